@@ -1,0 +1,1 @@
+"""weightsmith: a workshop for trained neural networks."""

@@ -1,0 +1,110 @@
+"""Every error weightsmith raises on purpose, drawn as one tree.
+
+    WeightsmithError                exit code
+    ├── UsageError                  2   the call cannot be carried out as written
+    │   ├── OptionError             2   an option's value or text form is wrong
+    │   ├── UnknownName             2   a name that is not in a list; suggests the nearest
+    │   └── MissingExtra            2   an optional package is not installed
+    ├── DataMismatch                2   data and network (or two arrays) do not fit each other
+    ├── FileRefused                 3   a file that cannot be read, or must not be
+    │   └── DataMissing             3   a known data set whose files are nowhere to be found
+    └── WorkerLost                  1   a task that ended its worker process each time it was tried
+
+Each message names the thing, its value and the way out. The command line prints it as one line and ends with
+the exit code; ``--debug`` shows the traceback. Anything else that surfaces is a bug.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from os import PathLike, fspath
+
+__all__ = [
+    "DataMismatch",
+    "DataMissing",
+    "FileRefused",
+    "MissingExtra",
+    "OptionError",
+    "UnknownName",
+    "UsageError",
+    "WeightsmithError",
+    "WorkerLost",
+]
+
+
+class WeightsmithError(Exception):
+    """The root of the family; ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class UsageError(WeightsmithError, ValueError):
+    """The call cannot be carried out as written."""
+
+    exit_code = 2
+
+
+class OptionError(UsageError):
+    """An option's value is out of its range, or its text form cannot be read."""
+
+
+class UnknownName(UsageError, LookupError):
+    """A name that is not in a list.
+
+    >>> raise UnknownName("data set", "cifar11", ["cifar10"])
+    Traceback (most recent call last):
+    weightsmith.core.errors.UnknownName: unknown data set 'cifar11'; did you mean 'cifar10'? (known: cifar10)
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        self.what, self.name, self.known = what, name, tuple(sorted(known))
+        near = difflib.get_close_matches(name.lower(), self.known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        super().__init__(f"unknown {what} {name!r}; {hint}(known: {', '.join(self.known)})")
+
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, tuple[str, ...]]]:
+        return type(self), (self.what, self.name, self.known)
+
+
+class MissingExtra(UsageError, ImportError):
+    """An optional package is needed and not installed; names the extra that brings it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what, self.extra = what, extra
+        super().__init__(f"{what} needs an optional package: pip install 'weightsmith[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        return type(self), (self.what, self.extra)
+
+
+class DataMismatch(WeightsmithError, ValueError):
+    """Data and network (or two arrays) do not fit each other."""
+
+    exit_code = 2
+
+
+class FileRefused(WeightsmithError):
+    """A file that cannot be read, or must not be; names the file and the reason.
+
+    >>> raise FileRefused("model.pt", "it asks for os.system")
+    Traceback (most recent call last):
+    weightsmith.core.errors.FileRefused: model.pt: it asks for os.system
+    """
+
+    exit_code = 3
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        self.path, self.reason = fspath(path), reason
+        super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[type[FileRefused], tuple[str, str]]:
+        return type(self), (self.path, self.reason)
+
+
+class DataMissing(FileRefused):
+    """A known data set whose files are nowhere to be found; says where was looked and how to get it."""
+
+
+class WorkerLost(WeightsmithError):
+    """A task ended its worker process each time it was tried (out of memory, a crash in native code)."""

@@ -1,0 +1,253 @@
+"""Options as small frozen objects: ranges are data, checked in one place, with one text form.
+
+A *family* is a class of options that can stand in the same place (schedules, clippings, networks …); a member
+states its parameters and their ranges, nothing else:
+
+>>> class Shape(Option):
+...     '''A family.'''
+>>> class Box(Shape, name="box"):
+...     '''A member: an area with a width.'''
+...     width: float = param(gt=0, doc="metres")
+...     sides: int = param(4, ge=3)
+...     fill: bool = param(False)
+>>> Box(2, sides=6)
+Box(width=2.0, sides=6, fill=False)
+>>> Box(-1)
+Traceback (most recent call last):
+weightsmith.core.errors.OptionError: box: width must be > 0, not -1
+
+The text form ``name[:v1,v2,key=value]`` is the same on the command line, in recipes and in records; positional
+values fill the parameters in order. ``str`` writes it, ``parse`` reads it, and the two are inverse:
+
+>>> str(Box(2, fill=True)), Shape.parse("box:2,fill=true")
+('box:2.0,fill=true', Box(width=2.0, sides=4, fill=True))
+>>> Shape.parse("bx:2")
+Traceback (most recent call last):
+weightsmith.core.errors.UnknownName: unknown shape 'bx'; did you mean 'box'? (known: box)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import math
+import numbers
+import operator
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
+
+from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.hints import field_hints, is_union, without_none
+from weightsmith.core.text import quote, read_value, split_items
+
+__all__ = ["Option", "Range", "param"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Range:
+    """The allowed values of one parameter, as data: bounds for numbers (for each item of several), least length."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    min_length: int = 0
+    doc: str = ""
+
+    def __str__(self) -> str:
+        """As it is printed in error messages and in the generated option tables: ``≥ 0, < 1``."""
+        signs = (("≥", self.ge), (">", self.gt), ("≤", self.le), ("<", self.lt))
+        return ", ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
+
+    def broken_by(self, number: float) -> str | None:
+        """The bound that ``number`` breaks, as text, or None."""
+        checks: tuple[tuple[float | None, str, Callable[[float, float], bool]], ...] = (
+            (self.ge, "≥", operator.ge),
+            (self.gt, ">", operator.gt),
+            (self.le, "≤", operator.le),
+            (self.lt, "<", operator.lt),
+        )
+        for bound, sign, holds in checks:
+            if bound is not None and not holds(number, bound):
+                return f"{sign} {bound:g}"
+        return None
+
+
+def param(default: Any = dataclasses.MISSING, **bounds: Any) -> Any:
+    """Declare a parameter with its default and its :class:`Range` (``ge, gt, le, lt, min_length, doc``)."""
+    return dataclasses.field(default=default, metadata={"range": Range(**bounds)})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(param,))
+class Option:
+    """The root of all option objects. Subclass it once for a family, and the family for each member."""
+
+    family: ClassVar[str]
+    members: ClassVar[dict[str, type[Option]]]
+    name: ClassVar[str]
+
+    def __init_subclass__(cls, name: str | None = None, family: str | None = None, **kwargs: Any) -> None:
+        """A direct subclass opens a ``family`` (by default its own name); any other joins it under ``name``."""
+        super().__init_subclass__(**kwargs)
+        if Option in cls.__bases__:
+            cls.family, cls.members = family or cls.__name__.lower(), {}
+            return
+        if name is None:
+            raise TypeError(f"{cls.__name__} is a member of a family and needs name=…")
+        cls.name = name
+        if cls.members.setdefault(name, cls).__qualname__ != cls.__qualname__:
+            raise TypeError(f"two options are called {name!r}: {cls.members[name].__name__} and {cls.__name__}")
+        # __init_subclass__ runs before a decorator could, so the class becomes a dataclass here.
+        dataclasses.dataclass(frozen=True)(cls)
+
+    def __post_init__(self) -> None:
+        for name, hint in field_hints(type(self)).items():
+            where = f"{self.name}: {name}"
+            value = _checked(getattr(self, name), hint, _ranges(type(self))[name], where)
+            object.__setattr__(self, name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Check what depends on more than one parameter; raise :class:`OptionError`. Nothing by default."""
+
+    def __str__(self) -> str:
+        """The text form: required values in order, then what differs from its default."""
+        parts: list[str] = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.default is dataclasses.MISSING and not any("=" in part for part in parts):
+                if isinstance(value, tuple):  # a tuple in this place takes all positional values
+                    parts.extend(quote(item) for item in value)
+                else:
+                    parts.append(quote(value))
+            elif value != field.default:
+                parts.append(f"{field.name}={quote(value)}")
+        return f"{self.name}:{','.join(parts)}" if parts else self.name
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The member of this family that ``text`` describes."""
+        name, _, rest = text.strip().partition(":")
+        member = cls.member(name.strip())
+        fields = list(field_hints(member))
+        positional, named = split_items(rest, text)
+        values: dict[str, Any] = {}
+        if fields and _is_tuple(field_hints(member)[fields[0]]) and positional:
+            values[fields[0]] = tuple(read_value(item) for item in positional)
+        elif len(positional) > len(fields):
+            raise OptionError(f"{text!r}: {name} takes at most {len(fields)} values ({', '.join(fields)})")
+        else:
+            values.update(zip(fields, map(read_value, positional), strict=False))
+        for key, item in named:
+            if key not in fields:
+                raise OptionError(f"{text!r}: {UnknownName(f'parameter of {name}', key, fields)}")
+            if key in values:
+                raise OptionError(f"{text!r}: {key} is given twice")
+            values[key] = read_value(item)
+        return member.from_values(values)
+
+    @classmethod
+    def member(cls, name: str) -> type[Self]:
+        """The member class called ``name``; the error suggests the nearest."""
+        if name not in cls.members:
+            raise UnknownName(cls.family, name, cls.members)
+        return typing.cast("type[Self]", cls.members[name])
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Build this member from a mapping; unknown and missing parameters are named."""
+        required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]  # type: ignore[arg-type]
+        missing = [key for key in required if key not in values]
+        unknown = [key for key in values if key not in field_hints(cls)]
+        if unknown:
+            raise OptionError(str(UnknownName(f"parameter of {cls.name}", unknown[0], field_hints(cls))))
+        if missing:
+            raise OptionError(f"{cls.name} needs {', '.join(missing)}")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form: the member's name under ``name``, then every parameter."""
+        values = {key: getattr(self, key) for key in field_hints(type(self))}
+        return {"name": self.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_dict`, for any member of the family."""
+        name = values.get("name") if isinstance(values, Mapping) else None  # type: ignore[redundant-expr]
+        if not isinstance(name, str):
+            raise OptionError(f"a {cls.family} is written as an object with a 'name', not {values!r}")
+        return cls.member(name).from_values({k: v for k, v in values.items() if k != "name"})
+
+    @classmethod
+    def table(cls) -> list[dict[str, str]]:
+        """The parameters of this member as rows (name, type, default, range, doc), for docs and ``--help``."""
+        rows = []
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            bounds = _ranges(cls)[field.name]
+            default = "required" if field.default is dataclasses.MISSING else quote(field.default)
+            kind = _type_text(field_hints(cls)[field.name])
+            rows.append({"name": field.name, "type": kind, "default": default, "range": str(bounds), "doc": bounds.doc})
+        return rows
+
+
+def _ranges(cls: Any) -> dict[str, Range]:
+    return {field.name: field.metadata.get("range", Range()) for field in dataclasses.fields(cls)}
+
+
+def _is_tuple(hint: Any) -> bool:
+    return typing.get_origin(hint) is tuple
+
+
+def _checked(value: Any, hint: Any, bounds: Range, where: str) -> Any:
+    """``value`` as ``hint`` says, inside ``bounds``; or an OptionError that names ``where``."""
+    origin = typing.get_origin(hint)
+    if is_union(hint):
+        if value is None and type(None) in typing.get_args(hint):
+            return None
+        (kind,) = without_none(hint)
+        return _checked(value, kind, bounds, where)
+    if origin is Literal:
+        if value not in typing.get_args(hint):
+            raise OptionError(f"{where} must be one of {', '.join(map(str, typing.get_args(hint)))}, not {value!r}")
+        return value
+    if origin is tuple:
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            value = (value,)
+        items = tuple(_checked(item, typing.get_args(hint)[0], bounds, where) for item in value)
+        if len(items) < bounds.min_length:
+            raise OptionError(f"{where} needs at least {bounds.min_length} value(s), not {len(items)}")
+        return items
+    if hint in (int, float):
+        return _checked_number(value, hint, bounds, where)
+    if inspect.isclass(hint) and not isinstance(value, hint):
+        raise OptionError(f"{where} must be {_type_text(hint)}, not {value!r}")
+    return value
+
+
+def _checked_number(value: Any, kind: type, bounds: Range, where: str) -> float:
+    number_type = numbers.Integral if kind is int else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, number_type):
+        raise OptionError(f"{where} must be {_type_text(kind)}, not {value!r}")
+    number: float = kind(value)
+    if math.isnan(number):
+        raise OptionError(f"{where} must be a number, not nan")
+    broken = bounds.broken_by(number)
+    if broken:
+        raise OptionError(f"{where} must be {broken}, not {value!r}")
+    return number
+
+
+def _type_text(hint: Any) -> str:
+    plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    if hint in plain:
+        return plain[hint]
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return " | ".join(json.dumps(arg).strip('"') for arg in args)
+    if origin is tuple:
+        return f"several of {_type_text(args[0])}"
+    if is_union(hint):
+        return " or ".join("none" if arg is type(None) else _type_text(arg) for arg in args)
+    return str(getattr(hint, "__name__", hint))

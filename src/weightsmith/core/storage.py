@@ -1,0 +1,75 @@
+"""Writing files so that a reader sees the old content or the new, never half of either."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from weightsmith.core.errors import FileRefused
+
+__all__ = ["file_digest", "reading", "write_atomic"]
+
+_BLOCK = 1 << 20
+
+
+def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Path:
+    """Write ``content`` beside ``path``, force it to the disk, then rename it into place.
+
+    Content may be an iterable of blocks, so that large files need no copy in memory. The folder is made if needed.
+    """
+    path = Path(path)
+    blocks = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise FileRefused(path, f"cannot be written ({error.strerror or error})") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 of a file in hex, read block by block."""
+    digest = hashlib.sha256()
+    with reading(path), Path(path).open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn the operating system's refusals inside the block into a :class:`FileRefused` that names ``path``."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileRefused(path, "no such file") from error
+    except IsADirectoryError as error:
+        raise FileRefused(path, "is a folder, not a file") from error
+    except PermissionError as error:
+        raise FileRefused(path, "no permission to read it") from error
+    except OSError as error:
+        raise FileRefused(path, f"cannot be read ({error.strerror or error})") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable; Windows cannot open a folder and does not need it."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Data sets: load, split, augment, normalise."""

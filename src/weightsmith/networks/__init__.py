@@ -1,0 +1,1 @@
+"""Networks: build, read, write, walk, recognise, evaluate."""

@@ -1,0 +1,60 @@
+"""The card that travels with a network: what a file of weights does not say by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.records import Lineage, Record
+from weightsmith.data.normalise import NONE, Normalisation
+from weightsmith.networks.architecture import Architecture, architecture_of
+
+__all__ = ["Card", "card_of", "weights_digest", "with_card"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Card(Record):
+    """How to build the network again, what to feed it, what its outputs mean, and where it came from."""
+
+    architecture: Architecture | None = None
+    factory: str | None = None
+    input_shape: tuple[int, ...] = ()
+    normalisation: Normalisation = NONE
+    classes: tuple[str, ...] = ()
+    lineage: Lineage = dataclasses.field(default_factory=lambda: Lineage("made in memory"))
+    notes: tuple[str, ...] = ()
+
+
+def card_of(network: nn.Module) -> Card:
+    """The card of a network; one without gets a plain card with what can be told from the module."""
+    card = getattr(network, "card", None)
+    if isinstance(card, Card):
+        return card
+    architecture = architecture_of(network)
+    return Card(architecture, input_shape=architecture.input_shape if architecture else ())
+
+
+def with_card(network: nn.Module, card: Card) -> nn.Module:
+    """Attach ``card`` to ``network`` and return it; the weights are not touched."""
+    network.card = card  # type: ignore[assignment]  # torch types every attribute as a tensor or module
+    return network
+
+
+def weights_digest(state: nn.Module | Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, types, shapes and values of all tensors: what lineage calls a network by.
+
+    >>> weights_digest({"a": torch.ones(2)})[:8] == weights_digest({"a": torch.zeros(2)})[:8]
+    False
+    """
+    tensors = state.state_dict() if isinstance(state, nn.Module) else state
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,83 @@
+"""A safetensors file with a seal: one flipped bit anywhere in it is noticed.
+
+The file is an ordinary safetensors file that every other tool reads. Its metadata holds our content under
+``weightsmith`` and, under ``weightsmith.seal``, SHA-256 over *all* bytes of the file, the 64 digits of the seal itself
+taken as zeros. Either key without the other is damage as well, so a flip inside a key name is noticed too.
+The header is written by us because the library orders metadata at random: equal networks give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.storage import reading, write_atomic
+
+__all__ = ["check_seal", "is_sealed", "write_sealed"]
+
+_CONTENT, _SEAL = "weightsmith", "weightsmith.seal"
+_BLANK = "0" * 64
+_BLOCK = 1 << 20
+_DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.int64: "I64", torch.int32: "I32",
+    torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+
+
+def write_sealed(path: str | Path, tensors: Mapping[str, Tensor], content: str) -> Path:
+    """Write ``tensors`` and our ``content`` (text) to ``path``: atomically, sealed, the same bytes for the same input."""
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _DTYPES:
+            raise UsageError(f"{name}: tensors of type {tensor.dtype} cannot be written; convert them first")
+    # Wide types first: every tensor then starts at a multiple of its own item size.
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header: dict[str, object] = {"__metadata__": {_CONTENT: content, _SEAL: _BLANK, "format": "pt"}}
+    start = 0
+    for name in order:
+        tensor, end = tensors[name], start + tensors[name].nbytes
+        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+
+    def blocks(head: bytes) -> Iterator[bytes]:
+        yield struct.pack("<Q", len(head)) + head
+        for name in order:
+            yield bytes(tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+    digest = hashlib.sha256()
+    for block in blocks(text):
+        digest.update(block)
+    mark = f'"{_SEAL}":"'.encode()
+    return write_atomic(path, blocks(text.replace(mark + _BLANK.encode(), mark + digest.hexdigest().encode(), 1)))
+
+
+def is_sealed(metadata: Mapping[str, str]) -> bool:
+    """Whether a safetensors file's metadata claims to be ours."""
+    return _CONTENT in metadata or _SEAL in metadata
+
+
+def check_seal(path: str | Path, metadata: Mapping[str, str]) -> str:
+    """Our content of a sealed file; a seal that is missing or does not fit is refused. Reads the file once, in blocks."""
+    content, seal = metadata.get(_CONTENT), metadata.get(_SEAL)
+    if content is None or seal is None:
+        raise FileRefused(path, "is damaged: its seal or its card is missing")
+    digest = hashlib.sha256()
+    with reading(path), Path(path).open("rb") as file:
+        prefix = file.read(8)
+        head = file.read(struct.unpack("<Q", prefix)[0])
+        mark = f'"{_SEAL}":"'.encode()
+        digest.update(prefix + head.replace(mark + seal.encode(), mark + _BLANK.encode(), 1))
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    if digest.hexdigest() != seal:
+        raise FileRefused(path, "is damaged: its content does not fit its seal (SHA-256)")
+    return content
