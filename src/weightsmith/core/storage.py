@@ -36,7 +36,8 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Pa
     except OSError as error:
         raise FileRefused(path, f"cannot be written ({error.strerror or error})") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary.exists():
+            temporary.unlink()
     return path
 
 

@@ -8,7 +8,8 @@ the command line prints.
 from __future__ import annotations
 
 import dataclasses
-import os.path
+import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -23,10 +24,12 @@ from weightsmith.networks.resnet import Resnet
 from weightsmith.networks.vgg import LISTS, Vgg
 from weightsmith.networks.weights import Weights
 
-__all__ = ["LAYOUTS", "Match", "Removed", "bare_names", "expected_shapes", "recognise"]
+__all__ = ["LAYOUTS", "Match", "Removed", "bare_names", "expected_shapes", "is_counter", "recognise"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 Removed = Literal["skip", "zero"]
+
+_WRAPPER = re.compile(r"(module|model|net|network|_orig_mod)\.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +52,11 @@ def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
     names = bare_names(weights.entries)
     shapes = {names[name]: entry.shape for name, entry in weights.entries.items()}
     for layout in LAYOUTS:
-        match = layout(shapes)
-        if match is not None:
+        try:
+            match = layout(shapes)
+        except OptionError:  # the shapes are outside what the architecture allows, so it is not that one
+            continue
+        if match is not None and _fits(match, shapes):
             match = dataclasses.replace(match, keys={name: match.keys[bare] for name, bare in names.items()})
             return _without_removed(match, weights) if removed == "skip" else match
     return None
@@ -58,9 +64,12 @@ def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
 
 def bare_names(names: Mapping[str, object]) -> dict[str, str]:
     """Each name without the prefix that wrappers put before all of them (``module.``, ``model.``, ``_orig_mod.``)."""
-    prefix = re.match(r"((?:module|model|net|network|_orig_mod)\.)*", os.path.commonprefix(list(names)))
-    length = prefix.end() if prefix else 0
-    return {name: name[length:] for name in names}
+    bare = {name: name for name in names}
+    while prefix := _WRAPPER.match(min(bare.values(), default="")):
+        if not all(name.startswith(prefix[0]) for name in bare.values()):
+            break
+        bare = {name: rest.removeprefix(prefix[0]) for name, rest in bare.items()}
+    return bare
 
 
 def expected_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
@@ -71,109 +80,93 @@ def expected_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 
 def _residual(shapes: Shapes) -> Match | None:
     """CIFAR ResNets as akamaster/pytorch_resnet_cifar10 and IntelLabs/distiller write them, and our own."""
-    blocks = sorted({int(m[1]) for m in (re.fullmatch(r"layer1\.(\d+)\.conv1\.weight", name) for name in shapes) if m})
     last = next((name for name in ("linear", "fc") if f"{name}.weight" in shapes), None)
-    if last is None or not blocks or "layer3.0.conv1.weight" not in shapes:
+    blocks = sum(bool(re.fullmatch(r"layer1\.\d+\.conv1\.weight", name)) for name in shapes)
+    stages = [[f"layer{s}.{b}.conv{c}.weight" for b in range(blocks) for c in (1, 2)] for s in (1, 2, 3)]
+    if last is None or not blocks or not all(name in shapes for stage in stages for name in ("conv1.weight", *stage)):
         return None
+    widths = tuple(shapes[stage[-1]][0] for stage in stages)
+    inner = tuple(shapes[name][0] for stage in stages for name in stage[::2])
     has_convolution = any(re.search(r"\.(downsample|shortcut)\.0\.weight$", name) for name in shapes)
-    convolutions = [[f"layer{s}.{b}.conv{c}.weight" for b in blocks for c in (1, 2)] for s in (1, 2, 3)]
-    if not all(name in shapes for stage in convolutions for name in stage):
-        return None
-    widths = tuple(shapes[stage[-1]][0] for stage in convolutions)
-    inner = tuple(shapes[name][0] for stage in convolutions for name in stage[::2])
-    plain = inner == tuple(width for width in widths for _ in blocks)
-    classes, (channels, *_) = shapes[f"{last}.weight"][0], shapes["conv1.weight"][1:]
-    try:
-        architecture = Resnet(
-            6 * len(blocks) + 2,
-            shortcut="conv" if has_convolution else "pad",
-            widths=widths,
-            inner=() if plain else inner,
-            input_shape=(channels, 32, 32),
-            classes=classes,
-        )
-    except OptionError:
-        return None
+    architecture = Resnet(
+        6 * blocks + 2,
+        shortcut="conv" if has_convolution else "pad",
+        widths=widths,
+        inner=() if inner == tuple(width for width in widths for _ in range(blocks)) else inner,
+        input_shape=(shapes["conv1.weight"][1], 32, 32),
+        classes=shapes[f"{last}.weight"][0],
+    )
     keys = {name: re.sub(rf"^{last}\.", "fc.", name).replace(".shortcut.", ".downsample.") for name in shapes}
-    origins = {
-        ("linear", False): ("akamaster/pytorch_resnet_cifar10", IMAGENET),
-        ("fc", True): ("IntelLabs/distiller", HALF),
-    }
-    origin, normalisation = origins.get((last, has_convolution), ("CIFAR ResNet", NONE))
-    guessed = () if normalisation is not NONE else ("normalisation not known: none used",)
-    return _verified(origin, architecture, normalisation, keys, shapes, guessed)
+    if last == "linear" and not has_convolution:
+        return Match("akamaster/pytorch_resnet_cifar10", architecture, IMAGENET, keys)
+    if last == "fc" and has_convolution:
+        return Match("IntelLabs/distiller", architecture, HALF, keys)
+    return Match("CIFAR ResNet", architecture, NONE, keys, ("normalisation not known: none used",))
 
 
 def _vgg(shapes: Shapes) -> Match | None:
     """VGG with ``features`` and ``classifier`` as our builder names them."""
-    convolutions = [shape for name, shape in shapes.items() if name.startswith("features.") and len(shape) == 4]
-    dense = [shape for name, shape in shapes.items() if name.startswith("classifier.") and len(shape) == 2]
-    ordered = sorted(((int(n.split(".")[1]), s) for n, s in shapes.items() if len(s) == 4 and n.startswith("features.")))
+    convolutions = [shapes[name] for name in _numbered(shapes, "features", 4)]
+    dense = [shapes[name] for name in _numbered(shapes, "classifier", 2)]
     depths = {sum(item != "A" for item in plan): depth for depth, plan in LISTS.items()}
     if len(convolutions) not in depths or not dense:
         return None
     depth = depths[len(convolutions)]
-    layers = sorted(((int(n.split(".")[1]), s) for n, s in shapes.items() if len(s) == 2 and n.startswith("classifier.")))
-    widths, hidden = tuple(s[0] for _, s in ordered), tuple(s[0] for _, s in layers)
-    # The first dense layer sees the last convolution's channels times the pixels left: the image is square.
-    pixels = layers[0][1][1] / widths[-1]
-    side = round(pixels**0.5) * 2 ** LISTS[depth].count("A")
-    try:
-        architecture = Vgg(
-            depth,  # type: ignore[arg-type]  # checked by the option itself
-            widths=() if widths == tuple(item for item in LISTS[depth] if item != "A") else widths,
-            classifier=hidden[:-1],
-            input_shape=(ordered[0][1][1], side, side),
-            classes=hidden[-1],
-            bias="features.0.bias" in shapes,
-            batch_norm=any(name.endswith("running_mean") for name in shapes),
-        )
-    except OptionError:
-        return None
+    widths = tuple(shape[0] for shape in convolutions)
+    # The first dense layer sees the last convolution's channels times the pixels left of a square image.
+    side = math.isqrt(dense[0][1] // widths[-1]) * 2 ** LISTS[depth].count("A")
+    values = {
+        "depth": depth,
+        "widths": () if widths == tuple(item for item in LISTS[depth] if item != "A") else widths,
+        "classifier": tuple(shape[0] for shape in dense[:-1]),
+        "input_shape": (convolutions[0][1], side, side),
+        "classes": dense[-1][0],
+        "bias": "features.0.bias" in shapes,
+        "batch_norm": any(name.endswith("running_mean") for name in shapes),
+    }
     notes = ("average pooling, ReLU and normalisation 0.5/0.5 assumed",)
-    return _verified("VGG", architecture, HALF, {name: name for name in shapes}, shapes, notes)
+    return Match("VGG", Vgg.from_values(values), HALF, {name: name for name in shapes}, notes)
 
 
 def _dense_chain(shapes: Shapes) -> Match | None:
     """Nothing but dense layers, each fitting the one before: an MLP, whatever its layers are called."""
-    weights = [name for name, shape in shapes.items() if len(shape) == 2]
-    weights.sort(key=lambda name: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)])
-    if "output.weight" in weights:
-        weights.append(weights.pop(weights.index("output.weight")))
+    weights = [name for name, shape in shapes.items() if len(shape) == 2 and name.endswith("weight")]
+    weights.sort(key=lambda name: (name.startswith("output"), [int(n) for n in re.findall(r"\d+", name)]))
     chain = [shapes[name] for name in weights]
-    if not chain or any(after[1] != before[0] for before, after in zip(chain, chain[1:], strict=False)):
+    if not chain or any(after[1] != before[0] for before, after in itertools.pairwise(chain)):
         return None
-    biases = [name for name, shape in shapes.items() if len(shape) == 1]
     architecture = Mlp(
-        tuple(shape[0] for shape in chain[:-1]), input_shape=(chain[0][1],), classes=chain[-1][0], bias=bool(biases)
+        tuple(shape[0] for shape in chain[:-1]),
+        input_shape=(chain[0][1],),
+        classes=chain[-1][0],
+        bias=any(len(shape) == 1 for shape in shapes.values()),
     )
-    keys = {}
-    for number, name in enumerate(weights, start=1):
-        ours = "output" if number == len(weights) else f"dense{number}"
-        keys[name], keys[name.removesuffix("weight") + "bias"] = f"{ours}.weight", f"{ours}.bias"
-    keys = {name: keys[name] for name in shapes if name in keys}
-    notes = ("ReLU between the dense layers assumed; normalisation not known: none used",)
-    return _verified("dense layers", architecture, NONE, keys, shapes, notes)
+    ours = [*(f"dense{number}" for number in range(1, len(weights))), "output"]
+    renamed = {name.removesuffix("weight"): f"{our}." for name, our in zip(weights, ours, strict=True)}
+    keys = {name: re.sub(r"^.*?(?=weight$|bias$)", lambda m: renamed.get(m[0], m[0]), name) for name in shapes}
+    notes = ("ReLU between the dense layers assumed", "normalisation not known: none used")
+    return Match("dense layers", architecture, NONE, keys, notes)
 
 
 LAYOUTS: tuple[Callable[[Shapes], Match | None], ...] = (_residual, _vgg, _dense_chain)
 
 
-def _verified(
-    origin: str,
-    architecture: Architecture,
-    normalisation: Normalisation,
-    keys: dict[str, str],
-    shapes: Shapes,
-    notes: tuple[str, ...],
-) -> Match | None:
-    """A match, if the architecture has exactly the file's keys and shapes (counters of batch norm aside)."""
-    expected = {key: shape for key, shape in expected_shapes(architecture).items() if not _is_counter(key)}
-    found = {keys.get(name, name): shape for name, shape in shapes.items() if not _is_counter(name)}
-    return Match(origin, architecture, normalisation, keys, notes) if found == expected else None
+def _numbered(shapes: Shapes, part: str, rank: int) -> list[str]:
+    """The weights ``part.N.weight`` of that rank, by N."""
+    names = [
+        name for name, shape in shapes.items() if re.fullmatch(rf"{part}\.\d+\.weight", name) and len(shape) == rank
+    ]
+    return sorted(names, key=lambda name: int(name.split(".")[1]))
 
 
-def _is_counter(name: str) -> bool:
+def _fits(match: Match, shapes: Shapes) -> bool:
+    """Whether the proposed network has exactly the file's keys and shapes (counters of batch norm aside)."""
+    expected = {key: shape for key, shape in expected_shapes(match.architecture).items() if not is_counter(key)}
+    return expected == {match.keys[name]: shape for name, shape in shapes.items() if not is_counter(name)}
+
+
+def is_counter(name: str) -> bool:
+    """Whether a key is batch norm's count of batches, which many files leave out."""
     return name.endswith("num_batches_tracked")
 
 

@@ -33,7 +33,7 @@ _DTYPES = {
 
 
 def write_sealed(path: str | Path, tensors: Mapping[str, Tensor], content: str) -> Path:
-    """Write ``tensors`` and our ``content`` (text) to ``path``: atomically, sealed, the same bytes for the same input."""
+    """Write ``tensors`` and our ``content`` (text): atomically, sealed, the same bytes for the same input."""
     for name, tensor in tensors.items():
         if tensor.dtype not in _DTYPES:
             raise UsageError(f"{name}: tensors of type {tensor.dtype} cannot be written; convert them first")
@@ -66,7 +66,7 @@ def is_sealed(metadata: Mapping[str, str]) -> bool:
 
 
 def check_seal(path: str | Path, metadata: Mapping[str, str]) -> str:
-    """Our content of a sealed file; a seal that is missing or does not fit is refused. Reads the file once, in blocks."""
+    """Our content of a sealed file, read once in blocks; a seal that is missing or does not fit is refused."""
     content, seal = metadata.get(_CONTENT), metadata.get(_SEAL)
     if content is None or seal is None:
         raise FileRefused(path, "is damaged: its seal or its card is missing")

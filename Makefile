@@ -1,0 +1,59 @@
+# Everything a newcomer needs: make demo · make test · make check. Each sets up .venv by itself.
+PYTHON ?= python3
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# One thread per process: two torch threads on a busy two-core machine are many times slower than one.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+WORKERS ?= 2
+
+.PHONY: demo test check format bench peers vectors docs picture clean help
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.core ## the whole chain on embedded data; ends with files in demo/
+	$(ONE_THREAD) $(BIN)/weightsmith demo --out demo
+
+test: $(VENV)/.dev ## all tests, the examples in README, docs and docstrings included
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+check: $(VENV)/.dev ## formatting, lint, strict types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## put the code into the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.dev ## the documentation as a site in site/
+	$(BIN)/mkdocs build --strict
+
+peers: $(PEERS)/.installed ## a second environment with the peers, and the reference vectors they write
+	$(ONE_THREAD) $(PEERS)/bin/python -m benchmarks.peers.write
+
+bench: $(PEERS)/.installed ## speed against the peers, in one run; writes docs/results/
+	$(ONE_THREAD) $(PEERS)/bin/python -m benchmarks.run $(ARGS)
+
+picture: $(VENV)/.dev ## the picture in the README, from a run of the demo
+	$(ONE_THREAD) $(BIN)/python docs/picture.py
+
+clean: ## remove what make made
+	rm -rf $(VENV) $(PEERS) site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weightsmith needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(PEERS)/.installed: benchmarks/peers/install.sh benchmarks/peers/*.txt constraints.txt
+	bash benchmarks/peers/install.sh $(PEERS)
+	touch $@

@@ -1,0 +1,78 @@
+"""The ``weightsmith`` command: its sub-commands, and the one place where errors become a line and an exit code.
+
+Exit codes: 0 done · 1 done, but something must be looked at · 2 wrong usage · 3 a file that cannot be read or is
+refused · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import click
+import typer
+
+from weightsmith._version import __version__
+from weightsmith.cli import data, demo, evaluate, inspect, log, networks
+from weightsmith.cli.terminal import Attention, say_error
+from weightsmith.core.errors import WeightsmithError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="weightsmith",
+    help="A workshop for trained neural networks: train, grade, reduce, spike, report.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+app.add_typer(networks.app, name="networks")
+app.command("inspect")(inspect.inspect)
+app.command("evaluate")(evaluate.evaluate)
+app.command("log")(log.log)
+app.command("demo")(demo.demo)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"weightsmith {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error (anywhere on the line).")] = False,
+) -> None:
+    del version, debug  # both are dealt with before a sub-command runs
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        # Without standalone mode click hands exceptions on instead of printing several lines of usage.
+        code = app(words, standalone_mode=False)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "weightsmith"
+        say_error(f"{error.format_message()} (see {where} --help)")
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        say_error("interrupted")
+        code = 130
+    except Attention as notice:
+        say_error(str(notice))
+        code = 1
+    except WeightsmithError as error:
+        if debug:
+            raise
+        say_error(str(error))
+        code = error.exit_code
+    sys.exit(code if isinstance(code, int) else 0)

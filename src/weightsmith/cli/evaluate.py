@@ -1,0 +1,82 @@
+"""``weightsmith evaluate NETWORK --data NAME``: accuracy with its interval, per class and confused with what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
+
+if TYPE_CHECKING:
+    from weightsmith.networks.evaluation import Evaluation
+
+__all__ = ["evaluate", "show"]
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(metavar="NETWORK", help="A network file or result folder.")],
+    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list) or path.")],
+    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
+    network: Annotated[
+        str | None, typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function.")
+    ] = None,
+    normalise: Annotated[
+        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
+    ] = None,
+    removed: Annotated[
+        Literal["skip", "zero"], typer.Option(help="What all-zero convolutions of a ResNet are: removed, or zero.")
+    ] = "skip",
+    at_least: Annotated[
+        float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 250,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+) -> None:
+    """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion."""
+    from weightsmith.data import load as load_data
+    from weightsmith.networks.card import card_of
+    from weightsmith.networks.evaluation import evaluate as run
+    from weightsmith.networks.files import load
+
+    known = load_data(data, splits=(split,))
+    loaded = load(
+        file,
+        network=network,
+        normalise=normalise,
+        removed=removed,
+        input_shape=known.input_shape,
+        classes=len(known.classes),
+    )
+    if not quiet:
+        for note in (*card_of(loaded).notes, *known.notes):
+            say_note(note)
+    with progress_bar("evaluate", quiet) as progress:
+        result = run(loaded, known, split=split, batch=batch, threads=threads, progress=progress)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        show(result, str(file))
+    if at_least is not None and 100 * result.accuracy.value < at_least:
+        raise Attention(f"accuracy {100 * result.accuracy.value:.2f} % is below the {at_least:g} % asked for")
+
+
+def show(result: Evaluation, name: str) -> None:
+    """Print an evaluation: the figures, then recall and confusion class by class."""
+    console = out()
+    console.print(f"[bold]{escape(name)}[/bold] on {result.data} ({result.split}, {count_text(result.images)} images)")
+    console.print(f"accuracy  [bold]{percent(result.accuracy)}[/bold]   95 % Wilson interval")
+    if result.top5 is not None:
+        console.print(f"top-5     {percent(result.top5)}")
+    if result.loss is not None:
+        console.print(f"loss      {result.loss:.4f} (mean cross-entropy)")
+    rows = table("class", "images", "recall", "most often taken for", numbers=("images", "recall"))
+    for index, (label, recall, counts) in enumerate(zip(result.classes, result.recall, result.confusion, strict=True)):
+        wrong = sorted(((n, result.classes[j]) for j, n in enumerate(counts) if j != index and n), reverse=True)[:3]
+        shown = "–" if recall is None else f"{100 * recall:.1f} %"
+        rows.add_row(escape(label), str(sum(counts)), shown, escape(", ".join(f"{other} {n}" for n, other in wrong)))
+    console.print(rows)

@@ -1,0 +1,33 @@
+"""``weightsmith networks``: what can be built, and what is recognised."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from weightsmith.cli.terminal import out, print_json, table
+
+__all__ = ["app"]
+
+app = typer.Typer(help="What can be built, and with which options.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the architectures with their parameters; the text form is NAME:values,key=value."""
+    from weightsmith.networks import Architecture
+
+    found = {name: (member.__doc__ or "", member.table()) for name, member in sorted(Architecture.members.items())}
+    if as_json:
+        print_json({name: {"about": about.partition("\n")[0], "parameters": rows} for name, (about, rows) in found.items()})
+        return
+    for name, (about, rows) in found.items():
+        out().print(f"\n[bold]{name}[/bold]  {escape(about.partition(chr(10))[0])}")
+        listed = table("  parameter", "type", "default", "range", "meaning")
+        for row in rows:
+            cells = (f"  {row['name']}", row["type"], row["default"], row["range"], row["doc"])
+            listed.add_row(*map(escape, cells))
+        out().print(listed)
+    out().print("\nfor example  [bold]vgg:5,classifier=\\[512,512][/bold]  or a function of yours  [bold]package.module:build[/bold]")

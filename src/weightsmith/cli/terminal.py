@@ -1,0 +1,84 @@
+"""What all commands share at the terminal: tables on stdout, progress and errors on stderr, numbers as people read them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weightsmith.core.statistics import Interval
+
+__all__ = ["Attention", "count_text", "out", "percent", "print_json", "progress_bar", "say_error", "say_note", "table"]
+
+
+class Attention(Exception):  # noqa: N818
+    """The work is done, but there is something the user must look at: exit code 1."""
+
+
+def out() -> Console:
+    """A console on stdout; made anew, so that it follows redirection."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def say_error(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    sys.stderr.write(f"weightsmith: {' '.join(message.split())}\n")
+
+
+def say_note(message: str) -> None:
+    """A remark on stderr, dimmed on a terminal."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[dim]{escape(message)}[/dim]")
+
+
+def print_json(value: Any) -> None:
+    """JSON on stdout; NaN is refused, not written."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def table(*columns: str, title: str | None = None, numbers: tuple[str, ...] = ()) -> Table:
+    """A plain table; the columns named in ``numbers`` are set to the right."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    return made
+
+
+def percent(interval: Interval) -> str:
+    """``91.73 % (91.17 – 92.25)``: the value and its interval in per cent."""
+    return f"{100 * interval.value:.2f} % ({100 * interval.low:.2f} – {100 * interval.high:.2f})"
+
+
+def count_text(number: int) -> str:
+    """Thousands separated: ``269,722``."""
+    return f"{number:,}"
+
+
+@contextmanager
+def progress_bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal, a line for every tenth of the way elsewhere, nothing when quiet; yields ``f(done, total)``."""
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+    else:
+        told = -1
+
+        def line(done: int, total: int) -> None:
+            nonlocal told
+            tenth = 10 * done // total
+            if tenth > told:
+                told = tenth
+                sys.stderr.write(f"{what}: {done:,} of {total:,}\n")
+
+        yield line

@@ -1,0 +1,117 @@
+"""Members of a folder or a tar archive, read by name into memory; nothing is ever extracted.
+
+Only the last part of a member's name counts, so a path inside an archive cannot lead anywhere. Links and devices are
+passed over. Sizes are checked before anything is read, also those of the members that are not wanted, since a
+compressed archive has to be unpacked to get past them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
+from weightsmith.data.arrays import LIMIT
+
+__all__ = ["is_archive", "read_members", "unzipped"]
+
+_MOST_MEMBERS = 1000
+
+
+@contextmanager
+def unzipped(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes, out of gzip if it is gzip by its first bytes; a damaged stream is refused."""
+    with reading(path), path.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        try:
+            with gzip.GzipFile(fileobj=raw) if zipped else nullcontext(raw) as stream:
+                yield cast("BinaryIO", stream)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise FileRefused(path, f"the gzip stream is damaged or cut short ({error})") from error
+
+
+def is_archive(path: Path) -> bool:
+    """Whether the name is that of a tar archive."""
+    return path.name.endswith((".tar.gz", ".tgz", ".tar")) and path.is_file()
+
+
+def read_members(place: Path, wanted: Collection[str], largest: int) -> dict[str, bytes]:
+    """Contents by name of the ``wanted`` files that the folder or archive holds, each ``largest`` bytes at most."""
+    with reading(place):
+        if is_archive(place):
+            return _from_archive(place, wanted, largest)
+        paths = [place / name for name in wanted if (place / name).is_file()]
+        for path in paths:
+            _check(path, path.stat().st_size, largest, "the file")
+        return {path.name: path.read_bytes() for path in paths}
+
+
+def _from_archive(path: Path, wanted: Collection[str], largest: int) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    try:
+        with unzipped(path) as stream, tarfile.open(fileobj=_Guarded(stream, path), mode="r:") as archive:
+            for number, member in enumerate(archive):
+                name = PurePosixPath(member.name).name
+                _check(path, member.size, largest, f"member {name!r}")
+                if number >= _MOST_MEMBERS:
+                    raise FileRefused(path, f"holds more than {_MOST_MEMBERS} members")
+                if not member.isreg() or name not in wanted:
+                    continue
+                if name in found:
+                    raise FileRefused(path, f"holds {name!r} twice")
+                content = archive.extractfile(member)
+                found[name] = content.read() if content else b""
+                if len(found[name]) != member.size:
+                    raise FileRefused(path, f"member {name!r} is cut short")
+    except tarfile.TarError as error:
+        raise FileRefused(path, f"the archive is damaged or cut short ({error})") from error
+    return found
+
+
+def _check(path: Path, size: int, largest: int, what: str) -> None:
+    if not 0 <= size <= largest:
+        raise FileRefused(path, f"{what} claims {size:,} bytes; {largest:,} are the most it can have")
+
+
+class _Guarded(io.RawIOBase):
+    """The unpacked bytes of an archive, forward only and at most LIMIT of them.
+
+    tarfile trusts sizes in extended headers: it would read gigabytes for a name, or go back for ever after a negative
+    size. Here both end in a refusal.
+    """
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        self._stream = stream
+        self._path = path
+        self._position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= LIMIT - self._position:
+            raise FileRefused(self._path, f"claims more than {LIMIT:,} bytes of content")
+        block = self._stream.read(size)
+        self._position += len(block)
+        return block
+
+    def seek(self, target: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or target < self._position:
+            raise FileRefused(self._path, "leads back to what was already read")
+        while self._position < target and self.read(min(1 << 20, target - self._position)):
+            pass
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True

@@ -1,0 +1,58 @@
+"""What a file reader hands over, and the checks every reader makes: one size limit, labels in range."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from weightsmith.core.errors import FileRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["LIMIT", "Arrays", "Files", "checked_labels", "checked_size"]
+
+LIMIT = 2 << 30
+"""Bytes that one array or archive member may take: ten times the largest set known here, far below what hurts."""
+
+
+class Arrays(NamedTuple):
+    """One split as read: inputs, labels, and the class names and remarks found with them."""
+
+    x: NDArray[np.uint8] | NDArray[np.float32]
+    y: NDArray[np.int64]
+    classes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Files(Protocol):
+    """The files of one data set in one form, found but not yet read."""
+
+    @property
+    def origin(self) -> str:
+        """The folder or file they were found in."""
+
+    def read(self, splits: Sequence[str]) -> dict[str, Arrays]:
+        """The splits asked for; raises FileRefused if one is damaged."""
+
+
+def checked_size(path: str | PathLike[str], size: int, what: str) -> int:
+    """``size`` if that many bytes may be read into memory; to be called before they are."""
+    if not 0 <= size <= LIMIT:
+        raise FileRefused(path, f"{what} would take {size:,} bytes; more than {LIMIT:,} are not read")
+    return size
+
+
+def checked_labels(path: str | PathLike[str], labels: NDArray[np.integer], classes: int) -> NDArray[np.int64]:
+    """Labels as int64, each one of ``classes`` classes; the first that is not is named."""
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        row = int(wrong[0])
+        raise FileRefused(
+            path, f"label {int(labels[row])} in row {row} is not one of the {classes} classes 0…{classes - 1}"
+        )
+    return labels.astype(np.int64)

@@ -1,0 +1,145 @@
+"""Anything a verb takes as data, made into :class:`Data` at the border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.data.tensors import SPLITS, Data, Split
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["as_data"]
+
+_FORMS = "Data, a data set's name, (x, y), {'train': (x, y), …}, a torch Dataset or a DataLoader"
+
+
+def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
+    """``given`` as :class:`Data`: Data, a name, ``(x, y)``, a mapping of splits, a torch Dataset or a DataLoader.
+
+    ``splits`` are those the caller needs: of a named set only they are read, and bare inputs (which do not say what
+    they are) become the first of them. A Dataset or DataLoader is run through once, its order kept.
+
+    >>> as_data(([[0.0, 1.0], [2.0, 3.0]], [0, 1]), splits=("test",))
+    Data('arrays', test 2, input (2,), 2 classes)
+    """
+    from torch.utils.data import DataLoader, Dataset
+
+    if isinstance(given, Data):
+        return given
+    if isinstance(given, str):
+        from weightsmith.data.datasets import load
+
+        return load(given, splits=splits)
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in SPLITS]
+        if unknown:
+            raise UnknownName("split", str(unknown[0]), SPLITS)
+        parts = {name: _as_split(part) for name, part in given.items()}
+    elif isinstance(given, Split | Dataset | DataLoader | tuple | list):
+        parts = {splits[0]: _as_split(given)}
+    else:
+        raise UsageError(f"data may be {_FORMS}, not a {type(given).__name__}")
+    classes = 1 + max((int(part.y.max()) for part in parts.values()), default=0)
+    return Data(
+        "arrays",
+        train=parts.get("train"),
+        validation=parts.get("validation"),
+        test=parts.get("test"),
+        classes=tuple(map(str, range(classes))),
+        origin=f"given as {type(given).__name__}",
+    )
+
+
+def _as_split(given: Any) -> Split:
+    from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+    match given:
+        case Split():
+            return given
+        case TensorDataset():
+            return _as_split(given.tensors)
+        case DataLoader():
+            return _collected(_pass_through(given), batched=True)
+        case Dataset():
+            # Plain iteration over a map-style Dataset only ends at IndexError, which not every one raises.
+            items: Any = (given[i] for i in range(len(given))) if hasattr(given, "__len__") else given
+            return _collected(items, batched=False)
+        case (x, y):
+            return Split(_inputs(x), _labels(y))
+        case _:
+            raise UsageError(f"a split is written as the pair (x, y), not as {type(given).__name__}")
+
+
+def _pass_through(loader: Any) -> Iterable[Any]:
+    """One pass over a DataLoader; the draws it makes from torch's global generator are taken back."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        return list(loader)
+
+
+def _collected(items: Iterable[Any], *, batched: bool) -> Split:
+    import torch
+
+    inputs: list[Tensor] = []
+    labels: list[Tensor] = []
+    for number, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            what = "batch" if batched else "item"
+            raise DataMismatch(f"{what} {number} of the data is a {type(item).__name__}, not the pair (input, label)")
+        x, y = (part if batched else _tensor(part)[None] for part in item)
+        inputs.append(_inputs(x))
+        labels.append(_labels(y))
+        if inputs[-1].shape[1:] != inputs[0].shape[1:]:
+            raise DataMismatch(
+                f"input {number} has shape {tuple(inputs[-1].shape[1:])}, the first {tuple(inputs[0].shape[1:])}"
+            )
+    if not inputs:
+        raise DataMismatch("the data hold no items")
+    return Split(torch.cat(inputs), torch.cat(labels))
+
+
+def _inputs(x: Any) -> Tensor:
+    """Inputs as a tensor: uint8 stays, everything else becomes float32, and must be finite."""
+    import torch
+
+    tensor = _tensor(x)
+    if tensor.dtype == torch.uint8:
+        return tensor
+    if tensor.is_complex():
+        raise DataMismatch("inputs must be real numbers, not complex")
+    tensor = tensor.to(torch.float32)
+    if not bool(torch.isfinite(tensor).all()):
+        row = int((~torch.isfinite(tensor)).nonzero()[0, 0])
+        raise DataMismatch(f"inputs must be finite; row {row} holds nan or infinity")
+    return tensor
+
+
+def _labels(y: Any) -> Tensor:
+    import torch
+
+    tensor = _tensor(y)
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise DataMismatch(f"labels must be whole numbers counted from 0, not {tensor.dtype}")
+    return tensor.to(torch.int64)
+
+
+def _tensor(values: Any) -> Tensor:
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu()
+    # A Pillow image would pass as an array with its channels last; it must come through a transform.
+    numeric = isinstance(values, list | tuple | int | float) or hasattr(values, "__array__")
+    array = np.asarray(values) if numeric else None
+    if array is None or array.dtype.kind not in "buifc":
+        kind = type(values).__name__ if array is None else f"an array of {array.dtype}"
+        raise DataMismatch(f"inputs and labels must be numbers, not {kind}; a transform such as ToTensor makes them so")
+    # A copy where the array is read-only or of foreign byte order: torch takes neither.
+    array = array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable)
+    return torch.from_numpy(np.ascontiguousarray(array))

@@ -1,0 +1,143 @@
+"""Per-channel normalisation of inputs, with one text form.
+
+    z = (x − mean) / std        x in [0, 1]; uint8 pixels are divided by 255 first
+
+The text form is a name (``none``, ``imagenet``, ``cifar10`` …) or the values themselves, ``m1,m2,m3/s1,s2,s3``;
+``str`` writes it and :meth:`Normalisation.parse` reads it back. Statistics of a data set are those of its training
+images, all pixels of a channel taken together.
+
+>>> Normalisation.parse("0.5/0.5")
+Normalisation(mean=(0.5,), std=(0.5,), name='0.5/0.5')
+>>> str(Normalisation.parse("cifar10")), str(Normalisation((0.1, 0.2), (1, 2)))
+('cifar10', '0.1,0.2/1.0,2.0')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName
+from weightsmith.core.records import Record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "FASHION_MNIST",
+    "HALF",
+    "IMAGENET",
+    "MNIST",
+    "NONE",
+    "Normalisation",
+]
+
+
+# Of the training images of each set (population deviation); imagenet's are the customary rounded ones.
+_NAMED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "none": ((), ()),
+    "0.5/0.5": ((0.5,), (0.5,)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "cifar10": ((0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784)),
+    "cifar100": ((0.5070751592, 0.4865488733, 0.4409178434), (0.2673342859, 0.2564384629, 0.2761504713)),
+    "mnist": ((0.13066048,), (0.3081078,)),
+    "fashion-mnist": ((0.2860406,), (0.35302424,)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Normalisation(Record):
+    """(x − mean) / std per channel. One value serves any number of channels; no value leaves [0, 1] as it is.
+
+    The name is worked out from the values unless given.
+    """
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", tuple(float(value) for value in self.mean))
+        object.__setattr__(self, "std", tuple(float(value) for value in self.std))
+        object.__setattr__(self, "name", self.name or _text(self.mean, self.std))
+        if _NAMED.get(self.name, (self.mean, self.std)) != (self.mean, self.std):
+            raise OptionError(f"normalisation {self.name}: the name stands for other values")
+        if self.name not in _NAMED and self.name != _text(self.mean, self.std):
+            raise UnknownName("normalisation", self.name, _NAMED)
+        if len(self.mean) != len(self.std):
+            raise OptionError(f"normalisation {self.name}: {len(self.mean)} means but {len(self.std)} deviations")
+        if not all(map(math.isfinite, self.mean + self.std)) or min(self.std, default=1.0) <= 0:
+            raise OptionError(f"normalisation {self.name}: means must be finite, deviations finite and > 0")
+
+    @classmethod
+    def parse(cls, text: str) -> Normalisation:
+        """The normalisation that ``text`` names or spells out.
+
+        >>> Normalisation.parse("imagnet")
+        Traceback (most recent call last):
+        weightsmith.core.errors.UnknownName: unknown normalisation 'imagnet'; did you mean 'imagenet'? ...
+        """
+        text = text.strip()
+        if text.lower() in _NAMED:
+            return cls(*_NAMED[text.lower()], name=text.lower())
+        means, slash, deviations = text.partition("/")
+        if not slash:
+            raise UnknownName("normalisation", text, [*_NAMED, "m1,m2,m3/s1,s2,s3"])
+        return cls(_numbers(means, text), _numbers(deviations, text))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def apply(self, x: Tensor) -> Tensor:
+        """A new tensor (x − mean) / std, for images ``(n, c, h, w)`` or, with one value or none, rows ``(n, f)``."""
+        import torch
+
+        unit = x.to(torch.float32) / 255 if x.dtype == torch.uint8 else _floats(x)
+        if not self.mean:
+            return unit.clone() if unit is x else unit
+        mean, std = self._shaped(unit)
+        return (unit - mean) / std
+
+    def undo(self, x: Tensor) -> Tensor:
+        """The inverse of :meth:`apply`: a new tensor x · std + mean, in [0, 1] if it came from pixels."""
+        if not self.mean:
+            return _floats(x).clone()
+        mean, std = self._shaped(_floats(x))
+        return x * std + mean
+
+    def _shaped(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation as tensors that broadcast over the channels of ``x``."""
+        mean, std = x.new_tensor(self.mean), x.new_tensor(self.std)
+        if len(self.mean) == 1:
+            return mean, std
+        if x.ndim != 4 or x.shape[1] != len(self.mean):
+            raise DataMismatch(
+                f"normalisation {self.name} has {len(self.mean)} channels and does not fit inputs of shape "
+                f"{tuple(x.shape)}; use one value (such as 0.5/0.5), none, or images (n, {len(self.mean)}, h, w)"
+            )
+        return mean.view(-1, 1, 1), std.view(-1, 1, 1)
+
+
+def _floats(x: Tensor) -> Tensor:
+    if not x.is_floating_point():
+        raise DataMismatch(f"inputs must be uint8 pixels or floats, not {x.dtype}; convert them with x.float()")
+    return x
+
+
+def _numbers(part: str, whole: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(item) for item in part.split(","))
+    except ValueError:
+        raise OptionError(f"normalisation {whole!r}: {part!r} is not a list of numbers such as 0.5,0.5,0.5") from None
+
+
+def _text(mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+    return f"{','.join(map(repr, mean))}/{','.join(map(repr, std))}" if mean or std else "none"
+
+
+NONE, HALF, IMAGENET, CIFAR10, CIFAR100, MNIST, FASHION_MNIST = (
+    Normalisation(mean, std, name) for name, (mean, std) in _NAMED.items()
+)

@@ -1,0 +1,94 @@
+"""Splitting rows so that every part has every class in its due share.
+
+Both functions shuffle the rows of each class, lay the classes end to end, and deal them out evenly along that line.
+Which row goes where depends on the labels and the seed alone; the rows of a part come back in ascending order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from torch import Tensor
+
+__all__ = ["Fold", "stratified_folds", "stratified_split"]
+
+
+class Fold(NamedTuple):
+    """Row numbers to train on and to test on; together every row once."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def stratified_split(y: Tensor | ArrayLike, sizes: Sequence[float], seed: int = 0) -> tuple[NDArray[np.int64], ...]:
+    """Row numbers of disjoint parts that cover every row; ``sizes`` are fractions of 1 or counts of rows.
+
+    Part totals are exact. With two parts, each class count is its exact share rounded up or down; with more, the
+    parts are cut off one after another, and each cut adds at most one to the deviation.
+
+    >>> train, test = stratified_split([0, 0, 0, 0, 1, 1], (4, 2))
+    >>> len(train), len(test), np.sort(np.concatenate([train, test])).tolist()
+    (4, 2, [0, 1, 2, 3, 4, 5])
+    """
+    labels = _labels(y)
+    counts = _counts(sizes, len(labels))
+    line = _line(labels, seed, "split")
+    parts: list[NDArray[np.int64]] = []
+    for count in reversed(counts[1:]):
+        # Every stretch of this line holds its share of the chosen rows, rounded up or down: Bresenham's line.
+        steps = np.arange(len(line) + 1) * count // len(line)
+        chosen = np.diff(steps).astype(bool)
+        parts.append(np.sort(line[chosen]))
+        line = line[~chosen]
+    return (np.sort(line), *reversed(parts))
+
+
+def stratified_folds(y: Tensor | ArrayLike, k: int, seed: int = 0) -> tuple[Fold, ...]:
+    """``k`` folds for cross-validation: fold sizes, and the counts of each class, differ by at most one.
+
+    A class with fewer than ``k`` rows is absent from the test rows of some folds.
+    """
+    labels = _labels(y)
+    if not 2 <= k <= len(labels):
+        raise UsageError(f"{len(labels)} rows cannot be split into {k} folds; use 2 to {len(labels)}")
+    line = _line(labels, seed, "folds")
+    every = np.arange(len(labels))
+    tests = [np.sort(line[start::k]) for start in range(k)]
+    return tuple(Fold(np.setdiff1d(every, test, assume_unique=True), test) for test in tests)
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or not len(labels):
+        raise UsageError(f"labels must be a row of at least one value, not of shape {labels.shape}")
+    return labels
+
+
+def _line(labels: NDArray[Any], seed: int, purpose: str) -> NDArray[np.int64]:
+    """Rows ordered by class, shuffled within each class."""
+    shuffled = stream(seed, "data", purpose).permutation(len(labels))
+    return shuffled[np.argsort(labels[shuffled], kind="stable")]
+
+
+def _counts(sizes: Sequence[float], rows: int) -> list[int]:
+    """Whole counts that sum to ``rows``, each at least one."""
+    if all(isinstance(size, int | np.integer) for size in sizes):
+        counts = [int(size) for size in sizes]
+        if sum(counts) != rows:
+            raise UsageError(f"the sizes {list(sizes)} sum to {sum(counts)}, but there are {rows} rows")
+    else:
+        if abs(sum(sizes) - 1) > 1e-9:
+            raise UsageError(f"the fractions {list(sizes)} sum to {sum(sizes):g}, not to 1")
+        bounds = np.rint(np.cumsum([0.0, *sizes]) * rows).astype(int)
+        counts = np.diff(bounds).tolist()
+    if not counts or min(counts) < 1:
+        raise UsageError(f"{rows} rows cannot be split by {list(sizes)}: a part would be empty")
+    return counts

@@ -1,0 +1,98 @@
+"""safetensors: a length, a JSON header, then the values. The library checks the header against the file.
+
+The file is opened anew for every tensor and the values are copied out of the mapping, so that mapped pages are given
+back and reading a large file one tensor at a time takes the memory of one tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
+from weightsmith.networks.readers.ranges import file_size, read_bytes
+from weightsmith.networks.weights import Entry, LeftOut, Weights
+
+__all__ = ["SafetensorsWeights"]
+
+_TYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+# The library's own limit; stated here because the header is parsed before anything else is known.
+_MOST_HEADER = 100_000_000
+
+
+class SafetensorsWeights(Weights):
+    """A single ``.safetensors`` file."""
+
+    format = "safetensors"
+
+    def __init__(self, path: Path) -> None:
+        _check_length(path)
+        stored, left_out = [], []
+        with _opened(path) as file:
+            for name in file.offset_keys():
+                piece = file.get_slice(name)
+                shape, code = tuple(piece.get_shape()), str(piece.get_dtype())
+                entry = Entry(name, shape, _TYPES.get(code, "uint8"))
+                if code in _TYPES:
+                    stored.append(entry)
+                else:
+                    left_out.append(LeftOut(name, shape, entry.parameters, f"stored as {code}, which is not read"))
+            metadata = file.metadata() or {}
+        super().__init__(path, stored, metadata=metadata, left_out=left_out)
+
+    def _read(self, name: str) -> Tensor:
+        entry = self.stored[name]
+        with _opened(self.path) as file:
+            mapped = file.get_tensor(name) if name in file.keys() else None  # noqa: SIM118 (not a mapping)
+            if mapped is None or tuple(mapped.shape) != entry.shape or mapped.dtype != entry.torch_dtype:
+                raise FileRefused(self.path, "changed while it was read")
+            # Converted out of the mapping in one step: a clone first would be a third copy.
+            own: Tensor = mapped.to(torch.float32) if entry.torch_dtype.itemsize <= 2 and entry.is_float else mapped.clone()
+        return own
+
+
+def _check_length(path: Path) -> None:
+    """Name what is wrong with the first eight bytes; the library only says that the header is bad."""
+    length = file_size(path)
+    if length < 8:
+        raise FileRefused(path, f"is too short for a safetensors file ({length} bytes)")
+    header = int.from_bytes(read_bytes(path, 0, 8), "little")
+    if header > _MOST_HEADER:
+        raise FileRefused(path, f"is not a safetensors file: it claims a header of {header:,} bytes")
+    if 8 + header > length:
+        raise FileRefused(path, f"is cut short: a header of {header:,} bytes in a file of {length:,}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with reading(path), safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        reason = " ".join(str(error).removeprefix("Error while deserializing header: ").split())
+        raise FileRefused(path, f"is a damaged or cut-off safetensors file ({reason[:120]})") from error

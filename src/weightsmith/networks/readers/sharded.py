@@ -1,0 +1,104 @@
+"""Weights spread over the files of a folder: an index that says where each tensor is, or simply several files.
+
+The index is ``*.index.json`` with a ``weight_map`` from tensor names to file names. Every file must be in the folder,
+every tensor in its file, and nothing may be there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
+from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES, open_file
+from weightsmith.networks.readers.ranges import inside, read_json, shown
+from weightsmith.networks.weights import Entry, LeftOut, Weights
+
+__all__ = ["ShardedWeights", "open_folder", "open_index"]
+
+# What trainers write beside the weights under the same suffixes.
+_NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "random_states", "scaler")
+
+
+class ShardedWeights(Weights):
+    """Several files read as one; one of them is open at a time."""
+
+    format = "sharded"
+
+    def __init__(self, path: Path, shards: Iterable[Weights], places: Mapping[str, Path] | None = None) -> None:
+        self._shards: dict[str, Weights] = {}
+        stored: list[Entry] = []
+        left_out: list[LeftOut] = []
+        metadata: dict[str, str] = {}
+        aliases: dict[str, str] = {}
+        for shard in shards:
+            metadata.update(shard.metadata)
+            aliases.update(shard.aliases)
+            left_out += [item for item in shard.left_out if item.name not in shard.stored]
+            for name, entry in shard.stored.items():
+                if places is not None and places.get(name) != shard.path:
+                    reason = f"in {shard.path.name}, but the index does not name it there"
+                    left_out.append(LeftOut(name, entry.shape, entry.parameters, reason))
+                    continue
+                if name in self._shards:
+                    files = f"{self._shards[name].path.name} and {shard.path.name}"
+                    raise FileRefused(path, f"tensor {shown(name)} is in both {files}")
+                self._shards[name] = shard
+                stored.append(entry)
+        for name, place in (places or {}).items():
+            if name not in self._shards:
+                raise FileRefused(path, f"tensor {shown(name)} is not in {place.name}, where the index says it is")
+        super().__init__(path, stored, metadata=metadata, left_out=left_out, aliases=aliases)
+
+    def _read(self, name: str) -> Tensor:
+        return self._shards[name]._read(name)
+
+
+def open_index(index: Path) -> Weights:
+    """The weights an index file describes."""
+    content = read_json(index)
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict) or not all(isinstance(place, str) for place in weight_map.values()):
+        raise FileRefused(index, "has no weight_map of tensor names to file names")
+    places = {name: inside(index.parent, place, index) for name, place in weight_map.items()}
+    files = list(dict.fromkeys(places.values()))
+    for file in files:
+        with reading(file):
+            exists = file.exists()
+        if not exists:
+            raise FileRefused(index, f"names {shown(file.name)}, which is not in the folder")
+    return ShardedWeights(index.parent, [open_file(file) for file in files], places)
+
+
+def open_folder(folder: Path) -> Weights:
+    """The weights in a folder: by its index, else all its safetensors files, else its only weight file."""
+    with reading(folder):
+        files = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
+    indices = [file for file in files if file.name.endswith(".index.json")]
+    if indices:
+        return open_index(_preferred(folder, indices))
+    candidates = [file for file in files if file.suffix.lower() in WEIGHT_SUFFIXES and file.is_file()]
+    candidates = [file for file in candidates if not file.name.startswith(_NOT_WEIGHTS)]
+    tensors = [file for file in candidates if file.suffix.lower() == ".safetensors"]
+    if len(tensors) > 1:
+        return ShardedWeights(folder, [open_file(file) for file in tensors])
+    chosen = tensors or [file for file in candidates if file.suffix.lower() != ".npz"] or candidates
+    if not chosen:
+        raise FileRefused(folder, f"holds no weight file ({' '.join(WEIGHT_SUFFIXES)})")
+    if len(chosen) > 1:
+        names = ", ".join(shown(file.name) for file in chosen[:4])
+        raise FileRefused(folder, f"holds several weight files ({names}): name one of them")
+    return open_file(chosen[0])
+
+
+def _preferred(folder: Path, indices: list[Path]) -> Path:
+    """safetensors before pickled files, the plain name before variants; two equals are not guessed between."""
+    safe = [index for index in indices if ".safetensors" in index.name] or indices
+    plain = [index for index in safe if index.name in ("model.safetensors.index.json", "pytorch_model.bin.index.json")]
+    if len(safe) > 1 and not plain:
+        names = ", ".join(shown(index.name) for index in safe[:4])
+        raise FileRefused(folder, f"holds several indices ({names}): name one of them")
+    return (plain or safe)[0]

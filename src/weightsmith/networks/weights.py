@@ -1,0 +1,184 @@
+"""Weights at rest: what a file holds, known at once; its values, one tensor at a time.
+
+:func:`open_weights` finds the format by content, checks every declared size against the size of the file before
+anything is allocated, and refuses what could run code, leave its folder or exhaust memory. One interface for all:
+
+    weights.entries     name → shape and type, in file order, without reading a value
+    weights.tensor(n)   the values of one tensor in memory of its own, float32 (float64 stays)
+    weights.left_out    what the file also holds and could not be read as weights, with the reason
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import FileRefused, UnknownName
+
+__all__ = ["Entry", "LeftOut", "Weights", "open_weights"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stored tensor, known without reading its values.
+
+    >>> entry = Entry("fc.weight", (10, 512), "bfloat16")
+    >>> entry.parameters, entry.nbytes
+    (5120, 10240)
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def parameters(self) -> int:
+        """The number of values."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes the values take as stored."""
+        return self.parameters * self.torch_dtype.itemsize
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The stored type as torch knows it."""
+        found = getattr(torch, self.dtype, None)
+        if not isinstance(found, torch.dtype):
+            raise UnknownName("tensor type", self.dtype, ["float32", "float64", "float16", "bfloat16", "int8"])
+        return found
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the values are real numbers, not integers or truth values."""
+        return self.torch_dtype.is_floating_point
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was not read or not graded: how many parameters it has, and why."""
+
+    name: str
+    shape: tuple[int, ...]
+    parameters: int
+    reason: str
+
+
+class Weights(ABC):
+    """Weights at rest. A reader hands its stored tensors to ``__init__`` and implements ``_read`` for one of them.
+
+    ``aliases`` maps a name to the earlier name whose values it shares (tied weights); both are entries.
+    """
+
+    format: ClassVar[str]
+
+    path: Path
+    metadata: Mapping[str, str]
+    entries: Mapping[str, Entry]
+    left_out: tuple[LeftOut, ...]
+    kinds: Mapping[str, str]
+    aliases: Mapping[str, str]
+
+    def __init__(
+        self,
+        path: Path,
+        stored: Iterable[Entry],
+        *,
+        metadata: Mapping[str, str] | None = None,
+        left_out: Iterable[LeftOut] = (),
+        kinds: Mapping[str, str] | None = None,
+        aliases: Mapping[str, str] | None = None,
+        scaled_by_name: bool = True,
+    ) -> None:
+        from weightsmith.networks.readers.quantised import Scaling, split_quantised
+
+        self.path = path
+        self.metadata = dict(metadata or {})
+        self.kinds = dict(kinds or {})
+        self.stored: Mapping[str, Entry] = {entry.name: entry for entry in stored}
+        self._scalings: Mapping[str, Scaling] = {}
+        left_out = list(left_out)
+        for name in (*self.stored, *(item.name for item in left_out)):
+            if not name.isprintable():
+                # A name ends up on terminals and in reports, where control characters would act.
+                raise FileRefused(path, f"a tensor is called {name[:60]!r}: control characters in a name")
+        if scaled_by_name:
+            self.entries, self._scalings, more = split_quantised(self.stored)
+            left_out += more
+        else:
+            self.entries = dict(self.stored)
+        self.left_out = tuple(left_out)
+        self.aliases = {n: first for n, first in (aliases or {}).items() if n in self.entries and first in self.entries}
+
+    @abstractmethod
+    def _read(self, name: str) -> Tensor:
+        """The stored tensor ``name`` with its shape and type, in memory of its own."""
+
+    def tensor(self, name: str) -> Tensor:
+        """The values of ``name`` in memory of their own: float32 (float64 stays), integers and truth values as stored.
+
+        Quantised values are multiplied by their scale. Nothing else of the file stays in memory.
+        """
+        if name not in self.entries:
+            near = difflib.get_close_matches(name, self.entries, n=5, cutoff=0.3) or list(self.entries)[:5]
+            raise UnknownName(f"tensor of {self.path.name}", name, near)
+        entry = self.entries[name]
+        needed = entry.parameters * max(4, entry.torch_dtype.itemsize)
+        if needed > _physical_memory():
+            raise FileRefused(self.path, f"tensor {name!r} needs {needed / 1e9:,.0f} GB of memory")
+        scaling = self._scalings.get(name)
+        raw = self._read(name)
+        if scaling is not None:
+            zero = None if scaling.zero_point is None else self._read(scaling.zero_point)
+            return scaling.apply(raw, self._read(scaling.scale), zero)
+        return as_float(raw)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All entries at once, by name; tied names share one tensor."""
+        values: dict[str, Tensor] = {}
+        for name in self.entries:
+            first = self.aliases.get(name)
+            values[name] = values[first] if first in values else self.tensor(name)
+        return values
+
+    def __repr__(self) -> str:
+        parameters = sum(entry.parameters for entry in self.entries.values())
+        return f"<{self.format} {self.path.name}: {len(self.entries)} tensors, {parameters:,} values>"
+
+
+def as_float(values: Tensor) -> Tensor:
+    """Real numbers as float32 (float64 stays); integers and truth values as they are."""
+    if not values.is_floating_point() or values.dtype in (torch.float32, torch.float64):
+        return values
+    return values.to(torch.float32)
+
+
+def open_weights(path: str | Path) -> Weights:
+    """Open a weight file or a folder of them; :class:`FileRefused` says why when it cannot be.
+
+    safetensors, sharded folders (``*.index.json``), torch files (``.pt .pth .th .bin .tar``), ``.npz``, ONNX and Keras
+    (``.keras``, ``.weights.h5``, ``.h5``). The content decides, not the suffix; nothing in a file can run code.
+    """
+    from weightsmith.networks.readers.detect import open_path
+
+    weights = open_path(Path(path))
+    if not weights.entries and not weights.left_out:
+        raise FileRefused(path, "holds no tensors")
+    return weights
+
+
+def _physical_memory() -> float:
+    """Bytes of memory this machine has; no limit where the system does not say."""
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return math.inf
+    return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import weightsmith.networks  # noqa: F401  (so that every option object of the package is defined)
+from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.options import Option, param
+
+
+class Tool(Option):
+    """A family."""
+
+
+class Saw(Tool, name="saw"):
+    """A member with every kind of parameter."""
+
+    teeth: int = param(ge=1, le=100)
+    angle: float = param(15.0, gt=0, lt=90)
+    kind: Literal["rip", "cross"] = param("rip")
+    owner: str | None = param(None)
+    sharp: bool = param(True)
+    notches: tuple[float, ...] = param((), ge=0)
+
+
+class Chain(Tool, name="chain"):
+    """A member whose first parameter takes all plain values."""
+
+    links: tuple[int, ...] = param(ge=1, min_length=1)
+    label: str = param("none yet")
+
+
+def families(root=Option):
+    return [family for family in root.__subclasses__() if family.__module__.startswith("weightsmith")]
+
+
+@pytest.mark.parametrize("text", ["saw:8,30,kind=cross", "saw:8,angle=30.0,kind=cross", " saw : 8 , 30 , kind = cross "])
+def test_plain_and_named_values_mean_the_same(text):
+    assert Tool.parse(text) == Saw(8, 30.0, "cross")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("saw", "saw needs teeth"),
+        ("saw:0", "teeth must be ≥ 1, not 0"),
+        ("saw:101", "teeth must be ≤ 100, not 101"),
+        ("saw:8,90", "angle must be < 90, not 90"),
+        ("saw:8,0", "angle must be > 0, not 0"),
+        ("saw:8,nan", "must be a number"),
+        ("saw:1.5", "teeth must be a whole number, not 1.5"),
+        ("saw:true", "teeth must be a whole number, not True"),
+        ("saw:8,kind=bow", "kind must be one of rip, cross, not 'bow'"),
+        ("saw:8,sharp=1", "sharp must be true or false, not 1"),
+        ("saw:8,notches=[1,-1]", "notches must be ≥ 0, not -1"),
+        ("saw:8,teeth=9", "teeth is given twice"),
+        ("saw:8,tooth=9", "did you mean 'teeth'?"),
+        ("saw:8,kind=rip,30", "must stand before the named ones"),
+        ("saw:8,,9", "a value is missing between two commas"),
+        ("saw:8,kind=", "kind has no value"),
+        ("saw:8,notches=[1", "does not close"),
+        ('saw:8,owner="x', "does not close"),
+        ("saw:8,30,rip,me,true,[],1", "takes at most 6 values"),
+        ("chain", "chain needs links"),
+        ("chain:links=[]", "needs at least 1 value"),
+    ],
+)
+def test_every_wrong_text_is_named(text, message):
+    with pytest.raises(OptionError, match=".*") as caught:
+        Tool.parse(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_names_suggest_the_nearest():
+    with pytest.raises(UnknownName, match="did you mean 'saw'"):
+        Tool.parse("saww:1")
+
+
+def test_numpy_numbers_are_numbers_and_become_plain_ones():
+    saw = Saw(np.int64(3), np.float32(0.5))
+    assert (type(saw.teeth), type(saw.angle)) == (int, float)
+
+
+def test_options_are_frozen_and_hashable():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Saw(1).teeth = 2
+    assert len({Saw(1), Saw(1), Saw(2)}) == 2
+
+
+saws = st.builds(
+    Saw,
+    st.integers(1, 100),
+    st.floats(0, 90, exclude_min=True, exclude_max=True),
+    st.sampled_from(["rip", "cross"]),
+    st.none() | st.text(),
+    st.booleans(),
+    st.lists(st.floats(0, allow_nan=False, allow_infinity=True), max_size=4).map(tuple),
+)
+
+
+@given(saws | st.builds(Chain, st.lists(st.integers(1), min_size=1).map(tuple), st.text()))
+def test_text_and_json_forms_give_the_same_object_back(option):
+    assert Tool.parse(str(option)) == option
+    finite = all(math.isfinite(x) for x in getattr(option, "notches", ()))
+    assert Tool.from_dict(option.to_dict()) == option or not finite
+
+
+@pytest.mark.parametrize("member", [m for f in families() for m in f.members.values()], ids=lambda m: m.name)
+def test_ranges_are_checked_for_every_option_of_the_package(member):
+    """One walk over all option objects: each bound is enforced, each parameter is in the table, each has a docstring."""
+    assert member.__doc__
+    rows = {row["name"]: row for row in member.table()}
+    required = {
+        f.name: ((2,) if "several" in rows[f.name]["type"] else _allowed(rows[f.name]))
+        for f in dataclasses.fields(member)
+        if f.default is dataclasses.MISSING
+    }
+    for field in dataclasses.fields(member):
+        bounds = field.metadata["range"]
+        for bad in [b - 1 for b in (bounds.ge, bounds.gt) if b is not None] + [
+            b + 1 for b in (bounds.le, bounds.lt) if b is not None
+        ]:
+            with pytest.raises(OptionError, match=field.name):
+                member(**{**required, field.name: int(bad)})
+        with pytest.raises(OptionError, match=field.name):
+            member(**{**required, field.name: object()})
+
+
+def _allowed(row):
+    return 20 if "whole number" in row["type"] else int(row["type"].split(" | ")[0])

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.options import Option, param
+from weightsmith.core.records import Lineage, Origin, Record, digest_of, versions
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Paint(Option):
+    """A family."""
+
+
+class Oil(Paint, name="oil"):
+    """A member."""
+
+    coats: int = param(1, ge=1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Leaf(Record):
+    value: float
+    label: str | int = "x"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Everything(Record):
+    whole: int
+    number: float | None
+    flag: bool
+    text: str
+    colour: Colour
+    paint: Paint
+    leaf: Leaf | None
+    leaves: tuple[Leaf, ...]
+    pair: tuple[int, str]
+    table: dict[str, tuple[float, ...]]
+    matrix: np.ndarray
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+leaves = st.builds(Leaf, finite, st.text() | st.integers())
+everything = st.builds(
+    Everything,
+    st.integers(),
+    st.none() | finite,
+    st.booleans(),
+    st.text(),
+    st.sampled_from(Colour),
+    st.builds(Oil, st.integers(1, 9)),
+    st.none() | leaves,
+    st.lists(leaves, max_size=3).map(tuple),
+    st.tuples(st.integers(), st.text()),
+    st.dictionaries(st.text(), st.lists(finite, max_size=3).map(tuple), max_size=3),
+    arrays.arrays(st.sampled_from([np.float32, np.float64, np.int64, np.uint8]), arrays.array_shapes(min_dims=0, min_side=0)),
+)
+
+
+@given(everything)
+def test_the_json_round_trip_is_exact(record):
+    copy = Everything.from_json(record.to_json())
+    assert copy == record
+    assert copy.to_json() == record.to_json()
+    assert copy.digest() == record.digest()
+    assert isinstance(copy.paint, Oil)
+    assert copy.colour is record.colour
+    assert copy.matrix.dtype == record.matrix.dtype
+    assert copy.matrix.tobytes() == record.matrix.tobytes()
+    assert type(copy.leaves) is tuple
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float32("nan")])
+def test_a_number_that_is_none_is_refused_by_field(bad):
+    with pytest.raises(UsageError, match=r"Leaf\.value is"):
+        Leaf(bad).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"value": 1, "colour": 2}', "Leaf has no field 'colour'"),
+        ("{}", "Leaf needs the field 'value'"),
+        ('{"value": "1"}', "Leaf.value must be a number, not '1'"),
+        ('{"value": true}', "Leaf.value must be a number, not True"),
+        ('{"value": 1, "label": 1.5}', "Leaf.label is 1.5"),
+        ("[1]", "Leaf is written as an object"),
+    ],
+)
+def test_wrong_json_is_named(text, message):
+    with pytest.raises(UsageError) as caught:
+        Leaf.from_json(text)
+    assert message in str(caught.value)
+
+
+def test_something_that_is_no_value_is_refused():
+    with pytest.raises(UsageError, match=r"Leaf\.value is a object"):
+        Leaf(object()).to_dict()
+
+
+def test_records_are_frozen_and_compare_by_value():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Leaf(1.0).value = 2.0
+    assert Leaf(1.0) == Leaf(1.0) != Leaf(2.0)
+    assert len({Leaf(1.0), Leaf(1.0), Leaf(2.0)}) == 2
+    assert Leaf(1.0) != "Leaf"
+
+
+def test_lineage_grows_by_one_step_at_a_time():
+    first = Lineage("initialised")
+    third = first.then("trained", "aaa").then("reduced", "bbb")
+    assert (third.operation, third.parent) == ("reduced", "bbb")
+    assert [(a.operation, a.parent) for a in third.ancestors] == [("initialised", None), ("trained", "aaa")]
+    assert Lineage.from_json(third.to_json()) == third
+
+
+def test_origin_tells_the_versions():
+    origin = Origin(seed=3, inputs={"network": "abc"})
+    assert set(origin.versions) == {"weightsmith", "numpy", "torch"}
+    assert "scipy" in versions("scipy")
+    assert json.loads(origin.to_json())["seed"] == 3
+
+
+def test_digests_tell_type_shape_and_value_apart():
+    a = np.arange(6.0)
+    digests = {digest_of(x) for x in (a, a.reshape(2, 3), a.astype(np.float32), a + 1, "a", b"b")}
+    assert len(digests) == 6
+    assert digest_of(a[::2]) == digest_of(a[::2].copy())

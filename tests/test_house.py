@@ -1,0 +1,162 @@
+"""The house itself: arrows point down, public lists are true, importing changes nothing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weightsmith
+
+SOURCE = Path(weightsmith.__file__).parent
+TESTS = Path(__file__).parent
+
+# A room may import from rooms on lower floors and from itself, never from a neighbour or from above.
+FLOORS = {
+    "core": 0,
+    "data": 1,
+    "networks": 2,
+    "training": 3,
+    "grading": 4,
+    "reducing": 4,
+    "spiking": 4,
+    "reporting": 5,
+    "pipeline": 6,
+    "cli": 7,
+}
+OPEN_TO_ALL = {"_version"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(text: str) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                names.add("weightsmith.relative")
+            elif node.module == "weightsmith":
+                names |= {f"weightsmith.{alias.name}" for alias in node.names}
+            else:
+                names.add(node.module or "")
+    return {name.split(".")[1] for name in names if name.startswith("weightsmith.")}
+
+
+def forbidden(room: str, text: str) -> list[str]:
+    rooms = imported_rooms(text) - OPEN_TO_ALL - {room}
+    return sorted(other for other in rooms if FLOORS.get(other, 99) >= FLOORS[room])
+
+
+SOURCES = sorted(p for p in SOURCE.rglob("*.py") if room_of(p) in FLOORS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_arrows_point_down(path):
+    assert forbidden(room_of(path), path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "line", "caught"),
+    [
+        ("grading", "from weightsmith.reducing import angles", ["reducing"]),
+        ("grading", "import weightsmith.spiking.adjust", ["spiking"]),
+        ("core", "def f():\n    from weightsmith.data import load", ["data"]),
+        ("data", "from weightsmith import networks", ["networks"]),
+        ("networks", "from ..cli import app", ["relative"]),
+        ("reducing", "from weightsmith.training.loop import train", []),
+        ("networks", "from weightsmith.data.normalise import NONE", []),
+    ],
+)
+def test_a_forbidden_arrow_would_be_seen(room, line, caught):
+    assert forbidden(room, line) == caught
+
+
+def test_every_room_is_on_a_floor():
+    rooms = {p.name for p in SOURCE.iterdir() if (p / "__init__.py").exists()}
+    assert rooms <= set(FLOORS)
+
+
+MODULES = sorted(
+    info.name for info in pkgutil.walk_packages([str(SOURCE)], "weightsmith.") if not info.name.endswith("__main__")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_lists_are_true(name):
+    module = importlib.import_module(name)
+    module = sys.modules[name]  # a function may have taken the place of its module as an attribute of the package
+    defined = {
+        key
+        for key, value in vars(module).items()
+        if getattr(value, "__module__", None) == name and hasattr(value, "__qualname__") and not key.startswith("_")
+    }
+    listed = getattr(module, "__all__", [])
+    assert all(hasattr(module, key) for key in listed)
+    assert defined - set(listed) == set()
+
+
+def test_the_front_door_names_exist_and_are_documented():
+    assert weightsmith.__all__ == sorted(weightsmith.__all__)
+    assert dir(weightsmith) == weightsmith.__all__
+    for name in weightsmith.__all__:
+        assert getattr(weightsmith, name).__doc__
+    homes = weightsmith._HOME_OF
+    assert set(weightsmith.__all__) == {*homes, "core", "data", "networks", "__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'grde'"):
+        weightsmith.grde  # noqa: B018
+
+
+def test_type_checkers_see_the_same_front_door():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name: node.module for node in block.body for alias in node.names}
+    told = {name: f"weightsmith.{home}" for name, home in weightsmith._HOME_OF.items()}
+    assert seen == {**told, **dict.fromkeys(("core", "data", "networks"), "weightsmith")}
+
+
+def test_every_source_file_has_its_test_file():
+    files = [p.relative_to(SOURCE) for p in SOURCES if not p.name.startswith("_")]
+    missing = [str(p) for p in files if not (TESTS / p.parent / f"test_{p.name}").exists()]
+    assert missing == []
+
+
+IMPORT = """
+import io, json, logging, random, socket, sys, threading, warnings
+import numpy, torch
+before = set(sys.modules)
+state = lambda: [len(logging.root.handlers), logging.root.level, list(map(str, warnings.filters)), hash(random.getstate()),
+                 numpy.random.get_state()[1].tolist(), torch.random.get_rng_state().tolist(), torch.get_num_threads(),
+                 torch.get_default_dtype().__repr__(), threading.active_count(), torch.is_grad_enabled()]
+def refuse(*_, **__): raise AssertionError("a socket was opened")
+socket.socket = refuse
+was = state()
+sys.stdout = out = io.StringIO()
+sys.stderr = err = io.StringIO()
+import weightsmith
+new = sorted(set(sys.modules) - before)
+unchanged = state() == was
+import weightsmith.networks, weightsmith.data, weightsmith.core.statistics, weightsmith.core.sweep
+rooms = sorted(set(sys.modules) - before)
+sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+print(json.dumps([new, unchanged, rooms, state() == was, out.getvalue() + err.getvalue()]))
+"""
+
+
+def test_importing_changes_nothing_and_loads_little():
+    answer = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+    new, unchanged, rooms, still_unchanged, printed = json.loads(answer.stdout)
+    assert (unchanged, still_unchanged, printed, answer.stderr) == (True, True, "", "")
+    assert len(new) <= 60, new
+    heavy = {"scipy", "sklearn", "pyarrow", "PIL", "openpyxl", "joblib", "dask", "onnx", "h5py", "typer", "rich"}
+    assert not heavy & {name.split(".")[0] for name in rooms}
+    assert len(rooms) <= 120, rooms
