@@ -22,25 +22,27 @@ class Saw(Tool, name="saw"):
     """A member with every kind of parameter."""
 
     teeth: int = param(ge=1, le=100)
-    angle: float = param(15.0, gt=0, lt=90)
-    kind: Literal["rip", "cross"] = param("rip")
-    owner: str | None = param(None)
-    sharp: bool = param(True)
-    notches: tuple[float, ...] = param((), ge=0)
+    angle: float = param(default=15.0, gt=0, lt=90)
+    kind: Literal["rip", "cross"] = param(default="rip")
+    owner: str | None = param(default=None)
+    sharp: bool = param(default=True)
+    notches: tuple[float, ...] = param(default=(), ge=0)
 
 
 class Chain(Tool, name="chain"):
     """A member whose first parameter takes all plain values."""
 
     links: tuple[int, ...] = param(ge=1, min_length=1)
-    label: str = param("none yet")
+    label: str = param(default="none yet")
 
 
 def families(root=Option):
     return [family for family in root.__subclasses__() if family.__module__.startswith("weightsmith")]
 
 
-@pytest.mark.parametrize("text", ["saw:8,30,kind=cross", "saw:8,angle=30.0,kind=cross", " saw : 8 , 30 , kind = cross "])
+@pytest.mark.parametrize(
+    "text", ["saw:8,30,kind=cross", "saw:8,angle=30.0,kind=cross", " saw : 8 , 30 , kind = cross "]
+)
 def test_plain_and_named_values_mean_the_same(text):
     assert Tool.parse(text) == Saw(8, 30.0, "cross")
 
@@ -66,7 +68,7 @@ def test_plain_and_named_values_mean_the_same(text):
         ("saw:8,kind=", "kind has no value"),
         ("saw:8,notches=[1", "does not close"),
         ('saw:8,owner="x', "does not close"),
-        ("saw:8,30,rip,me,true,[],1", "takes at most 6 values"),
+        ("saw:8,30,rip,me,true,[],1", "takes at most 6 plain values"),
         ("chain", "chain needs links"),
         ("chain:links=[]", "needs at least 1 value"),
     ],
@@ -88,6 +90,13 @@ def test_numpy_numbers_are_numbers_and_become_plain_ones():
     assert (type(saw.teeth), type(saw.angle)) == (int, float)
 
 
+def test_parameters_given_by_name_only_are_not_filled_by_plain_values():
+    assert Tool.parse("beads:3,4,shared=x") == Beads((3, 4), shared="x")
+    assert [row["name"] for row in Beads.table()] == ["sizes", "shared"]
+    with pytest.raises(TypeError):
+        Beads((1,), "x")
+
+
 def test_options_are_frozen_and_hashable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Saw(1).teeth = 2
@@ -105,7 +114,17 @@ saws = st.builds(
 )
 
 
-@given(saws | st.builds(Chain, st.lists(st.integers(1), min_size=1).map(tuple), st.text()))
+class Beads(Tool, name="beads"):
+    """A member whose plain values have a default and may be none at all."""
+
+    sizes: tuple[int, ...] = param(default=(1, 2), ge=0)
+    shared: str | None = param(default=None, kw_only=True)
+
+
+beads = st.builds(Beads, st.lists(st.integers(0), max_size=3).map(tuple), shared=st.none() | st.text())
+
+
+@given(saws | beads | st.builds(Chain, st.lists(st.integers(1), min_size=1).map(tuple), st.text()))
 def test_text_and_json_forms_give_the_same_object_back(option):
     assert Tool.parse(str(option)) == option
     finite = all(math.isfinite(x) for x in getattr(option, "notches", ()))
@@ -114,7 +133,7 @@ def test_text_and_json_forms_give_the_same_object_back(option):
 
 @pytest.mark.parametrize("member", [m for f in families() for m in f.members.values()], ids=lambda m: m.name)
 def test_ranges_are_checked_for_every_option_of_the_package(member):
-    """One walk over all option objects: each bound is enforced, each parameter is in the table, each has a docstring."""
+    """One walk over all option objects: each bound is enforced, each parameter is in the table, each is documented."""
     assert member.__doc__
     rows = {row["name"]: row for row in member.table()}
     required = {

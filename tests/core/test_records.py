@@ -27,7 +27,7 @@ class Paint(Option):
 class Oil(Paint, name="oil"):
     """A member."""
 
-    coats: int = param(1, ge=1)
+    coats: int = param(default=1, ge=1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,7 +65,9 @@ everything = st.builds(
     st.lists(leaves, max_size=3).map(tuple),
     st.tuples(st.integers(), st.text()),
     st.dictionaries(st.text(), st.lists(finite, max_size=3).map(tuple), max_size=3),
-    arrays.arrays(st.sampled_from([np.float32, np.float64, np.int64, np.uint8]), arrays.array_shapes(min_dims=0, min_side=0)),
+    arrays.arrays(
+        st.sampled_from([np.float32, np.float64, np.int64, np.uint8]), arrays.array_shapes(min_dims=0, min_side=0)
+    ),
 )
 
 

@@ -27,7 +27,9 @@ def test_items_are_split_as_they_were_joined(plain, named):
 
 @given(st.text())
 def test_any_text_is_read_or_refused_by_name(text):
+    message = repr(text)
     try:
         split_items(text, text)
     except OptionError as error:
-        assert repr(text) in str(error)
+        message = str(error)
+    assert repr(text) in message

@@ -41,7 +41,9 @@ def test_torch_default_is_what_torch_does():
     theirs = nn.Linear(784, 300)
     assert ours.weight.std().item() == pytest.approx(theirs.weight.std().item(), rel=0.01)
     assert ours.bias.abs().max().item() == pytest.approx(1 / 28, rel=0.05)
-    assert variance("glorot-uniform", 784, 300) ** 0.5 / variance("torch-default", 784, 300) ** 0.5 == pytest.approx(2.08, abs=0.01)
+    assert variance("glorot-uniform", 784, 300) ** 0.5 / variance("torch-default", 784, 300) ** 0.5 == pytest.approx(
+        2.08, abs=0.01
+    )
 
 
 def test_the_same_stream_gives_the_same_weights_and_global_state_is_left_alone():

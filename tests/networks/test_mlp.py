@@ -27,10 +27,21 @@ def test_the_course_network_has_the_course_parameter_counts():
 def test_layers_stand_where_they_should():
     before = mlp(4, 3, 3, 2, batch_norm="before", dropout=0.5, dropout_layers=1, input_dropout=0.1, activation="elu")
     assert names(before) == (
-        "flatten input_dropout dense1 norm1 activation1 dense2 norm2 activation2 dropout2 output".split()
+        [
+            "flatten",
+            "input_dropout",
+            "dense1",
+            "norm1",
+            "activation1",
+            "dense2",
+            "norm2",
+            "activation2",
+            "dropout2",
+            "output",
+        ]
     )
     after = mlp(4, 3, 2, batch_norm="after", statistics="seed")
-    assert names(after) == "flatten dense1 activation1 norm1 output".split()
+    assert names(after) == ["flatten", "dense1", "activation1", "norm1", "output"]
     assert isinstance(after.norm1, SeedBatchNorm1d)
 
 
@@ -64,3 +75,4 @@ def test_a_network_without_hidden_layers_is_allowed_and_one_without_outputs_is_n
 
 def test_text_form():
     assert str(Mlp((300, 100), activation="selu")) == "mlp:300,100,activation=selu"
+    assert Mlp.parse(str(Mlp((), classes=3))) == Mlp((), classes=3)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ def test_the_key_names_of_the_pretrained_vgg5():
 def test_no_dropout_stands_before_a_pool_and_none_after_the_output():
     network = vgg(16, classifier=(8,), dropout=0.2)
     features = list(network.features)
-    for this, following in zip(features, features[1:], strict=False):
+    for this, following in itertools.pairwise(features):
         assert not (isinstance(this, Dropout) and isinstance(following, nn.AvgPool2d))
     assert isinstance(network.classifier[-1], nn.Linear)
 

@@ -20,8 +20,10 @@ def vectors() -> dict[str, Any]:
     """Two and three objectives; two points equal in one objective, and one point twice."""
     plane = weights(24, 2, salt=31)
     plane[5, 0] = plane[6, 0]
+    # No two equal in any objective: which of two ties is the neighbour is a matter of the sort.
+    space = weights(30, 3, salt=32) + np.arange(30)[:, None] / 4096
     return {
-        "three_objectives": _sorted(weights(30, 3, salt=32)),
+        "three_objectives": _sorted(space),
         "two_objectives": _sorted(plane),
         "with_a_point_twice": _sorted(np.vstack([plane, plane[0]])),
     }

@@ -5,7 +5,6 @@ The fit below is the plainest loop there is; the ``training`` room takes its pla
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,7 +42,8 @@ def demo(
     start = time.perf_counter()
     with pinned_threads(1):
         _fit(network, data, seed)
-    _say(f"1. A network for {data.name} ({len(data.split('train'))} images), fitted in {time.perf_counter() - start:.1f} s")
+    seconds = time.perf_counter() - start
+    _say(f"1. A network for {data.name} ({len(data.split('train'))} images), fitted in {seconds:.1f} s")
     path = ws.save(
         network,
         out_folder / "network.safetensors",
@@ -78,9 +78,12 @@ def _fit(network: nn.Module, data: Data, seed: int) -> None:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, _EPOCHS)
     network.train()
     for _ in range(_EPOCHS):
-        for rows in torch.randperm(len(part), generator=order).split(_BATCH):
+        shuffled = torch.randperm(len(part), generator=order)
+        for first in range(0, len(part), _BATCH):
+            rows = shuffled[first : first + _BATCH]
             optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(network(inputs[rows]), part.y[rows]).backward()
+            loss = torch.nn.functional.cross_entropy(network(inputs[rows]), part.y[rows])
+            torch.autograd.backward(loss)
             optimiser.step()
         schedule.step()
     network.eval()

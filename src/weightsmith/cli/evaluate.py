@@ -11,6 +11,7 @@ from rich.markup import escape
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 
 if TYPE_CHECKING:
+    from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
 
 __all__ = ["evaluate", "show"]
@@ -18,10 +19,12 @@ __all__ = ["evaluate", "show"]
 
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="NETWORK", help="A network file or result folder.")],
-    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list) or path.")],
-    split: Annotated[str, typer.Option(help="Which part of the data.")] = "test",
+    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
+    data_path: Annotated[Path | None, typer.Option(help="Where the files of the data set are, if not found.")] = None,
+    split: Annotated[str | None, typer.Option(help="Which part of the data [default: test, or the only one].")] = None,
     network: Annotated[
-        str | None, typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function.")
+        str | None,
+        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
     ] = None,
     normalise: Annotated[
         str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
@@ -32,18 +35,17 @@ def evaluate(
     at_least: Annotated[
         float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 250,
+    batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 64,
     threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion."""
-    from weightsmith.data import load as load_data
     from weightsmith.networks.card import card_of
     from weightsmith.networks.evaluation import evaluate as run
     from weightsmith.networks.files import load
 
-    known = load_data(data, splits=(split,))
+    known = _load_data(data, data_path, split)
     loaded = load(
         file,
         network=network,
@@ -63,6 +65,14 @@ def evaluate(
         show(result, str(file))
     if at_least is not None and 100 * result.accuracy.value < at_least:
         raise Attention(f"accuracy {100 * result.accuracy.value:.2f} % is below the {at_least:g} % asked for")
+
+
+def _load_data(name: str, path: Path | None, split: str | None) -> Data:
+    """Only the split that is needed of a known set, which may be large; of the user's own data whatever there is."""
+    from weightsmith.data import Source, load
+
+    own = name.partition(":")[0] in Source.members
+    return load(name, path=path, splits=(split,) if split else ("train", "validation", "test") if own else ("test",))
 
 
 def show(result: Evaluation, name: str) -> None:

@@ -75,7 +75,9 @@ def _print(report: dict[str, Any]) -> None:
     for layer in report["layers"]:
         tied = f"  (tied with {', '.join(layer['tied_with'])})" if layer["tied_with"] else ""
         shape = " × ".join(map(str, layer["shape"]))
-        rows.add_row(escape(layer["name"] + tied), layer["kind"], shape, count_text(layer["parameters"]), layer["dtype"])
+        rows.add_row(
+            escape(layer["name"] + tied), layer["kind"], shape, count_text(layer["parameters"]), layer["dtype"]
+        )
     console.print(rows)
     total, inside = report["parameters"], report["in_layers"]
     share = f" ({100 * inside / total:.2f} %)" if total else ""

@@ -21,7 +21,9 @@ def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print JS
 
     found = {name: (member.__doc__ or "", member.table()) for name, member in sorted(Architecture.members.items())}
     if as_json:
-        print_json({name: {"about": about.partition("\n")[0], "parameters": rows} for name, (about, rows) in found.items()})
+        print_json(
+            {name: {"about": about.partition("\n")[0], "parameters": rows} for name, (about, rows) in found.items()}
+        )
         return
     for name, (about, rows) in found.items():
         out().print(f"\n[bold]{name}[/bold]  {escape(about.partition(chr(10))[0])}")
@@ -30,4 +32,5 @@ def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print JS
             cells = (f"  {row['name']}", row["type"], row["default"], row["range"], row["doc"])
             listed.add_row(*map(escape, cells))
         out().print(listed)
-    out().print("\nfor example  [bold]vgg:5,classifier=\\[512,512][/bold]  or a function of yours  [bold]package.module:build[/bold]")
+    example, own = r"[bold]vgg:5,classifier=\[512,512][/bold]", "[bold]package.module:build[/bold]"
+    out().print(f"\nfor example  {example}  or a function of yours  {own}")

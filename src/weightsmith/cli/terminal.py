@@ -1,8 +1,9 @@
-"""What all commands share at the terminal: tables on stdout, progress and errors on stderr, numbers as people read them."""
+"""What all commands share at the terminal: tables on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ from weightsmith.core.statistics import Interval
 __all__ = ["Attention", "count_text", "out", "percent", "print_json", "progress_bar", "say_error", "say_note", "table"]
 
 
-class Attention(Exception):  # noqa: N818
+class Attention(Exception):
     """The work is done, but there is something the user must look at: exit code 1."""
 
 
 def out() -> Console:
-    """A console on stdout; made anew, so that it follows redirection."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    """A console on stdout, made anew so that it follows redirection; a file or pipe gets long lines."""
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
+    return Console(highlight=False, width=wide)
 
 
 def say_error(message: str) -> None:
@@ -60,25 +62,35 @@ def count_text(number: int) -> str:
 
 
 @contextmanager
-def progress_bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on a terminal, a line for every tenth of the way elsewhere, nothing when quiet; yields ``f(done, total)``."""
+def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[Callable[[int, int], None] | None]:
+    """Yield ``f(done, total)``: a bar on a terminal, a line for every tenth of the way elsewhere, None when quiet."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich import progress
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        counted = progress.DownloadColumn() if unit == "bytes" else progress.MofNCompleteColumn()
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            counted,
+            progress.TimeRemainingColumn(),
+        )
+        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what)
             yield lambda done, total: bar.update(task, completed=done, total=total)
     else:
-        told = -1
+        yield _every_tenth(what)
 
-        def line(done: int, total: int) -> None:
-            nonlocal told
-            tenth = 10 * done // total
-            if tenth > told:
-                told = tenth
-                sys.stderr.write(f"{what}: {done:,} of {total:,}\n")
 
-        yield line
+def _every_tenth(what: str) -> Callable[[int, int], None]:
+    told = -1
+
+    def line(done: int, total: int) -> None:
+        nonlocal told
+        tenth = 10 * done // total
+        if tenth != told:  # a second file begins at 0 again
+            told = tenth
+            sys.stderr.write(f"{what}: {done:,} of {total:,}\n")
+
+    return line

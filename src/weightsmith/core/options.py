@@ -8,8 +8,8 @@ states its parameters and their ranges, nothing else:
 >>> class Box(Shape, name="box"):
 ...     '''A member: an area with a width.'''
 ...     width: float = param(gt=0, doc="metres")
-...     sides: int = param(4, ge=3)
-...     fill: bool = param(False)
+...     sides: int = param(default=4, ge=3)
+...     fill: bool = param(default=False)
 >>> Box(2, sides=6)
 Box(width=2.0, sides=6, fill=False)
 >>> Box(-1)
@@ -75,9 +75,12 @@ class Range:
         return None
 
 
-def param(default: Any = dataclasses.MISSING, **bounds: Any) -> Any:
-    """Declare a parameter with its default and its :class:`Range` (``ge, gt, le, lt, min_length, doc``)."""
-    return dataclasses.field(default=default, metadata={"range": Range(**bounds)})
+def param(*, default: Any = dataclasses.MISSING, kw_only: bool = False, **bounds: Any) -> Any:
+    """Declare a parameter with its default and its :class:`Range` (``ge, gt, le, lt, min_length, doc``).
+
+    ``kw_only`` parameters are given by name only; a family declares what all its members share in this way.
+    """
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={"range": Range(**bounds)})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(param,))
@@ -93,6 +96,7 @@ class Option:
         super().__init_subclass__(**kwargs)
         if Option in cls.__bases__:
             cls.family, cls.members = family or cls.__name__.lower(), {}
+            dataclasses.dataclass(frozen=True)(cls)
             return
         if name is None:
             raise TypeError(f"{cls.__name__} is a member of a family and needs name=…")
@@ -115,14 +119,15 @@ class Option:
     def __str__(self) -> str:
         """The text form: required values in order, then what differs from its default."""
         parts: list[str] = []
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for place, field in enumerate(_fields(type(self))):
             value = getattr(self, field.name)
-            if field.default is dataclasses.MISSING and not any("=" in part for part in parts):
-                if isinstance(value, tuple):  # a tuple in this place takes all positional values
-                    parts.extend(quote(item) for item in value)
-                else:
-                    parts.append(quote(value))
-            elif value != field.default:
+            if value == field.default:
+                continue
+            if place == 0 and isinstance(value, tuple) and value:  # it takes all plain values
+                parts += map(quote, value)
+            elif field.default is dataclasses.MISSING and not isinstance(value, tuple):
+                parts.append(quote(value))
+            else:
                 parts.append(f"{field.name}={quote(value)}")
         return f"{self.name}:{','.join(parts)}" if parts else self.name
 
@@ -131,15 +136,16 @@ class Option:
         """The member of this family that ``text`` describes."""
         name, _, rest = text.strip().partition(":")
         member = cls.member(name.strip())
-        fields = list(field_hints(member))
+        fields = [field.name for field in _fields(member)]
+        plain = [field.name for field in _fields(member) if not field.kw_only]
         positional, named = split_items(rest, text)
         values: dict[str, Any] = {}
-        if fields and _is_tuple(field_hints(member)[fields[0]]) and positional:
-            values[fields[0]] = tuple(read_value(item) for item in positional)
-        elif len(positional) > len(fields):
-            raise OptionError(f"{text!r}: {name} takes at most {len(fields)} values ({', '.join(fields)})")
+        if plain and _is_tuple(field_hints(member)[plain[0]]) and positional:
+            values[plain[0]] = tuple(read_value(item) for item in positional)
+        elif len(positional) > len(plain):
+            raise OptionError(f"{text!r}: {name} takes at most {len(plain)} plain values ({', '.join(plain)})")
         else:
-            values.update(zip(fields, map(read_value, positional), strict=False))
+            values.update(zip(plain, map(read_value, positional), strict=False))
         for key, item in named:
             if key not in fields:
                 raise OptionError(f"{text!r}: {UnknownName(f'parameter of {name}', key, fields)}")
@@ -158,7 +164,7 @@ class Option:
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Build this member from a mapping; unknown and missing parameters are named."""
-        required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]  # type: ignore[arg-type]
+        required = [field.name for field in _fields(cls) if field.default is dataclasses.MISSING]
         missing = [key for key in required if key not in values]
         unknown = [key for key in values if key not in field_hints(cls)]
         if unknown:
@@ -169,7 +175,7 @@ class Option:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form: the member's name under ``name``, then every parameter."""
-        values = {key: getattr(self, key) for key in field_hints(type(self))}
+        values = {field.name: getattr(self, field.name) for field in _fields(type(self))}
         return {"name": self.name, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
 
     @classmethod
@@ -184,12 +190,17 @@ class Option:
     def table(cls) -> list[dict[str, str]]:
         """The parameters of this member as rows (name, type, default, range, doc), for docs and ``--help``."""
         rows = []
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        for field in _fields(cls):
             bounds = _ranges(cls)[field.name]
             default = "required" if field.default is dataclasses.MISSING else quote(field.default)
             kind = _type_text(field_hints(cls)[field.name])
             rows.append({"name": field.name, "type": kind, "default": default, "range": str(bounds), "doc": bounds.doc})
         return rows
+
+
+def _fields(cls: Any) -> list[dataclasses.Field[Any]]:
+    """The parameters in the order of ``__init__``: those given by name only come last."""
+    return sorted(dataclasses.fields(cls), key=lambda field: field.kw_only)
 
 
 def _ranges(cls: Any) -> dict[str, Range]:

@@ -46,8 +46,8 @@ class CropFlip(Augment, name="crop-flip"):
     probability ½. Per batch it draws the row offsets, the column offsets and the flips, in this order.
     """
 
-    pad: int = param(4, ge=0, doc="pixels added on each side before cropping")
-    flip: float = param(0.5, ge=0, le=1, doc="probability of mirroring")
+    pad: int = param(default=4, ge=0, doc="pixels added on each side before cropping")
+    flip: float = param(default=0.5, ge=0, le=1, doc="probability of mirroring")
 
     def __call__(self, batch: Tensor, generator: torch.Generator) -> Tensor:
         """Crop and flip every image of ``batch`` (n, c, h, w) on its own."""

@@ -81,7 +81,9 @@ class BatchFiles:
     def _binary(self, where: Path, content: bytes) -> tuple[NDArray[np.uint8], NDArray[np.integer[Any]]]:
         record = self.layout.label_bytes + _PIXELS
         if not content or len(content) % record:
-            raise FileRefused(where, f"has {len(content):,} bytes, which is not a whole number of {record}-byte records")
+            raise FileRefused(
+                where, f"has {len(content):,} bytes, which is not a whole number of {record}-byte records"
+            )
         records = np.frombuffer(content, np.uint8).reshape(-1, record)
         return records[:, self.layout.label_bytes :], records[:, self.layout.label_bytes - 1].astype(np.int64)
 

@@ -140,6 +140,5 @@ def _tensor(values: Any) -> Tensor:
     if array is None or array.dtype.kind not in "buifc":
         kind = type(values).__name__ if array is None else f"an array of {array.dtype}"
         raise DataMismatch(f"inputs and labels must be numbers, not {kind}; a transform such as ToTensor makes them so")
-    # A copy where the array is read-only or of foreign byte order: torch takes neither.
-    array = array.astype(array.dtype.newbyteorder("="), copy=not array.flags.writeable)
-    return torch.from_numpy(np.ascontiguousarray(array))
+    # A copy where the array is read-only, of foreign byte order or with negative steps: torch takes none of them.
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C", copy=not array.flags.writeable))

@@ -32,16 +32,16 @@ _UNSIGNED_BYTE = 8
 
 @dataclass(frozen=True)
 class IdxFiles:
-    """The IDX files of one data set in ``folder``, with images of ``shape`` and ``classes`` classes."""
+    """The IDX files of one data set in ``folder``, with images of ``size`` (h, w) and ``classes`` classes."""
 
     folder: Path
-    shape: tuple[int, int]
+    size: tuple[int, int]
     classes: int
 
     @classmethod
-    def find(cls, place: Path, splits: Sequence[str], shape: tuple[int, int], classes: int) -> IdxFiles | None:
+    def find(cls, place: Path, splits: Sequence[str], size: tuple[int, int], classes: int) -> IdxFiles | None:
         """The files in the folder ``place`` if every split asked for is there."""
-        files = cls(place, shape, classes)
+        files = cls(place, size, classes)
         names = [(split, kind) for split in splits for kind in ("images-idx3", "labels-idx1")]
         return files if all(files._path(split, kind) for split, kind in names) else None
 
@@ -59,8 +59,8 @@ class IdxFiles:
         if image_file is None or label_file is None:
             raise FileRefused(self.folder, f"the IDX files of the {split} split are not there")
         images, labels = read_idx(image_file, 3), read_idx(label_file, 1)
-        if images.shape[1:] != self.shape:
-            raise FileRefused(image_file, f"holds images of {images.shape[1:]} pixels, not of {self.shape}")
+        if images.shape[1:] != self.size:
+            raise FileRefused(image_file, f"holds images of {images.shape[1:]} pixels, not of {self.size}")
         if len(images) != len(labels):
             raise FileRefused(
                 label_file, f"holds {len(labels)} labels for the {len(images)} images of {image_file.name}"

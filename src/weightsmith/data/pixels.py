@@ -6,7 +6,6 @@ second: a damaged one is removed and the pixels are decoded again. A cache that 
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.records import digest_of
 from weightsmith.core.storage import file_digest, write_atomic
 from weightsmith.data.places import cache_folder
 
@@ -58,8 +58,8 @@ def _read(path: Path) -> Pixels | None:
 
 
 def _write(folder: Path, source: str, decoded: Pixels) -> None:
-    content = io.BytesIO()
-    np.savez(content, pixels=decoded.pixels, lossy=np.int64(decoded.lossy))
-    digest = hashlib.sha256(content.getbuffer()).hexdigest()
+    file = io.BytesIO()
+    np.savez(file, pixels=decoded.pixels, lossy=np.int64(decoded.lossy))
+    content = file.getvalue()
     with suppress(FileRefused):
-        write_atomic(folder / f"{source}-{digest}.npz", [content.getbuffer()])
+        write_atomic(folder / f"{source}-{digest_of(content)}.npz", content)

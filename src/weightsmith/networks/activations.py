@@ -65,7 +65,7 @@ class LeakyRelu(Activation, name="leaky-relu"):
     """
 
     initialiser = "he-normal"
-    slope: float = param(0.01, ge=0, lt=1, doc="factor below zero (torch 0.01, Keras 0.3)")
+    slope: float = param(default=0.01, ge=0, lt=1, doc="factor below zero (torch 0.01, Keras 0.3)")
 
     def module(self) -> nn.Module:
         """A torch LeakyReLU with this slope."""
@@ -81,7 +81,7 @@ class Elu(Activation, name="elu"):
     """
 
     initialiser = "he-normal"
-    alpha: float = param(1.0, gt=0, doc="minus the limit for z → −∞")
+    alpha: float = param(default=1.0, gt=0, doc="minus the limit for z → −∞")
 
     def module(self) -> nn.Module:
         """A torch ELU with this alpha."""

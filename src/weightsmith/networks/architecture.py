@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from weightsmith.core.errors import DataMismatch, OptionError
-from weightsmith.core.options import Option
+from weightsmith.core.options import Option, param
 from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.activations import Activation
 from weightsmith.networks.initialisers import initialise
@@ -31,12 +31,12 @@ __all__ = ["Architecture", "architecture_of"]
 
 
 class Architecture(Option, ABC, family="network"):
-    """The family of architectures. Members add ``input_shape``, ``classes``, ``activation`` and ``initialiser``."""
+    """The family of architectures, and what all of them have in common."""
 
-    input_shape: tuple[int, ...]
-    classes: int | None
-    activation: str
-    initialiser: str | None
+    input_shape: tuple[int, ...] = param(default=(), ge=1, doc="shape of one input", kw_only=True)
+    classes: int | None = param(default=None, ge=1, doc="number of outputs", kw_only=True)
+    activation: str = param(default="relu", doc="text form of an activation", kw_only=True)
+    initialiser: str | None = param(default=None, doc="none: the one that fits the activation", kw_only=True)
 
     @abstractmethod
     def assemble(self) -> nn.Module:

@@ -26,18 +26,16 @@ class Mlp(Architecture, name="mlp"):
     """
 
     hidden: tuple[int, ...] = param(ge=1, doc="widths of the hidden layers")
-    input_shape: tuple[int, ...] = param((), ge=1, doc="shape of one input, flattened on entry")
-    classes: int | None = param(None, ge=1, doc="number of outputs")
-    activation: str = param("relu", doc="text form of an activation")
-    initialiser: str | None = param(None, doc="none: the one that fits the activation")
-    bias: bool = param(True)
-    batch_norm: Literal["none", "before", "after"] = param("none", doc="where, seen from the activation")
-    input_norm: bool = param(False, doc="batch norm on the input")
-    statistics: Literal["torch", "seed"] = param("torch", doc="running averages of the batch norms")
-    dropout: float = param(0.0, ge=0, lt=1, doc="rate on the last hidden layers")
-    dropout_layers: int = param(3, ge=1, doc="how many of the last hidden layers get it")
-    input_dropout: float = param(0.0, ge=0, lt=1, doc="rate on the input")
-    dropout_kind: Literal["inverted", "after", "alpha"] | None = param(None, doc="none: alpha for SELU, else inverted")
+    bias: bool = param(default=True)
+    batch_norm: Literal["none", "before", "after"] = param(default="none", doc="where, seen from the activation")
+    input_norm: bool = param(default=False, doc="batch norm on the input")
+    statistics: Literal["torch", "seed"] = param(default="torch", doc="running averages of the batch norms")
+    dropout: float = param(default=0.0, ge=0, lt=1, doc="rate on the last hidden layers")
+    dropout_layers: int = param(default=3, ge=1, doc="how many of the last hidden layers get it")
+    input_dropout: float = param(default=0.0, ge=0, lt=1, doc="rate on the input")
+    dropout_kind: Literal["inverted", "after", "alpha"] | None = param(
+        default=None, doc="none: alpha for SELU, else inverted"
+    )
 
     def assemble(self) -> nn.Module:
         """Lay the layers out in a Sequential with readable names."""

@@ -21,13 +21,9 @@ class PaperResnet(Architecture, name="paper-resnet"):
     batch norm, so that it converts into a spiking network.
     """
 
-    widths: tuple[int, ...] = param((64, 128, 256, 512), ge=1, min_length=1, doc="channels of the stages")
-    inner: tuple[int, ...] = param((), ge=1, doc="channels inside each block; empty: the stage's own")
-    input_shape: tuple[int, ...] = param((), ge=1, doc="channels, height, width")
-    classes: int | None = param(None, ge=1, doc="number of outputs")
-    activation: str = param("relu", doc="text form of an activation")
-    initialiser: str | None = param(None, doc="none: the one that fits the activation")
-    dropout: float = param(0.2, ge=0, lt=1, doc="rate in the stem and inside the blocks")
+    widths: tuple[int, ...] = param(default=(64, 128, 256, 512), ge=1, min_length=1, doc="channels of the stages")
+    inner: tuple[int, ...] = param(default=(), ge=1, doc="channels inside each block; empty: the stage's own")
+    dropout: float = param(default=0.2, ge=0, lt=1, doc="rate in the stem and inside the blocks")
 
     def check(self) -> None:
         """Images that survive the pool and the strides; one inner width per block."""

@@ -28,15 +28,11 @@ class Resnet(Architecture, name="resnet"):
     """CIFAR ResNet of depth 6n + 2: 20, 32, 44, 56, 110 …"""
 
     depth: int = param(ge=8, doc="6n + 2")
-    shortcut: Literal["pad", "conv"] = param("pad", doc="zero-padded (option A) or 1×1 convolution (option B)")
-    widths: tuple[int, ...] = param((16, 32, 64), ge=1, doc="channels of the three stages")
-    inner: tuple[int, ...] = param((), ge=1, doc="channels inside each block; empty: the stage's own")
-    removed: tuple[str, ...] = param((), doc="convolutions that are skipped, as layer1.0.conv1")
-    input_shape: tuple[int, ...] = param((), ge=1, doc="channels, height, width")
-    classes: int | None = param(None, ge=1, doc="number of outputs")
-    activation: str = param("relu", doc="text form of an activation")
-    initialiser: str | None = param(None, doc="none: the one that fits the activation")
-    statistics: Literal["torch", "seed"] = param("torch", doc="running averages of the batch norms")
+    shortcut: Literal["pad", "conv"] = param(default="pad", doc="zero-padded (option A) or 1×1 convolution (option B)")
+    widths: tuple[int, ...] = param(default=(16, 32, 64), ge=1, doc="channels of the three stages")
+    inner: tuple[int, ...] = param(default=(), ge=1, doc="channels inside each block; empty: the stage's own")
+    removed: tuple[str, ...] = param(default=(), doc="convolutions that are skipped, as layer1.0.conv1")
+    statistics: Literal["torch", "seed"] = param(default="torch", doc="running averages of the batch norms")
 
     def check(self) -> None:
         """Depth 6n + 2, three stages, one inner width per block, removals that keep shapes."""

@@ -36,18 +36,16 @@ class Vgg(Architecture, name="vgg"):
     """``features`` (convolutions and pools by the list of this depth), then ``classifier`` (dense layers)."""
 
     depth: Literal[5, 9, 11, 13, 16, 19] = param()
-    widths: tuple[int, ...] = param((), ge=1, doc="channels of each convolution; empty: the list's own")
-    classifier: tuple[int, ...] | None = param(None, ge=1, doc="widths of the dense layers; none: the list's own")
-    input_shape: tuple[int, ...] = param((), ge=1, doc="channels, height, width")
-    classes: int | None = param(None, ge=1, doc="number of outputs")
-    activation: str = param("relu", doc="text form of an activation")
-    initialiser: str | None = param(None, doc="none: the one that fits the activation")
-    bias: bool = param(False)
-    batch_norm: bool = param(False, doc="after each convolution")
-    statistics: Literal["torch", "seed"] = param("torch", doc="running averages of the batch norms")
-    pool: Literal["avg", "max"] = param("avg")
-    dropout: float = param(0.2, ge=0, lt=1, doc="rate between convolutions")
-    classifier_dropout: float = param(0.5, ge=0, lt=1, doc="rate after each hidden dense layer")
+    widths: tuple[int, ...] = param(default=(), ge=1, doc="channels of each convolution; empty: the list's own")
+    classifier: tuple[int, ...] | None = param(
+        default=None, ge=1, doc="widths of the dense layers; none: the list's own"
+    )
+    bias: bool = param(default=False)
+    batch_norm: bool = param(default=False, doc="after each convolution")
+    statistics: Literal["torch", "seed"] = param(default="torch", doc="running averages of the batch norms")
+    pool: Literal["avg", "max"] = param(default="avg")
+    dropout: float = param(default=0.2, ge=0, lt=1, doc="rate between convolutions")
+    classifier_dropout: float = param(default=0.5, ge=0, lt=1, doc="rate after each hidden dense layer")
 
     def check(self) -> None:
         """Widths must be one per convolution, and the image must survive the pools."""

@@ -60,9 +60,7 @@ class NpzWeights(Weights):
         return result.permute(*range(result.ndim)[::-1]).contiguous() if fortran else result
 
 
-def _header(
-    path: Path, archive: zipfile.ZipFile, member: Member
-) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+def _header(path: Path, archive: zipfile.ZipFile, member: Member) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     try:
         with archive.open(member.name) as file:
             shape, dtype, _ = _parsed(file)
@@ -88,13 +86,13 @@ def _parsed(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic], boo
         shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
     else:
         raise ValueError(f"version {version} of the format")
-    if not all(isinstance(count, int) and count >= 0 for count in shape):
+    if any(count < 0 for count in shape):
         raise ValueError("a negative length")
     return tuple(shape), dtype, bool(fortran)
 
 
 def _fill(file: IO[bytes], values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:
-    view = memoryview(values.reshape(-1).view(np.uint8)) if values.size else memoryview(b"")
+    view = values.reshape(-1).view(np.uint8).data if values.size else memoryview(b"")
     filled = 0
     while filled < len(view):
         block = file.read(min(1 << 20, len(view) - filled))

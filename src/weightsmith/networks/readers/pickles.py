@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -55,8 +55,7 @@ _ALLOWED = frozenset(
         "torch.Size",
         "torch.device",
         "torch.storage.UntypedStorage",
-        *(f"torch._utils._rebuild_{what}" for what in ("tensor", "tensor_v2", "tensor_v3", "qtensor")),
-        *(f"torch._utils._rebuild_{what}" for what in ("parameter", "parameter_with_state")),
+        *(f"torch._utils._rebuild_{what}" for what in ("tensor", "tensor_v2", "tensor_v3", "qtensor", "parameter")),
         *(f"torch.{name}" for name in (*_DTYPES, *_STORAGES, *_SCHEMES)),
         *(f"torch.cuda.{name}" for name in _STORAGES),
     ]
@@ -100,25 +99,17 @@ class _Other:
     """A value that weights do not need: a device, a call whose result nobody reads."""
 
 
-_MARK = object()
-
-
 @dataclass
 class _Machine:
     path: Path
-    stack: list[Any] = field(default_factory=list)
+    stacks: list[list[Any]] = field(default_factory=lambda: [[]])
     memo: dict[int, Any] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
 
-    def since_mark(self) -> list[Any]:
-        place = len(self.stack) - 1
-        while self.stack[place] is not _MARK:
-            place -= 1
-            if place < 0:
-                raise IndexError("no mark")
-        items = self.stack[place + 1 :]
-        del self.stack[place:]
-        return items
+    @property
+    def stack(self) -> list[Any]:
+        """What was pushed since the last mark."""
+        return self.stacks[-1]
 
 
 def describe(stream: IO[bytes], path: Path) -> tuple[Any, dict[str, Storage]]:
@@ -127,13 +118,13 @@ def describe(stream: IO[bytes], path: Path) -> tuple[Any, dict[str, Storage]]:
     Also the storages it names, by key. Refuses names that are not on the list, odd opcodes and damaged pickles.
     """
     machine = _Machine(path)
-    protocol = 0
+    protocol: Any = 0
     try:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if number > _MOST_OPCODES:
                 raise FileRefused(path, f"its pickle has more than {_MOST_OPCODES:,} opcodes")
             if opcode.name == "PROTO":
-                protocol = int(argument)
+                protocol = argument
             elif opcode.name == "STOP":
                 break
             else:
@@ -188,11 +179,17 @@ def _set_items(machine: _Machine, items: list[Any]) -> None:
     target = machine.stack[-1]
     if type(target) is not dict or len(items) % 2:
         raise TypeError("items for something that is no dictionary")
-    for key, value in zip(items[::2], items[1::2], strict=True):
-        # Hashing a nested tuple can take for ever, and no state dict has one for a key.
+    target.update(_named(machine.path, zip(items[::2], items[1::2], strict=True)))
+
+
+def _named(path: Path, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A dictionary whose keys are plain: hashing a nested tuple can take for ever, and no state dict has one."""
+    named = {}
+    for key, value in pairs:
         if not isinstance(key, str | int | float | None):
-            raise FileRefused(machine.path, f"uses a {type(key).__name__} as a name")
-        target[key] = value
+            raise FileRefused(path, f"uses a {type(key).__name__} as a name")
+        named[key] = value
+    return named
 
 
 def _build(machine: _Machine, _: Any) -> None:
@@ -232,32 +229,30 @@ def _reduce(machine: _Machine, _: Any) -> None:
 def _made(path: Path, function: str, arguments: tuple[Any, ...]) -> Any:
     """What the call would have made."""
     match function:
-        case "OrderedDict" | "Counter":
-            pairs = arguments[0] if arguments else []
-            if type(pairs) is dict:
-                return dict(pairs)
-            return {str(key): value for key, value in pairs}
+        case "OrderedDict":
+            return _named(path, arguments[0] if arguments else ())
+        case "Counter" if not arguments or type(arguments[0]) is dict:
+            return dict(*arguments)
         case "Size":
             return tuple(arguments[0])
         case "device":
             return _Other()
-        case "_rebuild_parameter" | "_rebuild_parameter_with_state":
+        case "_rebuild_parameter":
             return arguments[0]
-        case "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_qtensor":
-            storage, offset, shape, stride = arguments[:4]
-            return _viewed(path, storage, storage.dtype, offset, shape, stride)
-        case "_rebuild_tensor_v3":
-            storage, offset, shape, stride = arguments[:4]
-            dtype = getattr(torch, arguments[6].name.removeprefix("torch."))
-            return _viewed(path, storage, dtype, offset, shape, stride)
+        case "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_qtensor" | "_rebuild_tensor_v3":
+            dtype = arguments[0].dtype
+            if function == "_rebuild_tensor_v3":
+                dtype = getattr(torch, arguments[6].name.removeprefix("torch."))
+            elif function == "_rebuild_tensor_v2" and any(arguments[5:]):
+                raise FileRefused(path, "a tensor carries hooks or metadata, which weights never need")
+            return _viewed(path, dtype, arguments[:4])
         case _:
             raise FileRefused(path, f"calls {shown(function)}, which makes no weights")
 
 
-def _viewed(
-    path: Path, storage: Storage, dtype: torch.dtype, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]
-) -> StoredTensor:
+def _viewed(path: Path, dtype: torch.dtype, view: tuple[Any, ...]) -> StoredTensor:
     """A view, checked: inside its storage, and not larger than it (stride 0 repeats one value for ever)."""
+    storage, offset, shape, stride = view
     numbers = (offset, *shape, *stride)
     if not isinstance(storage, Storage) or len(shape) != len(stride) or any(type(n) is not int for n in numbers):
         raise TypeError("a tensor without storage or shape")
@@ -268,6 +263,11 @@ def _viewed(
         claimed = count * dtype.itemsize
         raise FileRefused(path, f"a tensor of {claimed:,} bytes is a view of only {room * dtype.itemsize:,} bytes")
     return StoredTensor(storage, dtype, offset, tuple(shape), tuple(stride))
+
+
+def _tuple_since_mark(machine: _Machine, _: Any) -> None:
+    items = tuple(machine.stacks.pop())
+    machine.stack.append(items)
 
 
 def _tuple(count: int) -> Callable[[_Machine, Any], None]:
@@ -288,17 +288,17 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "EMPTY_TUPLE": tuple,
     "EMPTY_LIST": list,
     "EMPTY_DICT": dict,
-    "MARK": lambda: _MARK,
 }
 _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
-    "TUPLE": lambda m, _: m.stack.append(tuple(m.since_mark())),
+    "MARK": lambda m, _: m.stacks.append([]),
+    "TUPLE": _tuple_since_mark,
     "TUPLE1": _tuple(1),
     "TUPLE2": _tuple(2),
     "TUPLE3": _tuple(3),
     "APPEND": lambda m, _: _append(m, [m.stack.pop()]),
-    "APPENDS": lambda m, _: _append(m, m.since_mark()),
+    "APPENDS": lambda m, _: _append(m, m.stacks.pop()),
     "SETITEM": lambda m, _: _set_items(m, [m.stack.pop() for _ in range(2)][::-1]),
-    "SETITEMS": lambda m, _: _set_items(m, m.since_mark()),
+    "SETITEMS": lambda m, _: _set_items(m, m.stacks.pop()),
     "BINGET": lambda m, index: m.stack.append(m.memo[index]),
     "LONG_BINGET": lambda m, index: m.stack.append(m.memo[index]),
     "BINPUT": _put,

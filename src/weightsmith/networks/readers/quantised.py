@@ -19,7 +19,7 @@ from torch import Tensor
 
 from weightsmith.networks.weights import Entry, LeftOut
 
-__all__ = ["Scaling", "split_quantised"]
+__all__ = ["Scaling", "is_quantised", "split_quantised"]
 
 _SCALES = ("_scale", ".scale", "_scale_inv", ".scale_inv")
 _ZEROS = ("_zero_point", ".zero_point")
@@ -63,7 +63,7 @@ def split_quantised(
                 reasons[zero] = f"zero point of {name}, applied to it"
         elif scale is not None:
             reasons[name] = f"quantised, and its scale of shape {stored[scale].shape} does not fit {entry.shape}"
-        elif _is_quantised(entry):
+        elif is_quantised(entry):
             reasons[name] = f"integer-quantised ({entry.dtype}), no scale"
     entries = {name: entry for name, entry in stored.items() if name not in reasons}
     left_out = [LeftOut(n, stored[n].shape, stored[n].parameters, reason) for n, reason in reasons.items()]
@@ -74,7 +74,7 @@ def _is_small(entry: Entry) -> bool:
     return entry.dtype in ("int8", "uint8") or entry.dtype.startswith("float8")
 
 
-def _is_quantised(entry: Entry) -> bool:
+def is_quantised(entry: Entry) -> bool:
     """Integers that can only be codes of weights; a one-dimensional int8 or any int64 is a buffer."""
     if entry.is_float or entry.dtype == "bool":
         return False

@@ -53,7 +53,7 @@ def read_tensor(path: Path, offset: int, shape: tuple[int, ...], dtype: torch.dt
     buffer = torch.empty(size, dtype=torch.uint8)
     with reading(path), path.open("rb", buffering=0) as file:
         file.seek(offset)
-        view, filled = memoryview(buffer.numpy()), 0
+        view, filled = buffer.numpy().data, 0
         while filled < size and (got := file.readinto(view[filled:])):
             filled += got
     if filled != size:

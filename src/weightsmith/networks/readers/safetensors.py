@@ -70,7 +70,9 @@ class SafetensorsWeights(Weights):
             if mapped is None or tuple(mapped.shape) != entry.shape or mapped.dtype != entry.torch_dtype:
                 raise FileRefused(self.path, "changed while it was read")
             # Converted out of the mapping in one step: a clone first would be a third copy.
-            own: Tensor = mapped.to(torch.float32) if entry.torch_dtype.itemsize <= 2 and entry.is_float else mapped.clone()
+            own: Tensor = (
+                mapped.to(torch.float32) if entry.torch_dtype.itemsize <= 2 and entry.is_float else mapped.clone()
+            )
         return own
 
 

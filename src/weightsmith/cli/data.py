@@ -1,0 +1,91 @@
+"""``weightsmith data``: which data sets there are, where they were found, and fetching them on request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from weightsmith.cli.terminal import count_text, out, print_json, progress_bar, table
+from weightsmith.core.errors import UnknownName
+
+if TYPE_CHECKING:
+    from weightsmith.data import Known
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Data sets: list, describe, fetch.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_sets(as_json: Json = False) -> None:
+    """List the data sets by name and whether they are here."""
+    from weightsmith.data import known
+
+    sets = known()
+    if as_json:
+        print_json([one.to_dict() for one in sets])
+        return
+    rows = table(
+        "name", "input", "classes", "train", "test", "here", "what it is", numbers=("classes", "train", "test")
+    )
+    for one in sets:
+        rows.add_row(
+            one.name,
+            "×".join(map(str, one.shape)),
+            str(len(one.classes) or ""),
+            *(count_text(one.sizes[split]) if split in one.sizes else "" for split in ("train", "test")),
+            "yes" if one.found else "no" if one.shape else "",
+            escape(one.description),
+        )
+    out().print(rows)
+
+
+@app.command("info")
+def info(name: Annotated[str, typer.Argument(help="A data set by name.")], as_json: Json = False) -> None:
+    """Describe one data set: shape, classes, sizes, normalisation, files, where it was found."""
+    one = _known(name)
+    if as_json:
+        print_json(one.to_dict())
+        return
+    console = out()
+    console.print(f"[bold]{one.name}[/bold]  {escape(one.description)}")
+    console.print(f"input          {' × '.join(map(str, one.shape))}")
+    console.print(f"sizes          {', '.join(f'{split} {count_text(size)}' for split, size in one.sizes.items())}")
+    console.print(f"classes        {len(one.classes)}: {escape(', '.join(one.classes))}")
+    console.print(f"normalisation  {one.normalisation}")
+    if one.files:
+        console.print(f"files          {escape(', '.join(one.files))}")
+    console.print(f"found          {escape(', '.join(one.found)) or _missing(one)}")
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(help="A data set by name.")],
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Download a data set into the cache: resumable, pinned by SHA-256."""
+    from weightsmith.data import fetch_data
+
+    with progress_bar(f"fetch {name}", quiet, unit="bytes") as progress:
+        told = None if progress is None else lambda _file, done, total: progress(done, total or max(done, 1))
+        folder = fetch_data(name, progress=told)
+    out().print(f"{name} is in {escape(str(folder))}")
+
+
+def _known(name: str) -> Known:
+    from weightsmith.data import known
+
+    sets = {one.name: one for one in known()}
+    if name not in sets:
+        raise UnknownName("data set", name, sets)
+    return sets[name]
+
+
+def _missing(one: Known) -> str:
+    if one.download_bytes is None:
+        return "nowhere: name a path of your own"
+    return f"nowhere; weightsmith data fetch {one.name} downloads {one.download_bytes / 1e6:,.0f} MB"

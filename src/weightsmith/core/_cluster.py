@@ -1,0 +1,147 @@
+"""Tasks on a Dask cluster that someone else started: ``dask scheduler`` and ``dask worker`` on any machines.
+
+Dask itself runs the tasks of a dead worker again elsewhere. What it leaves open is settled here: an address where
+nobody answers is refused in seconds, and a cluster that has lost all its workers ends the wait.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from weightsmith.core._processes import task_name
+from weightsmith.core.errors import MissingExtra, UsageError, WorkerLost
+
+__all__ = ["on_cluster"]
+
+_CONNECT_SECONDS = 5.0
+_BEAT_SECONDS = 2.0
+_PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as when it is being restarted
+
+_alone = threading.Lock()
+
+
+def on_cluster(run: Callable[[Any], Any], tasks: Sequence[Any], address: str) -> Iterator[tuple[int, Any]]:
+    """Yield ``(index, run(task))`` as tasks finish; see :func:`weightsmith.core.parallel.completed`."""
+    client = _connect(address)
+    try:
+        yield from _Calls(client, address, run, tasks).completed()
+    finally:
+        # The scheduler drops what no client waits for any more.
+        client.close()
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """A task, closed to Dask, which would look into tuples and text for calls and keys of its own."""
+
+    task: Any
+
+
+def _call(run: Callable[[Any], Any], parcel: _Parcel) -> Any:
+    """On the worker: one task at a time in a process, since the thread count belongs to the process."""
+    with _alone:
+        return run(parcel.task)
+
+
+def _same(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """On a worker: the function as a result of its own, sent once and, unlike scattered data, remade if lost."""
+    return run
+
+
+class _Calls:
+    """The calls under way, and how long the cluster has been without workers."""
+
+    def __init__(self, client: Any, address: str, run: Callable[[Any], Any], tasks: Sequence[Any]) -> None:
+        self._client, self._address, self._tasks = client, address, tasks
+        self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._workers_seen = time.monotonic()
+        shared = client.submit(_same, run, pure=False)
+        self._index = {client.submit(_call, shared, _Parcel(task), pure=False): i for i, task in enumerate(tasks)}
+        for future in self._index:
+            future.add_done_callback(self._ended.put)
+
+    def completed(self) -> Iterator[tuple[int, Any]]:
+        """``(index, result)`` as calls end; then the calls that no worker survived are named."""
+        from distributed import KilledWorker
+
+        lost: list[int] = []
+        while self._index:
+            future = self._next_ended()
+            index = self._index.pop(future)
+            if future.status == "finished":
+                yield index, self._result(future)
+                continue
+            if future.status != "error":
+                raise WorkerLost(
+                    f"the Dask scheduler at {self._address} has gone, with {len(self._index) + 1} task(s) open"
+                )
+            error = future.exception()
+            if not isinstance(error, KilledWorker):
+                raise error
+            lost.append(index)
+        if lost:
+            names = ", ".join(task_name(index, self._tasks[index]) for index in sorted(lost))
+            raise WorkerLost(
+                f"{names} ended every worker of {self._address} that tried (out of memory, or a crash in native code)"
+            )
+
+    def _next_ended(self) -> Any:
+        while True:
+            try:
+                return self._ended.get(timeout=_BEAT_SECONDS)
+            except queue.Empty:
+                self._check_workers()
+
+    def _result(self, future: Any) -> Any:
+        # The worker may die with the result; Dask then computes it again, if there is another worker.
+        while True:
+            try:
+                return future.result(timeout=_BEAT_SECONDS)
+            except TimeoutError:
+                self._check_workers()
+
+    def _check_workers(self) -> None:
+        if self._client.scheduler_info()["workers"]:
+            self._workers_seen = time.monotonic()
+        elif time.monotonic() - self._workers_seen > _PATIENCE_SECONDS:
+            raise WorkerLost(
+                f"the cluster {self._address} has had no workers for {_PATIENCE_SECONDS:.0f} s, with "
+                f"{len(self._index)} task(s) open; start some with: dask worker {self._address}"
+            )
+
+
+def _connect(address: str) -> Any:
+    """A client of the scheduler at ``address``; refused in seconds if nobody answers."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtra("running on a Dask cluster", "cluster") from error
+    open_client: Any = distributed.Client
+    host, port = _host_and_port(address)
+    try:
+        # A client that cannot connect complains again when it is collected, so see first whether anyone listens.
+        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+        return open_client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    # A server that speaks another protocol: its first bytes are taken for a length, which no memory can hold.
+    except (OSError, MemoryError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"
+        ) from error
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:  # a port that is not a number
+        host = port = None
+    if parts.scheme not in ("tcp", "tls") or not host or not port:
+        raise UsageError(f"cluster must be an address such as tcp://127.0.0.1:8786, not {address!r}")
+    return host, port

@@ -1,0 +1,184 @@
+"""Tasks on worker processes of this machine that may be killed at any moment.
+
+Each worker is an executor of one process, of loky, the pool beneath joblib: ``joblib.Parallel`` shares one pool, and
+there one dead worker ends all the others and their tasks with them. With one executor each, a death costs exactly the
+task that was running, names it, and leaves the neighbours and every finished result alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import reprlib
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from multiprocessing.connection import Connection
+from typing import Any
+
+from weightsmith.core.errors import UsageError, WorkerLost
+
+__all__ = ["in_processes", "task_name"]
+
+# Thread pools that libraries open on import; inside a task `pinned_threads` rules.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def in_processes(
+    run: Callable[[Any], Any], tasks: Sequence[Any], workers: int, attempts: int
+) -> Iterator[tuple[int, Any]]:
+    """Yield ``(index, run(task))`` as tasks finish; see :func:`weightsmith.core.parallel.completed`."""
+    pool = _Pool(run, tasks, workers, attempts)
+    finished = False
+    try:
+        ready: list[tuple[int, Any]] = []
+        while not pool.is_done:
+            pool.start_waiting()  # before the results are handed out: the caller may take its time
+            yield from ready
+            ready = pool.next_ready()
+        yield from ready
+        pool.raise_if_failed()
+        finished = True
+    finally:
+        pool.stop(kill=not finished)
+
+
+def task_name(index: int, task: Any) -> str:
+    """How a task is called in messages: its place and a short form of itself, on one line."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 60
+    return f"task {index} ({' '.join(short.repr(task).split())})"
+
+
+class _Worker:
+    """One process; it is started by its first task, and ends when told to, or with its parent."""
+
+    def __init__(self) -> None:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        # Nothing is ever sent: the end of the pipe in the worker closes when this process ends, however it ends.
+        theirs, self._ours = multiprocessing.Pipe(duplex=False)
+        self._theirs = theirs
+        self._future: Future[Any] | None = None
+        self._executor = ProcessPoolExecutor(
+            max_workers=1, initializer=_leave_with_parent, initargs=(theirs,), env=_ONE_THREAD
+        )
+
+    def submit(self, run: Callable[[Any], Any], task: Any) -> Future[Any]:
+        """Start ``run(task)``; raises loky's BrokenProcessPool if the process died while idle."""
+        future: Future[Any] = self._executor.submit(run, task)
+        self._future = future
+        return future
+
+    def stop(self, *, kill: bool) -> None:
+        """End the process: after its work is done, or now and without waiting for it."""
+        if kill:
+            self._settle()
+        self._executor.shutdown(wait=not kill, kill_workers=kill)
+        self._ours.close()
+        self._theirs.close()
+
+    def _settle(self) -> None:
+        """Let loky pass the last task on to the process; killed before that, it prints a traceback of its own."""
+        end = time.monotonic() + 1.0
+        while self._future is not None and not (self._future.running() or self._future.done()):
+            if time.monotonic() > end:
+                return
+            time.sleep(0.001)
+
+
+class _Pool:
+    """Which task waits, runs, has killed its worker how often; and the first error."""
+
+    def __init__(self, run: Callable[[Any], Any], tasks: Sequence[Any], workers: int, attempts: int) -> None:
+        self._run, self._tasks, self._attempts = run, tasks, attempts
+        self._waiting = deque(range(len(tasks)))
+        self._idle = [_Worker() for _ in range(workers)]
+        self._running: dict[Future[Any], tuple[int, _Worker]] = {}
+        self._deaths: Counter[int] = Counter()
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing waits or runs, or a task has raised."""
+        return self._error is not None or not (self._waiting or self._running)
+
+    def start_waiting(self) -> None:
+        """Give each idle worker a task."""
+        from joblib.externals.loky import BrokenProcessPool
+
+        while self._waiting and self._idle:
+            worker = self._idle.pop()
+            try:
+                future = worker.submit(self._run, self._tasks[self._waiting[0]])
+            except BrokenProcessPool:  # killed while idle: no task is to blame
+                self._replace(worker)
+                continue
+            self._running[future] = self._waiting.popleft(), worker
+
+    def next_ready(self) -> list[tuple[int, Any]]:
+        """Wait until at least one task ends; the results of those that ended well."""
+        from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
+        ready = []
+        for future in wait(self._running, return_when=FIRST_COMPLETED).done:
+            index, worker = self._running.pop(future)
+            match future.exception():
+                case None:
+                    ready.append((index, future.result()))
+                    self._idle.append(worker)
+                case TerminatedWorkerError():
+                    self._replace(worker)
+                    self._deaths[index] += 1
+                    if self._deaths[index] < self._attempts:
+                        self._waiting.append(index)  # last, when there may be more memory
+                case BrokenProcessPool() as error:
+                    self._replace(worker)
+                    self._error = self._error or _cannot_travel(task_name(index, self._tasks[index]), error)
+                case error:
+                    self._idle.append(worker)
+                    self._error = self._error or error
+        return ready
+
+    def raise_if_failed(self) -> None:
+        """Raise what a task raised; else name the tasks that no worker survived."""
+        if self._error is not None:
+            raise self._error
+        lost = [index for index, deaths in sorted(self._deaths.items()) if deaths >= self._attempts]
+        if lost:
+            names = ", ".join(task_name(index, self._tasks[index]) for index in lost)
+            raise WorkerLost(
+                f"{names} ended the worker process each of {self._attempts} times (out of memory, or a crash in native "
+                "code); try fewer workers or a smaller task"
+            )
+
+    def stop(self, *, kill: bool) -> None:
+        """End all workers."""
+        for worker in [*self._idle, *(worker for _, worker in self._running.values())]:
+            worker.stop(kill=kill)
+
+    def _replace(self, worker: _Worker) -> None:
+        worker.stop(kill=True)
+        self._idle.append(_Worker())
+
+
+def _cannot_travel(name: str, error: BaseException) -> UsageError:
+    lines = str(error.__cause__ or error).replace('"""', "").split("\n")
+    reason = next((line.strip() for line in reversed(lines) if line.strip()), "no reason given")
+    refusal = UsageError(f"{name} or its result cannot be sent between processes ({reason}); try workers=1")
+    refusal.__cause__ = error
+    return refusal
+
+
+def _leave_with_parent(pipe: Connection) -> None:
+    """Runs first in each worker: when the parent is killed, end at once rather than wait for work for ever."""
+
+    def watch() -> None:
+        try:
+            pipe.recv_bytes()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    threading.Thread(target=watch, name="leave-with-parent", daemon=True).start()

@@ -1,0 +1,205 @@
+"""Data sets by name: find the files, read them, say where they were.
+
+>>> data = load("digits")
+>>> data
+Data('digits', train 1437, test 360, input (1, 8, 8), 10 classes)
+>>> load("cifar11")
+Traceback (most recent call last):
+weightsmith.core.errors.UnknownName: unknown data set 'cifar11'; did you mean 'cifar10'? ...
+
+Files are looked for at the ``path`` given, else in WEIGHTSMITH_DATA/<name>, else in the cache. Nothing is fetched
+unless asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weightsmith.core.errors import DataMissing, FileRefused, UnknownName, UsageError
+from weightsmith.core.records import Record
+from weightsmith.data.arrays import Arrays, Files
+from weightsmith.data.catalogue import CATALOGUE, KnownSet
+from weightsmith.data.coerce import as_data
+from weightsmith.data.digits import EmbeddedDigits
+from weightsmith.data.download import fetch
+from weightsmith.data.folder import Folder
+from weightsmith.data.normalise import NONE, Normalisation
+from weightsmith.data.places import data_folders, fetched_folder
+from weightsmith.data.remotes import REMOTES
+from weightsmith.data.sources import Source
+from weightsmith.data.table import Table
+from weightsmith.data.tensors import SPLITS, Data, Split
+
+__all__ = ["Data", "Folder", "Known", "Source", "Split", "Table", "as_data", "fetch_data", "known", "load"]
+
+
+def load(
+    name: str | Source,
+    *,
+    path: str | Path | None = None,
+    download: bool = False,
+    splits: Sequence[str] = ("train", "test"),
+    **options: Any,
+) -> Data:
+    """The data set ``name``: one that is known, or ``folder:PATH`` or ``table:PATH`` (or these objects themselves).
+
+    ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that is nowhere
+    to be found; ``splits`` are the ones to read. Further options are those of :class:`Folder` and :class:`Table`, which
+    bring the splits they have: all rows are ``train`` unless the folder is divided.
+    """
+    _check_splits(splits)
+    if isinstance(name, Source):
+        return _own(name, splits)
+    kind = name.partition(":")[0].strip()
+    if kind in Source.members:
+        return _own(_source(name, kind, path, options), splits)
+    if name not in CATALOGUE:
+        raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
+    if options:
+        raise UsageError(f"{name} takes no option {', '.join(options)}; {' and '.join(Source.members)} do")
+    entry = CATALOGUE[name]
+    absent = [split for split in splits if split not in entry.sizes]
+    if absent:
+        raise UsageError(f"{name} comes without a {absent[0]} split; make one with with_validation(0.1)")
+    files = _files(entry, None if path is None else Path(path).expanduser(), splits, download)
+    return _data(name, files.read(splits), files.origin, entry.normalisation, entry.classes)
+
+
+def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | None = None) -> Path:
+    """Fetch the files of a known data set into the cache, and return their folder.
+
+    ``progress`` is told the file's name, its bytes so far and its bytes in all.
+    """
+    if name not in CATALOGUE:
+        raise UnknownName("data set", name, CATALOGUE)
+    if name not in REMOTES:
+        raise UsageError(f"{name} needs no fetching: it comes with scikit-learn")
+    folder = fetched_folder(name)
+    for remote in REMOTES[name]:
+        told = None if progress is None else _naming(progress, remote.file)
+        fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=told)
+    return folder
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Record):
+    """What there is to say of a data set without reading it; ``found`` are the places where it is complete now."""
+
+    name: str
+    description: str
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    sizes: dict[str, int]
+    normalisation: str
+    files: tuple[str, ...]
+    found: tuple[str, ...]
+    download_bytes: int | None
+
+
+def known() -> tuple[Known, ...]:
+    """Every data set that :func:`load` knows, and the two kinds of the user's own."""
+    sets = [
+        Known(
+            name=entry.name,
+            description=entry.description,
+            shape=entry.shape,
+            classes=entry.classes,
+            sizes=entry.sizes,
+            normalisation=str(entry.normalisation),
+            files=entry.files,
+            found=_found(entry),
+            download_bytes=sum(r.size for r in REMOTES[entry.name]) if entry.name in REMOTES else None,
+        )
+        for entry in CATALOGUE.values()
+    ]
+    own = [
+        Known(f"{name}:PATH", (member.__doc__ or "").strip(), (), (), {}, str(NONE), (), (), None)
+        for name, member in Source.members.items()
+    ]
+    return (*sets, *own)
+
+
+def _found(entry: KnownSet) -> tuple[str, ...]:
+    if entry.find is None:
+        return (EmbeddedDigits.origin,)
+    places = (entry.find(folder, tuple(entry.sizes)) for folder in data_folders(entry.name))
+    return tuple(files.origin for files in places if files is not None)
+
+
+def _files(entry: KnownSet, path: Path | None, splits: Sequence[str], download: bool) -> Files:
+    """The files of the set, where they are found first."""
+    if entry.find is None:
+        if path is not None:
+            raise UsageError(f"{entry.name} comes with scikit-learn and takes no path")
+        return EmbeddedDigits()
+    wanted = f"the {' and '.join(splits)} split of {entry.name} ({', '.join(entry.files)})"
+    if path is not None:
+        found = entry.find(path, splits)
+        if found is None:
+            raise FileRefused(path, f"does not hold {wanted}" if path.exists() else "no such file or folder")
+        return found
+    places = data_folders(entry.name)
+    for folder in places:
+        found = entry.find(folder, splits)
+        if found is not None:
+            return found
+    if download:
+        found = entry.find(fetch_data(entry.name), splits)
+        if found is not None:
+            return found
+    looked = " nor ".join(map(str, places))
+    raise DataMissing(
+        entry.name,
+        f"its files are neither in {looked}; fetch them with `weightsmith data fetch {entry.name}`, give path=, or set "
+        f"WEIGHTSMITH_DATA to a folder that holds {entry.name}/",
+    )
+
+
+def _source(name: str, kind: str, path: str | Path | None, options: dict[str, Any]) -> Source:
+    """The option object that the text form and the keywords describe together."""
+    if ":" not in name:
+        return Source.member(kind).from_values(options if path is None else {"path": str(path), **options})
+    if path is not None:
+        raise UsageError(f"{name}: the path is given twice, here and as path={str(path)!r}")
+    written = {key: value for key, value in Source.parse(name).to_dict().items() if key != "name"}
+    return Source.member(kind).from_values(written | options)
+
+
+def _own(source: Source, splits: Sequence[str]) -> Data:
+    parts = {split: arrays for split, arrays in source.read().items() if split in splits}
+    if not parts:
+        raise UsageError(f"{source} has no {' or '.join(splits)} split")
+    return _data(f"{source.name}:{source.path}", parts, source.path, NONE, ())
+
+
+def _data(
+    name: str, parts: dict[str, Arrays], origin: str, normalisation: Normalisation, classes: tuple[str, ...]
+) -> Data:
+    import torch
+
+    made = {split: Split(torch.from_numpy(part.x), torch.from_numpy(part.y)) for split, part in parts.items()}
+    return Data(
+        name,
+        train=made.get("train"),
+        validation=made.get("validation"),
+        test=made.get("test"),
+        classes=next((part.classes for part in parts.values() if part.classes), classes),
+        normalisation=normalisation,
+        origin=origin,
+        notes=tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),
+    )
+
+
+def _check_splits(splits: Sequence[str]) -> None:
+    if isinstance(splits, str) or not splits:
+        raise UsageError(f"splits are several names, such as ('train', 'test'), not {splits!r}")
+    for split in splits:
+        if split not in SPLITS:
+            raise UnknownName("split", split, SPLITS)
+
+
+def _naming(progress: Callable[[str, int, int | None], None], file: str) -> Callable[[int, int | None], None]:
+    return lambda done, total: progress(file, done, total)

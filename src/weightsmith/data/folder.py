@@ -1,0 +1,153 @@
+"""Folders of images, one subfolder per class.
+
+    photos/cat/1.png, photos/cat/more/2.jpg, photos/dog/1.png       all train
+    photos/train/cat/…, photos/test/cat/…                           divided, if every subfolder is named after a split
+
+Classes and images are taken in name order. Images are grey if all are, otherwise RGB; transparency is dropped. They
+must have one size, unless ``size=`` says what to resize them to.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weightsmith.core.errors import FileRefused, OptionError
+from weightsmith.core.options import param
+from weightsmith.core.storage import reading
+from weightsmith.data.arrays import Arrays, checked_size
+from weightsmith.data.sources import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+__all__ = ["Folder"]
+
+_SPLIT_FOLDERS = {
+    "train": "train",
+    "test": "test",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+}
+_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+_GREY = {"1", "L", "LA"}
+_DEEP = {"F", "I", "I;16", "I;16B", "I;16L", "I;16N"}
+_MOST_PIXELS = 1 << 26
+
+
+class Folder(Source, name="folder"):
+    """Images in one subfolder per class."""
+
+    path: str = param(doc="the folder")
+    size: tuple[int, ...] = param(default=(), ge=1, doc="resize to this height and width (one number: both)")
+
+    def check(self) -> None:
+        """One number or two."""
+        if len(self.size) > 2:
+            raise OptionError(f"folder: size takes height and width, not {len(self.size)} numbers")
+
+    def read(self) -> dict[str, Arrays]:
+        """Images ``(n, c, h, w)`` and labels of each split."""
+        root = Path(self.path).expanduser()
+        if not root.is_dir():
+            raise FileRefused(root, "no such folder")
+        folders = _split_folders(root)
+        classes = tuple(sorted({child.name for folder in folders.values() for child in _subfolders(folder)}))
+        found = {split: _images(folder, classes) for split, folder in folders.items()}
+        every = [path for files, _ in found.values() for path, _ in files]
+        if not every:
+            raise FileRefused(root, "holds no images in subfolders, one for each class")
+        size, grey = self._format(every)
+        notes = tuple(note for _, left in found.values() for note in left)
+        parts = {}
+        for split, (files, _) in found.items():
+            if files:
+                labels = np.array([label for _, label in files], np.int64)
+                parts[split] = Arrays(_decoded(root, files, size, grey), labels, classes, notes)
+        return parts
+
+    def _format(self, paths: list[Path]) -> tuple[tuple[int, int], bool]:
+        """The size (h, w) all images have or are resized to, and whether all are grey; headers only are read."""
+        heads = []
+        for path in paths:
+            with _opened(path) as image:
+                heads.append((path, image.size[::-1], image.mode in _GREY))
+        grey = all(is_grey for *_, is_grey in heads)
+        if self.size:
+            return (self.size[0], self.size[-1]), grey
+        first, size, _ = heads[0]
+        for path, other, _ in heads:
+            if other != size:
+                raise FileRefused(
+                    path,
+                    f"has {other[1]}×{other[0]} pixels, but {first.name} {size[1]}×{size[0]}; give size= to resize all",
+                )
+        return size, grey
+
+
+def _split_folders(root: Path) -> dict[str, Path]:
+    children = _subfolders(root)
+    if not children or any(child.name not in _SPLIT_FOLDERS for child in children):
+        return {"train": root}
+    folders: dict[str, Path] = {}
+    for child in children:
+        split = _SPLIT_FOLDERS[child.name]
+        if split in folders:
+            raise FileRefused(root, f"holds two folders for the {split} split: {folders[split].name} and {child.name}")
+        folders[split] = child
+    return folders
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    with reading(folder):
+        return sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+
+
+def _images(folder: Path, classes: tuple[str, ...]) -> tuple[list[tuple[Path, int]], list[str]]:
+    """The image files with their labels, in order, and a note about the files that are not images."""
+    files = [
+        (path, label)
+        for label, name in enumerate(classes)
+        for path in sorted((folder / name).rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    other = [path for path, _ in files if path.suffix.lower() not in _SUFFIXES]
+    notes = [f"{folder}: {len(other)} files that are no images were left out, such as {other[0].name}"] if other else []
+    return [(path, label) for path, label in files if path.suffix.lower() in _SUFFIXES], notes
+
+
+def _decoded(root: Path, files: list[tuple[Path, int]], size: tuple[int, int], grey: bool) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    channels = 1 if grey else 3
+    checked_size(root, len(files) * channels * size[0] * size[1], f"{len(files):,} images of {size[1]}×{size[0]}")
+    x = np.empty((len(files), channels, *size), np.uint8)
+    for row, (path, _) in enumerate(files):
+        with _opened(path) as image:
+            plain = image.convert("L" if grey else "RGB")
+            fitted = plain if plain.size == size[::-1] else plain.resize(size[::-1], Image.Resampling.BILINEAR)
+            x[row] = np.asarray(fitted).reshape(*size, channels).transpose(2, 0, 1)
+    return x
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image]:
+    """The image, header read and checked; whatever is wrong with it refuses the file by name."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise FileRefused(path, f"has {image.width}×{image.height} pixels, too many to be read")
+            if image.mode in _DEEP:
+                raise FileRefused(path, f"has more than 8 bits per pixel (mode {image.mode}); convert it first")
+            yield image
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as error:
+        raise FileRefused(path, f"is not a readable image ({error})") from error

@@ -1,0 +1,63 @@
+"""Inputs ``x`` and labels ``y`` from a NumPy archive; sizes are checked before reading, and nothing is unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
+from weightsmith.data.arrays import checked_size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["read_npz"]
+
+
+def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The arrays ``x`` (rows or images; uint8 or float32) and ``y`` (one whole number or text per row)."""
+    with reading(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                x, y = (_member(path, archive, name) for name in ("x", "y"))
+        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, RuntimeError) as error:
+            raise FileRefused(path, f"is not a readable NumPy archive ({error})") from error
+    if y.ndim != 1 or len(x) != len(y) or y.dtype.kind not in "iuU" or not len(y):
+        raise FileRefused(path, f"y must be one whole number or text per row of x {x.shape}, not {y.dtype} {y.shape}")
+    if x.ndim not in (2, 4):
+        raise FileRefused(path, f"x must be rows (n, features) or images (n, channels, height, width), not {x.shape}")
+    if x.dtype == np.uint8:
+        return x, y
+    if x.dtype.kind not in "iufb":
+        raise FileRefused(path, f"x must be numbers, not {x.dtype}")
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused below
+        numbers = x.astype(np.float32)
+    if np.isinf(numbers).any():
+        raise FileRefused(path, f"row {int(np.argwhere(np.isinf(numbers))[0][0])} of x holds an infinite number")
+    return numbers, y
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    if f"{name}.npy" not in archive.namelist():
+        held = ", ".join(item.removesuffix(".npy") for item in archive.namelist()[:10])
+        raise FileRefused(path, f"has no array {name!r}, only {held or 'nothing'}")
+    member = archive.getinfo(f"{name}.npy")
+    checked_size(path, member.file_size, f"array {name!r}")
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = header(file)
+        # NumPy allocates what the header says before it reads: it must not say more than there is.
+        if dtype.hasobject or prod(shape) * dtype.itemsize > member.file_size:
+            raise FileRefused(
+                path, f"array {name!r} claims {dtype} {shape}, which its {member.file_size:,} bytes cannot hold"
+            )
+    with archive.open(member) as file:
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        return array

@@ -1,0 +1,158 @@
+"""Tables of numbers with a class in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
+
+The label column is the one named, else ``label``, else the first; all others are inputs. Labels are whole numbers or
+text; classes are their distinct values, numbers in numeric order, text in alphabetical order. A row with a missing
+value (an empty cell, NaN, or one of the words nan, na, n/a, null, none) is left out and reported; anything else that is
+no finite number is refused by row and column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from weightsmith.core.errors import FileRefused, UnknownName
+from weightsmith.core.options import param
+from weightsmith.data.arrays import Arrays
+from weightsmith.data.npz import read_npz
+from weightsmith.data.sources import Source
+from weightsmith.data.spreadsheets import Row, read_csv, read_xlsx
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Table", "classes_of"]
+
+_MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
+_READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
+
+
+class Table(Source, name="table"):
+    """A table of numbers with a class in each row; all rows are ``train``."""
+
+    path: str = param(doc="a .csv, .tsv, .txt, .xlsx or .npz file")
+    label: str = param(default="", doc="the label column; by default 'label', else the first")
+    sheet: str = param(default="", doc="the sheet of an .xlsx file; by default the first")
+    header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
+
+    def read(self) -> dict[str, Arrays]:
+        """Rows ``(n, f)`` (of an NPZ also images) and their labels."""
+        path = Path(self.path).expanduser()
+        suffix = path.suffix.lower()
+        if suffix not in _READERS:
+            raise FileRefused(path, f"is not a table that can be read; use {', '.join(sorted(_READERS))}")
+        if suffix == ".npz":
+            return {"train": _complete(path, *read_npz(path))}
+        rows = read_xlsx(path, self.sheet) if suffix == ".xlsx" else read_csv(path)
+        return {"train": self._arrays(path, rows)}
+
+    def _arrays(self, path: Path, rows: list[Row]) -> Arrays:
+        names, rows = _named(path, rows, self.header)
+        if self.label and self.label not in names:
+            raise UnknownName(f"column of {path.name}", self.label, names)
+        label = names.index(self.label or ("label" if "label" in names else names[0]))
+        kept: list[Row] = []
+        dropped: list[int] = []
+        gaps: dict[str, None] = {}
+        for row in rows:
+            if len(row.cells) != len(names):
+                raise FileRefused(path, f"row {row.number} has {len(row.cells)} cells, not {len(names)}")
+            missing = [name for name, cell in zip(names, row.cells, strict=True) if _is_missing(cell)]
+            gaps.update(dict.fromkeys(missing))
+            if missing:
+                dropped.append(row.number)
+            else:
+                kept.append(row)
+        if not kept or len(names) < 2:
+            raise FileRefused(
+                path, f"has {len(kept)} complete rows and {len(names) - 1} input columns; nothing to learn"
+            )
+        y, classes = classes_of([row.cells[label] for row in kept], path)
+        x = [[_number(path, row, names, i) for i in range(len(names)) if i != label] for row in kept]
+        return Arrays(np.array(x, np.float32), y, classes, _note(dropped, list(gaps), len(rows)))
+
+
+def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Each label as the number of its class, and the names of the classes in order.
+
+    >>> classes_of(["7", 3.0, 7], Path("t.csv"))
+    (array([1, 0, 1]), ('3', '7'))
+    """
+    numbers = [_whole(label) for label in labels]
+    if None not in numbers:
+        distinct: list[Any] = sorted(set(numbers))
+        position = {value: index for index, value in enumerate(distinct)}
+        return np.array([position[number] for number in numbers], np.int64), tuple(map(str, distinct))
+    fractions = [label for label in labels if _as_float(label) is not None and _whole(label) is None]
+    if fractions:
+        raise FileRefused(path, f"the label {fractions[0]!r} is not a class; labels are whole numbers or text")
+    texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
+    position = {text: index for index, text in enumerate(sorted(set(texts)))}
+    return np.array([position[text] for text in texts], np.int64), tuple(position)
+
+
+def _complete(path: Path, x: NDArray[Any], labels: NDArray[Any]) -> Arrays:
+    """The rows of an NPZ file without NaN; row numbers count from 0 there."""
+    gaps = np.isnan(x).reshape(len(x), -1).any(axis=1)
+    if gaps.all():
+        raise FileRefused(path, "has no row of x without nan")
+    y, classes = classes_of(labels[~gaps].tolist(), path)
+    return Arrays(x[~gaps], y, classes, _note(np.flatnonzero(gaps).tolist(), ["x"], len(x)))
+
+
+def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Row]]:
+    """The column names and the rows below them."""
+    if not rows:
+        raise FileRefused(path, "holds no rows")
+    first = rows[0].cells
+    numeric = [_as_float(cell) is not None for cell in first]
+    if header == "auto" and any(numeric) and not all(numeric):
+        raise FileRefused(path, "the first row holds names and numbers; give header=yes or header=no")
+    if header == "no" or (header == "auto" and all(numeric)):
+        return [f"column {i}" for i in range(1, len(first) + 1)], rows
+    names = ["" if cell is None else str(cell) for cell in first]
+    for position, name in enumerate(names, 1):
+        if not name or names.count(name) > 1:
+            raise FileRefused(path, f"column {position} has {f'the name {name!r} of another' if name else 'no name'}")
+    return names, rows[1:]
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, float):
+        return math.isnan(cell)
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING)
+
+
+def _as_float(cell: Any) -> float | None:
+    """The number in a cell, or None if it holds something else."""
+    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
+        return None
+    try:
+        return float(cell)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(label: Any) -> int | None:
+    number = _as_float(label)
+    return int(number) if number is not None and math.isfinite(number) and number == int(number) else None
+
+
+def _number(path: Path, row: Row, names: list[str], column: int) -> float:
+    number = _as_float(row.cells[column])
+    if number is None or abs(number) > np.finfo(np.float32).max:
+        raise FileRefused(
+            path, f"row {row.number}, column {names[column]}: {row.cells[column]!r} is not a finite number"
+        )
+    return number
+
+
+def _note(rows: list[int], columns: list[str], total: int) -> tuple[str, ...]:
+    if not rows:
+        return ()
+    shown = [", ".join(map(str, items[:10])) + ("…" if len(items) > 10 else "") for items in (rows, columns)]
+    return (f"{len(rows)} of {total} rows left out for missing values: rows {shown[0]} (columns {shown[1]})",)

@@ -1,0 +1,199 @@
+"""Walk over the layers of a network as matrices: a module, a state dict or a file alike.
+
+>>> from torch import nn
+>>> found = walk(nn.Sequential(nn.Conv2d(3, 8, 5), nn.ReLU(), nn.Linear(8, 2)))
+>>> [(layer.name, layer.kind, tuple(layer.matrices.shape)) for layer in found]
+[('0', 'Conv2d', (25, 8, 3)), ('2', 'Linear', (1, 2, 8))]
+>>> found.covered, found.parameters, [(item.name, item.reason) for item in found.left_out]
+(616, 626, [('0.bias', 'bias'), ('2.bias', 'bias')])
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.networks.walking.modules import find_in_module
+from weightsmith.networks.walking.names import find_in_weights
+from weightsmith.networks.walking.plan import Findings, Plan
+from weightsmith.networks.weights import Entry, LeftOut, Weights, open_weights
+
+__all__ = ["LayerOutline", "LayerWeights", "Walk", "walk"]
+
+
+@dataclass(frozen=True)
+class LayerOutline:
+    """A layer before its values are read: ``matrices`` is the shape (count, rows, columns) they will have."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    matrices: tuple[int, int, int]
+    parameters: int
+    tied_with: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LayerWeights:
+    """One layer: its matrices of out × in, stacked to (count, rows, columns), and where they come from.
+
+    A convolution has one matrix per kernel position (and group), a recurrent layer one per gate. ``shape`` is that of
+    the weight itself, ``tied_with`` names the layers that use the same weight, ``notes`` what had to be guessed.
+    """
+
+    name: str
+    kind: str
+    matrices: Tensor
+    shape: tuple[int, ...]
+    parameters: int
+    tied_with: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Walk(Iterable[LayerWeights]):
+    """The layers of a network; each is read when its turn comes, and a second loop reads again.
+
+    ``parameters`` is the total, ``covered`` what lies in layers; the rest is in ``left_out`` with its reason, so that
+    the two add up. Buffers are named there with no parameters. Tied weights count once.
+    """
+
+    layers: tuple[LayerOutline, ...]
+    left_out: tuple[LeftOut, ...]
+
+    def __init__(self, plans: Iterable[Plan], left_out: Iterable[LeftOut]) -> None:
+        self._plans = tuple(plans)
+        self.left_out = tuple(left_out)
+        self.layers = tuple(
+            LayerOutline(
+                plan.name,
+                plan.form.kind,
+                plan.shape,
+                plan.form.stack_shape(plan.shape),
+                plan.parameters,
+                tuple(plan.tied_with),
+                _notes(plan),
+            )
+            for plan in self._plans
+        )
+
+    @property
+    def covered(self) -> int:
+        """Parameters in layers."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, in layers or left out."""
+        return self.covered + sum(item.parameters for item in self.left_out)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[LayerWeights]:
+        for plan, outline in zip(self._plans, self.layers, strict=True):
+            matrices = plan.form.stack(plan.read())
+            yield LayerWeights(
+                outline.name,
+                outline.kind,
+                matrices,
+                outline.shape,
+                outline.parameters,
+                outline.tied_with,
+                outline.notes,
+            )
+            # Given back before the next layer is read, so that two never share the memory.
+            del matrices
+
+
+def walk(network: nn.Module | Mapping[str, Tensor] | Weights | str | Path, *, layers: str | None = None) -> Walk:
+    """The layers of a module, a state dict, opened weights or a file; ``layers`` keeps those a glob matches.
+
+    Nothing is changed and nothing copied that need not be: the matrices of a float32 (or float64) module or state dict
+    are views of its memory (grouped convolutions and parametrised weights excepted), so do not write to them. From a
+    file they are in memory of their own. From a module kinds are exact; from names they are inferred, see ``notes``.
+    """
+    findings = _find(network)
+    if layers is None:
+        return Walk(findings.plans, findings.left_out)
+    chosen = [plan for plan in findings.plans if fnmatch.fnmatchcase(plan.name, layers)]
+    if not chosen:
+        raise UnknownName("layer", layers, [plan.name for plan in findings.plans[:12]])
+    others = [plan for plan in findings.plans if not fnmatch.fnmatchcase(plan.name, layers)]
+    unselected = [LeftOut(plan.name, plan.shape, plan.parameters, f"not selected by {layers!r}") for plan in others]
+    return Walk(chosen, [*findings.left_out, *unselected])
+
+
+def _find(network: object) -> Findings:
+    if isinstance(network, nn.Module):
+        return find_in_module(network)
+    if isinstance(network, str | Path):
+        return find_in_weights(open_weights(network))
+    if isinstance(network, Weights):
+        return find_in_weights(network)
+    if isinstance(network, Mapping):
+        return find_in_weights(_StateDict(network))
+    raise UsageError(f"a {type(network).__name__} cannot be walked: give a module, a state dict, weights or a path")
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    tied = [f"shares its weight with {', '.join(plan.tied_with)}"] if plan.tied_with else []
+    return (*plan.notes, *tied)
+
+
+class _StateDict(Weights):
+    """A state dict in memory, seen as weights; tensors are handed on as they are, without a copy."""
+
+    format = "state dict"
+
+    def __init__(self, tensors: Mapping[str, object]) -> None:
+        self._tensors: dict[str, Tensor] = {}
+        stored: list[Entry] = []
+        left_out: list[LeftOut] = []
+        aliases: dict[str, str] = {}
+        first: dict[object, str] = {}
+        for name, value in ((str(key), value) for key, value in tensors.items()):
+            reason = _no_values(value)
+            if reason is not None or not isinstance(value, Tensor):
+                known = isinstance(value, Tensor) and not isinstance(value, nn.UninitializedParameter)
+                shape = tuple(value.shape) if known and isinstance(value, Tensor) else ()
+                count = value.numel() if known and isinstance(value, Tensor) else 0
+                left_out.append(LeftOut(name, shape, count, reason or "not a tensor"))
+                continue
+            self._tensors[name] = value
+            stored.append(Entry(name, tuple(value.shape), str(value.dtype).removeprefix("torch.")))
+            place = (
+                value.untyped_storage().data_ptr(),
+                value.storage_offset(),
+                value.shape,
+                value.stride(),
+                value.dtype,
+            )
+            if value.numel() and first.setdefault(place, name) != name:
+                aliases[name] = first[place]
+        if not stored and not left_out:
+            raise UsageError("the state dict is empty")
+        super().__init__(Path("state dict"), stored, left_out=left_out, aliases=aliases)
+
+    def _read(self, name: str) -> Tensor:
+        return self._tensors[name].detach()
+
+
+def _no_values(value: object) -> str | None:
+    if not isinstance(value, Tensor):
+        return f"a {type(value).__name__}, not a tensor"
+    if isinstance(value, nn.UninitializedParameter | nn.UninitializedBuffer):
+        return "not initialised yet"
+    if value.is_meta:
+        return "has no values (meta device)"
+    if value.is_quantized:
+        return f"quantised by torch ({str(value.dtype).removeprefix('torch.')})"
+    if value.is_complex() or value.layout != torch.strided:
+        return "complex numbers" if value.is_complex() else f"stored as {value.layout}"
+    return None

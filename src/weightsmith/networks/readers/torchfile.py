@@ -1,0 +1,176 @@
+"""torch's own files, zip and legacy, read with three locks.
+
+1. The pickle is read as a description (:mod:`.pickles`): a name that weights never need refuses the file.
+2. The sizes it declares are compared with what the file holds.
+3. ``torch.load(weights_only=True)`` reads the values, never anything laxer.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
+from weightsmith.networks.readers.checkpoint import choose
+from weightsmith.networks.readers.pickles import Storage, StoredTensor, describe
+from weightsmith.networks.readers.ranges import file_size, read_bytes, shown
+from weightsmith.networks.readers.zips import read_directory, read_member
+from weightsmith.networks.weights import Entry, LeftOut, Weights
+
+__all__ = ["LegacyTorchWeights", "TorchWeights"]
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_PROTOCOL = 1001
+_MOST_PICKLE = 64 << 20
+# Pages of a mapped file stay in memory once touched; after this many bytes the file is mapped anew.
+_MAPPED_BYTES = 256 << 20
+# Different views of one storage are fine (a tied transpose); a file of nothing but views is not.
+_MOST_OVERLAP = 4
+
+_DAMAGED = (
+    pickle.UnpicklingError,
+    struct.error,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+class _TorchFile(Weights):
+    """What both kinds of file have in common, once they are described."""
+
+    def __init__(self, path: Path) -> None:
+        chosen = choose(self._described(path), path)
+        self._places = {name: place for name, (place, _) in chosen.tensors.items()}
+        self._check_overlap(path, [tensor for _, tensor in chosen.tensors.values()])
+        stored, left_out, aliases = [], list(chosen.left_out), {}
+        first: dict[object, str] = {}
+        for name, (_, tensor) in chosen.tensors.items():
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            if tensor.dtype.is_complex or dtype.startswith(("qint", "quint")):
+                reason = "complex numbers" if tensor.dtype.is_complex else f"quantised by torch ({dtype})"
+                left_out.append(LeftOut(name, tensor.shape, tensor.count, reason))
+                continue
+            stored.append(Entry(name, tensor.shape, dtype))
+            begin = tensor.storage.begin + tensor.offset
+            view = (tensor.storage.key, tensor.dtype, begin, tensor.shape, tensor.stride)
+            if tensor.count and first.setdefault(view, name) != name:
+                aliases[name] = first[view]
+        super().__init__(path, stored, left_out=left_out, aliases=aliases)
+        self._loaded: Any = None
+        self._touched = 0
+
+    @abstractmethod
+    def _described(self, path: Path) -> Any:
+        """The description of the pickled object, its storages checked against the file."""
+
+    @property
+    @abstractmethod
+    def _mapped(self) -> bool:
+        """Whether torch can map the file instead of reading all of it."""
+
+    def _read(self, name: str) -> Tensor:
+        entry = self.stored[name]
+        try:
+            if self._loaded is None:
+                with reading(self.path):
+                    self._loaded = torch.load(self.path, "cpu", weights_only=True, mmap=self._mapped)
+            value = self._loaded
+            for key in self._places[name]:
+                value = value[key]
+        except _DAMAGED as error:
+            raise FileRefused(self.path, "is damaged, or not readable with torch.load(weights_only=True)") from error
+        if not isinstance(value, Tensor) or tuple(value.shape) != entry.shape or value.dtype != entry.torch_dtype:
+            raise FileRefused(self.path, f"tensor {shown(name)} is not what its pickle describes")
+        own = value.detach().clone(memory_format=torch.contiguous_format)
+        self._touched += entry.nbytes
+        if self._mapped and self._touched > _MAPPED_BYTES:
+            self._loaded, self._touched = None, 0
+        return own
+
+    @staticmethod
+    def _check_overlap(path: Path, tensors: list[StoredTensor]) -> None:
+        views = {(t.storage.key, t.storage.begin + t.offset, t.shape, t.stride): t for t in tensors}
+        total = sum(tensor.count * tensor.dtype.itemsize for tensor in views.values())
+        length = file_size(path)
+        if total > _MOST_OVERLAP * length:
+            raise FileRefused(path, f"its tensors are views of each other: {total:,} bytes out of {length:,}")
+
+
+class TorchWeights(_TorchFile):
+    """The zip files ``torch.save`` writes; values are mapped and copied out one tensor at a time."""
+
+    format = "torch"
+    _mapped = True
+
+    def _described(self, path: Path) -> Any:
+        members = read_directory(path)
+        for member in members.values():
+            if not member.stored:
+                times = member.size / max(1, member.packed)
+                reason = f"{shown(member.name)} is compressed (expands {times:,.0f}×), which torch never does"
+                raise FileRefused(path, reason)
+        folders = [name.removesuffix("data.pkl") for name in members if name.split("/")[-1] == "data.pkl"]
+        if len(folders) != 1 or any(not name.startswith(folders[0]) for name in members):
+            raise FileRefused(path, "is not laid out as torch.save does: one folder with one data.pkl")
+        content = read_member(path, members[folders[0] + "data.pkl"], _MOST_PICKLE)
+        described, storages = describe(io.BytesIO(content), path)
+        for storage in storages.values():
+            data = members.get(f"{folders[0]}data/{storage.key}")
+            claimed = storage.count * storage.dtype.itemsize
+            if data is None or data.size != claimed:
+                has = "is missing" if data is None else f"has {data.size:,}"
+                raise FileRefused(path, f"storage {shown(storage.key)} claims {claimed:,} bytes and {has}")
+        return described
+
+
+class LegacyTorchWeights(_TorchFile):
+    """The files of torch before 1.6: five pickles, then the storages. torch reads them in one piece."""
+
+    format = "torch (legacy)"
+    _mapped = False
+
+    def _described(self, path: Path) -> Any:
+        length = file_size(path)
+        head = io.BytesIO(read_bytes(path, 0, min(length, _MOST_PICKLE)))
+        magic, _ = describe(head, path)
+        if magic != _MAGIC:
+            raise FileRefused(path, "is a pickle, but not one that torch.save wrote")
+        protocol, _ = describe(head, path)
+        system, _ = describe(head, path)
+        described, storages = describe(head, path)
+        keys, _ = describe(head, path)
+        if protocol != _PROTOCOL or type(system) is not dict or type(keys) is not list:
+            raise FileRefused(path, "is not laid out as torch.save did before version 1.6")
+        if system.get("little_endian", True) is not True:
+            raise FileRefused(path, "was written on a big-endian machine")
+        _check_storages(path, storages, keys, head.tell(), length)
+        return described
+
+
+def _check_storages(path: Path, storages: dict[str, Storage], keys: list[Any], begin: int, length: int) -> None:
+    """Walk over the storages behind the pickles: each has its count in front and must end inside the file."""
+    if sorted(map(str, keys)) != sorted(storages) or any(type(key) is not str for key in keys):
+        raise FileRefused(path, "lists other storages than its tensors use")
+    for key in keys:
+        storage = storages[key]
+        size = storage.count * storage.dtype.itemsize
+        if begin + 8 + size > length:
+            raise FileRefused(path, f"is cut short: storage {shown(key)} claims {size:,} bytes")
+        if int.from_bytes(read_bytes(path, begin, 8), "little") != storage.count:
+            raise FileRefused(path, f"storage {shown(key)} has another size than its tensors say")
+        begin += 8 + size

@@ -1,0 +1,100 @@
+"""How a weight tensor is read as matrices of out × in, by kind.
+
+| kind | stored | matrices (count × rows × columns) |
+|---|---|---|
+| Linear, Embedding, MultiheadAttention | out × in | 1 × out × in |
+| Conv1d, 2d, 3d | out × in/g × kernel | g·positions × out/g × in/g |
+| ConvTranspose1d, 2d, 3d | in × out/g × kernel | g·positions × out/g × in/g |
+| LSTM, GRU, RNN | gates·hidden × in | gates × hidden × in |
+| Experts | experts × in × out | as stored |
+
+Positions run row by row through the kernel; with groups, all positions of the first group come first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["GATES", "Form"]
+
+GATES = {4: "LSTM", 3: "GRU", 1: "RNN"}
+
+_TEXT = re.compile(r"(\w+)(?:\((groups|gates)=(\d+)\))?")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kind of layer with what its shape does not tell.
+
+    >>> Form("Conv2d", groups=2).stack(torch.zeros(8, 3, 5, 5)).shape
+    torch.Size([50, 4, 3])
+    """
+
+    kind: str
+    groups: int = 1
+    gates: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Form:
+        """The form a format names: ``Conv2d``, ``Conv2d(groups=32)``, ``LSTM(gates=4)``."""
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a kind of layer")
+        kind, field, number = match.groups()
+        return cls(kind, **{field: int(number)}) if field else cls(kind)
+
+    def __str__(self) -> str:
+        """The text :meth:`parse` reads."""
+        if self.groups > 1:
+            return f"{self.kind}(groups={self.groups})"
+        return f"{self.kind}(gates={self.gates})" if self.gates > 1 else self.kind
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor of this shape can be read this way."""
+        if 0 in shape:
+            return False
+        match self.kind:
+            case "Conv1d" | "Conv2d" | "Conv3d" | "ConvTranspose1d" | "ConvTranspose2d" | "ConvTranspose3d":
+                return len(shape) == int(self.kind[-2]) + 2 and shape[0] % self.groups == 0
+            case "LSTM" | "GRU" | "RNN":
+                return len(shape) in (2, 3) and shape[-2] % self.gates == 0
+            case "Experts":
+                return len(shape) == 3
+            case _:
+                return len(shape) == 2
+
+    def stack(self, weight: Tensor) -> Tensor:
+        """The matrices of ``weight``; a view of it wherever strides allow (always without groups)."""
+        match self.kind:
+            case "Conv1d" | "Conv2d" | "Conv3d":
+                out, inputs = weight.shape[0] // self.groups, weight.shape[1]
+                parts = weight.reshape(self.groups, out, inputs, _positions(weight))
+                return _flat(parts.permute(0, 3, 1, 2))
+            case "ConvTranspose1d" | "ConvTranspose2d" | "ConvTranspose3d":
+                inputs, out = weight.shape[0] // self.groups, weight.shape[1]
+                parts = weight.reshape(self.groups, inputs, out, _positions(weight))
+                return _flat(parts.permute(0, 3, 2, 1))
+            case "LSTM" | "GRU" | "RNN":
+                return weight.reshape(-1, weight.shape[-2] // self.gates, weight.shape[-1])
+            case "Experts":
+                return weight
+            case _:
+                return weight.unsqueeze(0)
+
+    def stack_shape(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """The shape of :meth:`stack` without any values."""
+        count, rows, columns = self.stack(torch.empty(shape, device="meta")).shape
+        return count, rows, columns
+
+
+def _positions(weight: Tensor) -> int:
+    return math.prod(weight.shape[2:])
+
+
+def _flat(parts: Tensor) -> Tensor:
+    return parts[0] if parts.shape[0] == 1 else parts.flatten(0, 1)

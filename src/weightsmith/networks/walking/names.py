@@ -1,0 +1,200 @@
+"""Layers of a state dict or file, inferred from names, shapes and neighbours; what had to be guessed is noted."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from weightsmith.networks.walking.effective import Effective, find_effective
+from weightsmith.networks.walking.forms import GATES, Form
+from weightsmith.networks.walking.plan import Findings, Plan, buffer, layer_name
+from weightsmith.networks.weights import Entry, Weights
+
+__all__ = ["Guess", "find_in_weights", "guess"]
+
+_BUFFERS = frozenset(["running_mean", "running_var", "num_batches_tracked", "inv_freq", "position_ids"])
+_RECURRENT = re.compile(r"(.*?)weight_(ih|hh|hr)((?:_l\d+)?(?:_reverse)?)")
+_WEIGHT_LIKE = re.compile(r"weight|kernel|filter|^w\d*$", re.IGNORECASE)
+_EMBEDDING = re.compile(r"embed|^wte$|^wpe$|^lookup", re.IGNORECASE)
+_TRANSPOSED = re.compile(r"transpose|deconv|upconv|convt", re.IGNORECASE)
+_DEPTHWISE = re.compile(r"depthwise|(^|_)dw(_|$|conv)", re.IGNORECASE)
+
+# What a format may say of a tensor that is no layer.
+_NO_LAYERS = {"Buffer": "Buffer", "Bias": "bias", "Scale": "scale of a norm"}
+
+# A form with what was guessed about it, or the reason why a tensor is no layer.
+Guess = tuple[Form, list[str]] | str
+
+
+def find_in_weights(weights: Weights) -> Findings:
+    """The layers among the entries of ``weights``, each read only when asked for."""
+    findings = Findings(left_out=list(weights.left_out))
+    effective = find_effective(weights.entries)
+    plans: dict[str, list[Plan]] = {}
+    first_conv = True
+    for name, entry in weights.entries.items():
+        if name in weights.aliases:
+            for plan in plans.get(weights.aliases[name], ()):
+                plan.tie(name)
+            continue
+        made = effective.get(name)
+        if made is not None:
+            if name == made.parts[0]:
+                _plan_effective(findings, weights, made, first_conv)
+            elif made.parts.index(name) >= made.trained:
+                findings.left_out.append(buffer(name, entry.shape))
+            continue
+        guessed = _guess_entry(weights, entry, first_conv)
+        if isinstance(guessed, str):
+            _leave(findings, entry, guessed)
+            continue
+        form, notes = guessed
+        first_conv = first_conv and not form.kind.startswith("Conv")
+        plans[name] = _plans(name, form, entry.shape, notes, functools.partial(weights.tensor, name))
+        findings.plans += plans[name]
+    return findings
+
+
+def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], first_conv: bool = True) -> Guess:
+    """The form of a real tensor by its name, its shape and its neighbours, or why it is no layer."""
+    module, _, leaf = name.rpartition(".")
+    if len(shape) < 2 or leaf.lower().endswith("bias") or leaf.startswith("bias"):
+        return _reason_small(module, leaf, entries)
+    if 0 in shape:
+        return "has no values"
+    recurrent = _recurrent(name, shape, entries)
+    if recurrent is not None:
+        return recurrent, []
+    if leaf == "in_proj_weight" and len(shape) == 2 and shape[0] % 3 == 0:
+        return Form("MultiheadAttention", gates=3), []
+    if leaf in ("q_proj_weight", "k_proj_weight", "v_proj_weight") and len(shape) == 2:
+        return Form("MultiheadAttention"), []
+    bias = entries.get(f"{module}.bias" if module else "bias")
+    if bias is not None and bias.shape == shape:
+        return "has the shape of its bias: an elementwise scale"
+    notes = []
+    if not _WEIGHT_LIKE.search(leaf):
+        if shape[0] == 1 or (len(shape) == 2 and 1 in shape):
+            return f"is called {leaf!r} and has a side of length 1: not taken for a weight"
+        notes.append(f"called {leaf!r}: taken for a weight by its {len(shape)} dimensions")
+    if len(shape) == 2:
+        place = module.rpartition(".")[2] or leaf
+        return Form("Embedding" if _EMBEDDING.search(place) else "Linear"), notes
+    if len(shape) == 3 and "expert" in name.lower():
+        return Form("Experts"), notes
+    if len(shape) > 5:
+        return f"has {len(shape)} dimensions: no kind of layer is known for that"
+    form, more = _convolution(module or leaf, shape, bias, first_conv)
+    return form, notes + more
+
+
+def _guess_entry(weights: Weights, entry: Entry, first_conv: bool) -> Guess:
+    said = weights.kinds.get(entry.name)
+    if said in _NO_LAYERS:
+        return _NO_LAYERS[said]
+    if said is not None and Form.parse(said).fits(entry.shape):
+        form = Form.parse(said)
+        return form, [f"{form.groups} groups"] if form.groups > 1 else []
+    quantised = entry.name in weights.kinds  # integers that stand for real numbers are named by their format
+    if not (entry.is_float or quantised or is_scaled) or entry.name.rpartition(".")[2] in _BUFFERS:
+        return "Buffer"
+    return guess(entry.name, entry.shape, weights.entries, first_conv)
+
+
+def _leave(findings: Findings, entry: Entry, reason: str) -> None:
+    if reason == "Buffer":
+        findings.left_out.append(buffer(entry.name, entry.shape))
+    else:
+        findings.leave(entry.name, entry.shape, reason)
+
+
+def _plan_effective(findings: Findings, weights: Weights, made: Effective, first_conv: bool) -> None:
+    entries = {**weights.entries, made.name: Entry(made.name, made.shape, "float32")}
+    guessed = guess(made.name, made.shape, entries, first_conv)
+    if isinstance(guessed, str):
+        for part in made.parts[: made.trained]:
+            findings.leave(part, weights.entries[part].shape, guessed)
+        return
+
+    def read() -> Tensor:
+        return made.combine(*(weights.tensor(part) for part in made.parts))
+
+    form, notes = guessed
+    stored = sum(weights.entries[part].parameters for part in made.parts[: made.trained])
+    findings.plans.append(Plan(layer_name(made.name), form, made.shape, stored, read, [*notes, made.note]))
+
+
+def _plans(
+    name: str, form: Form, shape: tuple[int, ...], notes: list[str], read: functools.partial[Tensor]
+) -> list[Plan]:
+    """The layers of one tensor: one, or query, key and value apart."""
+    if form.kind == "MultiheadAttention" and form.gates == 3:
+        return split_attention(name, shape, read)
+    count = 1
+    for size in shape:
+        count *= size
+    return [Plan(layer_name(name), form, shape, count, read, notes)]
+
+
+def split_attention(name: str, shape: tuple[int, ...], read: functools.partial[Tensor]) -> list[Plan]:
+    """The joint input projection of an attention layer as three layers: query, key, value."""
+    rows, columns = shape[0] // 3, shape[1]
+
+    def third(index: int) -> Tensor:
+        return read().narrow(0, index * rows, rows)
+
+    form, size = Form("MultiheadAttention"), rows * columns
+    parts = enumerate((".q", ".k", ".v"))
+    return [Plan(name + part, form, (rows, columns), size, functools.partial(third, i), part=part) for i, part in parts]
+
+
+def _reason_small(module: str, leaf: str, entries: Mapping[str, Entry]) -> str:
+    if "bias" in leaf.lower():
+        return "bias"
+    if f"{module}.running_mean" in entries:
+        return "scale of a batch norm"
+    return "one-dimensional: a scale, no matrix"
+
+
+def _recurrent(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry]) -> Form | None:
+    """LSTM, GRU or RNN by how many times the hidden size goes into the rows; None if it does not."""
+    match = _RECURRENT.fullmatch(name)
+    if match is None or len(shape) != 2:
+        return None
+    base, part, place = match.groups()
+    hidden = entries.get(f"{base}weight_hh{place}")
+    projected = entries.get(f"{base}weight_hr{place}")
+    if hidden is None or len(hidden.shape) != 2:
+        return None
+    size = projected.shape[-1] if projected is not None else hidden.shape[1]
+    gates, rest = divmod(hidden.shape[0], size) if size else (0, 1)
+    if rest or gates not in GATES:
+        return None
+    return Form(GATES[gates], gates=1 if part == "hr" else gates)
+
+
+def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, first_conv: bool) -> tuple[Form, list[str]]:
+    """A convolution by its dimensions; its bias has as many values as it has outputs, which tells more."""
+    dimensions = len(shape) - 2
+    place = module.rpartition(".")[2]
+    outputs = bias.shape[0] if bias is not None and len(bias.shape) == 1 else None
+    if (
+        outputs is not None
+        and outputs != shape[0]
+        and outputs % shape[1] == 0
+        and shape[0] % (outputs // shape[1]) == 0
+    ):
+        groups = outputs // shape[1]
+        note = "taken for a transposed convolution: its bias fits no other"
+        return Form(f"ConvTranspose{dimensions}d", groups), [note]
+    if _TRANSPOSED.search(place) and (outputs is None or outputs == shape[1]):
+        return Form(f"ConvTranspose{dimensions}d"), ["taken for a transposed convolution by its name"]
+    if shape[1] == 1 and shape[0] > 1:
+        if _DEPTHWISE.search(place) or not first_conv:
+            note = "one input per filter: taken for depthwise"
+            return Form(f"Conv{dimensions}d", groups=shape[0]), [note]
+        return Form(f"Conv{dimensions}d"), ["one input per filter in the first convolution: taken for ordinary"]
+    return Form(f"Conv{dimensions}d"), []

@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from weightsmith.core import _cluster
+from weightsmith.core.errors import OptionError, UsageError, WorkerLost
+from weightsmith.core.parallel import completed, parallel_map
+from weightsmith.core.seeds import stream
+
+# Functions for workers are made inside functions: they then travel by value, and no worker has to import this file.
+
+
+def numerical():
+    """A task whose bytes depend on the number of threads, and on nothing but its own stream."""
+
+    def work(index):
+        import torch
+
+        from weightsmith.core.seeds import stream, torch_stream
+
+        generator = torch_stream(7, "matrix", index)
+        matrix = torch.randn(160, 160, generator=generator)
+        images, kernels = torch.randn(2, 8, 20, 20, generator=generator), torch.randn(8, 8, 3, 3, generator=generator)
+        parts = (torch.linalg.eigvalsh(matrix @ matrix.T), torch.nn.functional.conv2d(images, kernels))
+        drawn = stream(7, "draw", index).normal(size=3).tobytes()
+        return b"".join(part.numpy().tobytes() for part in parts) + drawn, torch.get_num_threads()
+
+    return work
+
+
+def deadly(folder, poison, deaths):
+    """A task that notes each run in ``folder``; ``poison`` kills its worker in its first ``deaths`` runs."""
+    folder = str(folder)
+
+    def work(index):
+        import os
+        import signal
+        from pathlib import Path
+
+        runs = len(list(Path(folder).glob(f"{index}-*")))
+        Path(folder, f"{index}-{runs}").touch()
+        if index == poison and runs < deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index * index
+
+    return work
+
+
+def runs_of(folder, index):
+    return len(list(Path(folder).glob(f"{index}-*")))
+
+
+# Here
+
+
+def test_one_worker_maps_in_this_process_in_order():
+    seen = []
+    results = parallel_map(lambda task: (seen.append(task), os.getpid())[1], "abc")
+    assert seen == ["a", "b", "c"]
+    assert results == [os.getpid()] * 3
+
+
+def test_a_task_runs_with_one_thread_and_the_count_is_restored():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        counts = []
+        for _, inside in completed(lambda _: torch.get_num_threads(), range(2)):
+            counts.append((inside, torch.get_num_threads()))  # between tasks the caller has his own count
+        assert counts == [(1, 3), (1, 3)]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_results_come_one_by_one():
+    started = []
+    steps = completed(started.append, range(3))
+    assert started == []
+    next(steps)
+    assert started == [0]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_no_tasks_no_results(workers):
+    assert parallel_map(abs, [], workers=workers) == []
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 1.5, "2", None])
+def test_counts_must_be_whole_and_positive(number):
+    with pytest.raises(OptionError, match="workers must be a whole number ≥ 1"):
+        completed(abs, [1], workers=number)
+    with pytest.raises(OptionError, match="attempts must be a whole number ≥ 1"):
+        parallel_map(abs, [1], attempts=number)
+
+
+def test_an_exception_here_is_unchanged():
+    error = KeyError("mine")
+
+    def work(task):
+        if task:
+            raise error
+
+    with pytest.raises(KeyError) as caught:
+        parallel_map(work, [0, 1])
+    assert caught.value is error
+
+
+# Processes
+
+
+@pytest.mark.slow
+def test_the_same_bytes_from_one_two_and_four_workers():
+    one = parallel_map(numerical(), range(6))
+    assert len({result for result, _ in one}) == 6
+    assert {threads for _, threads in one} == {1}
+    for workers in (2, 4):
+        assert parallel_map(numerical(), range(6), workers=workers) == one
+
+
+@pytest.mark.slow
+def test_only_the_task_of_a_killed_worker_runs_again(tmp_path):
+    results = parallel_map(deadly(tmp_path, poison=3, deaths=1), range(12), workers=2)
+    assert results == [index * index for index in range(12)]
+    assert [runs_of(tmp_path, index) for index in range(12)] == [1, 1, 1, 2] + [1] * 8
+
+
+@pytest.mark.slow
+def test_a_task_that_kills_every_worker_is_named_after_the_others_are_done(tmp_path):
+    delivered = []
+    with pytest.raises(WorkerLost, match=r"^task 1 \(1\) ended the worker process each of 2 times") as caught:
+        delivered.extend(completed(deadly(tmp_path, poison=1, deaths=99), range(6), workers=2, attempts=2))
+    assert "\n" not in str(caught.value)
+    assert sorted(delivered) == [(index, index * index) for index in (0, 2, 3, 4, 5)]
+    assert runs_of(tmp_path, 1) == 2
+    assert [runs_of(tmp_path, index) for index in (0, 2, 3, 4, 5)] == [1] * 5
+
+
+def test_an_exception_in_a_worker_is_unchanged_and_stops_the_rest(tmp_path):
+    folder = str(tmp_path)
+
+    def work(task):
+        import time
+        from pathlib import Path
+
+        Path(folder, str(task)).touch()
+        if task == 1:
+            raise LookupError("no", 7)
+        if task > 1:
+            time.sleep(60)
+        return task
+
+    delivered = []
+    start = time.monotonic()
+    with pytest.raises(LookupError) as caught:
+        delivered.extend(completed(work, range(9), workers=2))
+    assert type(caught.value) is LookupError
+    assert caught.value.args == ("no", 7)
+    assert delivered == [(0, 0)]
+    assert time.monotonic() - start < 30
+    assert not Path(folder, "5").exists()
+
+
+def test_what_cannot_be_unpickled_is_named():
+    class Sealed:
+        def __reduce__(self):
+            return exec, ("raise ImportError('only at home')",)
+
+        def __repr__(self):
+            return "Sealed(\n)"
+
+    with pytest.raises(UsageError, match=r"task 0 \(Sealed\( \)\) or its result cannot be sent .*only at home"):
+        parallel_map(lambda task: task, [Sealed()], workers=2)
+
+
+def test_closing_early_ends_the_workers_at_once():
+    def work(task):
+        import os
+        import time
+
+        if task:
+            time.sleep(60)
+        return os.getpid()
+
+    steps = completed(work, range(4), workers=2)
+    _, process = next(steps)
+    start = time.monotonic()
+    steps.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - start < 5
+    _wait_until(lambda: not _is_alive(process), "the worker has ended")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_an_interrupted_or_killed_parent(tmp_path, blow):
+    script = f"""
+import sys
+from weightsmith.core.parallel import parallel_map
+
+def work(task):
+    import os, pathlib, time
+    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    time.sleep(60)
+
+parallel_map(work, range(4), workers=2)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
+    try:
+        _wait_until(lambda: len(list(tmp_path.iterdir())) == 2, "both workers work", parent)
+        parent.send_signal(blow)
+        _, text = parent.communicate(timeout=20)
+    finally:
+        parent.kill()
+        parent.wait()
+    if blow == signal.SIGINT:
+        assert b"KeyboardInterrupt" in text
+    for process in tmp_path.iterdir():
+        _wait_until(lambda pid=int(process.name): not _is_alive(pid), "the worker has ended")
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        # A worker whose parent is gone may stay as a zombie where nobody collects it.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _wait_until(holds, what, process=None, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert process is None or process.poll() is None, f"{process.args} has ended"
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+# Cluster
+
+
+class Cluster:
+    """A Dask scheduler and its workers as processes of their own, all ended with the test."""
+
+    def __init__(self, folder):
+        self.folder, self.processes = folder, []
+        self.file = folder / "scheduler.json"
+        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file)]
+        self.scheduler = self._start("dask_scheduler", options)
+        _wait_until(lambda: self.file.exists() and self.file.read_text().endswith("}"), "scheduler", self.scheduler)
+        self.address = json.loads(self.file.read_text())["address"]
+
+    def add_worker(self, threads=1):
+        options = ["--no-nanny", "--nthreads", str(threads), "--no-dashboard", "--local-directory", str(self.folder)]
+        return self._start("dask_worker", [self.address, *options])
+
+    def _start(self, tool, options):
+        command = [sys.executable, "-m", f"distributed.cli.{tool}", *options]
+        with (self.folder / f"{len(self.processes)}-{tool}.log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def end(self):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    started = Cluster(folder)
+    yield started
+    started.end()
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_same_bytes_though_a_worker_is_killed(cluster, tmp_path):
+    work, folder = numerical(), str(tmp_path)
+
+    def slowly(index):
+        import os
+        import time
+        from pathlib import Path
+
+        Path(folder, f"{index}-{os.getpid()}").touch()
+        time.sleep(0.4)
+        return work(index)
+
+    victim, _ = cluster.add_worker(), cluster.add_worker()
+    results, mine = {}, f"-{victim.pid}"
+    for index, result in completed(slowly, range(10), cluster=cluster.address):
+        results[index] = result
+        if victim.poll() is None and any(path.name.endswith(mine) for path in tmp_path.iterdir()):
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+    assert victim.returncode == -signal.SIGKILL
+    assert [results[index] for index in range(10)] == parallel_map(work, range(10))
+
+
+@pytest.mark.slow
+def test_cluster_tasks_run_one_at_a_time_in_a_process_and_errors_are_unchanged(cluster):
+    cluster.add_worker(threads=4)
+
+    def work(task):
+        import time
+
+        import torch
+
+        if task == "stop":
+            raise LookupError("no", 7)
+        start = time.monotonic()
+        time.sleep(0.1)
+        return start, time.monotonic(), torch.get_num_threads()
+
+    # A tuple that begins with a function is a call to Dask, unless it is kept closed.
+    spans = sorted(parallel_map(work, [(abs, -1), 2, 3, 4], cluster=cluster.address))
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
+    assert {threads for _, _, threads in spans} == {1}
+    with pytest.raises(LookupError) as caught:
+        parallel_map(work, ["stop", *range(50)], cluster=cluster.address)
+    assert caught.value.args == ("no", 7)
+
+
+@pytest.mark.slow
+def test_a_task_that_kills_the_cluster_s_workers_is_named(cluster, tmp_path):
+    for _ in range(5):  # Dask gives up at the fourth worker
+        cluster.add_worker()
+    delivered = []
+    with pytest.raises(WorkerLost, match=r"^task 1 \(1\) ended every worker of tcp://127.0.0.1:\d+ that tried"):
+        delivered.extend(completed(deadly(tmp_path, poison=1, deaths=99), range(3), cluster=cluster.address))
+    assert sorted(delivered) == [(0, 0), (2, 4)]
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_or_scheduler_does_not_hang(cluster, monkeypatch):
+    monkeypatch.setattr(_cluster, "_PATIENCE_SECONDS", 1.0)
+    with pytest.raises(WorkerLost, match=f"{cluster.address} has had no workers for 1 s, with 2 task"):
+        parallel_map(abs, [1, 2], cluster=cluster.address)
+    steps = completed(abs, [1, 2], cluster=cluster.address)
+    threading.Timer(1.0, cluster.scheduler.kill).start()
+    monkeypatch.setattr(_cluster, "_PATIENCE_SECONDS", 60.0)
+    with pytest.raises(WorkerLost, match=f"the Dask scheduler at {cluster.address} has gone, with 2 task"):
+        next(steps)
+
+
+def test_an_address_where_nobody_answers_is_refused_in_seconds():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        start = time.monotonic()
+        with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address} .*start one with") as caught:
+            parallel_map(abs, [1], cluster=address)
+    assert "\n" not in str(caught.value)
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("address", ["here", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "http://127.0.0.1:80", ""])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(UsageError, match=f"cluster must be an address such as .*, not '{address}'"):
+        parallel_map(abs, [1], cluster=address)
+
+
+def test_a_missing_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"pip install 'weightsmith\[cluster\]'"):
+        parallel_map(abs, [1], cluster="tcp://127.0.0.1:8786")
+
+
+def test_streams_do_not_depend_on_the_order_of_tasks():
+    backwards = parallel_map(lambda index: stream(0, index).integers(1 << 60), [2, 1, 0])
+    assert backwards[::-1] == parallel_map(lambda index: stream(0, index).integers(1 << 60), [0, 1, 2])

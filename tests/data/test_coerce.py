@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.data.coerce import as_data
+from weightsmith.data.tensors import Data, Split
+
+X = np.arange(12, dtype=np.float64).reshape(6, 2)
+Y = np.array([0, 1, 2, 0, 1, 2])
+
+
+class Pairs(Dataset):
+    """Map-style; raises nothing beyond its end, as some do."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return torch.tensor(X[i % 6], dtype=torch.float32), int(Y[i % 6])
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([(X[i], Y[i]) for i in range(6)])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (X, Y),
+        [X, Y],
+        (X.tolist(), Y.tolist()),
+        (torch.from_numpy(X), torch.from_numpy(Y)),
+        (X.astype(">f8"), Y.astype(">i4")),
+        (X.astype(np.int16), Y.astype(np.uint8)),
+        (torch.from_numpy(X).requires_grad_(), torch.from_numpy(Y).int()),
+        Split(torch.from_numpy(X).float(), torch.from_numpy(Y)),
+        TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)),
+        Pairs(),
+        Stream(),
+        DataLoader(Pairs(), batch_size=4),
+        DataLoader(Stream(), batch_size=4),
+    ],
+    ids=str,
+)
+def test_every_form_gives_the_same_split(given):
+    data = as_data(given, splits=("test",))
+    assert data.train is None
+    assert data.test.x.dtype == torch.float32
+    assert data.test.x.tolist() == X.tolist()
+    assert data.test.y.tolist() == Y.tolist()
+    assert data.classes == ("0", "1", "2")
+    assert not data.test.x.requires_grad
+
+
+def test_data_pass_and_bare_inputs_become_the_first_split_needed():
+    data = as_data((X, Y))
+    assert as_data(data) is data
+    assert list(data.splits) == ["train"]
+
+
+def test_a_mapping_names_its_splits():
+    data = as_data({"train": (X, Y), "validation": Pairs()})
+    assert {name: len(part) for name, part in data.splits.items()} == {"train": 6, "validation": 6}
+    with pytest.raises(UnknownName, match="unknown split 'valid'"):
+        as_data({"valid": (X, Y)})
+
+
+def test_a_name_is_loaded_with_the_splits_needed_only():
+    data = as_data("digits", splits=("test",))
+    assert isinstance(data, Data)
+    assert (data.train, len(data.test)) == (None, 360)
+
+
+def test_pixels_stay_pixels():
+    assert as_data((np.zeros((2, 1, 3, 3), np.uint8), [0, 1])).train.x.dtype == torch.uint8
+
+
+def test_a_loader_keeps_its_own_order_and_global_randomness_is_given_back():
+    state = torch.random.get_rng_state()
+    loader = DataLoader(Pairs(), batch_size=2, shuffle=True)
+    shuffled = as_data(loader).train
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert sorted(map(tuple, shuffled.x.tolist())) == sorted(map(tuple, X.tolist()))
+    assert all(Y[X.tolist().index(x)] == y for x, y in zip(shuffled.x.tolist(), shuffled.y.tolist(), strict=True))
+
+
+def test_a_read_only_array_is_copied_not_shared():
+    frozen = X.astype(np.float32)
+    frozen.flags.writeable = False
+    part = as_data((frozen, Y)).train
+    part.x[0, 0] = 99
+    assert frozen[0, 0] == 0
+
+
+class Images(Pairs):
+    def __getitem__(self, i):
+        from PIL import Image
+
+        return Image.new("RGB", (4, 4)), 0
+
+
+class Ragged(Pairs):
+    def __getitem__(self, i):
+        return torch.zeros(i + 1), 0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        (7, UsageError, "not a int"),
+        ((X, Y, Y), UsageError, "the pair"),
+        ((X, Y.astype(float)), DataMismatch, "whole numbers"),
+        ((X, Y > 0), DataMismatch, "bool"),
+        ((X[:5], Y), DataMismatch, "5 inputs"),
+        ((X, Y - 1), DataMismatch, "not -1"),
+        ((np.array([["a", "b"]]), [0]), DataMismatch, "must be numbers"),
+        ((X * 1j, Y), DataMismatch, "complex"),
+        ((np.where(X == 5, np.nan, X), Y), DataMismatch, "row 2 holds nan"),
+        ((X.reshape(6, 1, 2), Y), DataMismatch, "x\\[:, None\\]"),
+        (Images(), DataMismatch, "not Image; a transform"),
+        (Ragged(), DataMismatch, "input 1 has shape \\(2,\\), the first \\(1,\\)"),
+        (TensorDataset(torch.zeros(2, 2)), UsageError, "the pair"),
+        (DataLoader(TensorDataset(torch.zeros(2, 2))), DataMismatch, "batch 0 of the data is a list"),
+        (DataLoader([]), DataMismatch, "no items"),
+        ({}, UsageError, "at least one split"),
+    ],
+    ids=repr,
+)
+def test_what_is_not_data_is_named(given, error, said):
+    with pytest.raises(error, match=said):
+        as_data(given)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import weightsmith as ws
+from weightsmith.core.errors import DataMismatch
+from weightsmith.core.statistics import wilson
+from weightsmith.data.normalise import HALF
+from weightsmith.networks.card import Card, with_card
+from weightsmith.networks.evaluation import Evaluation, evaluate, scores
+
+
+class Table(nn.Module):
+    """Answers with the scores it is fed."""
+
+    def forward(self, x):
+        return x
+
+
+LABELS = torch.tensor([0, 0, 1, 2, 2, 2])
+CALLED = torch.tensor([0, 1, 1, 2, 2, 0])
+SCORES = nn.functional.one_hot(CALLED, 7).float() * 3
+
+
+def test_counts_in_long_hand():
+    result = evaluate(Table(), (SCORES, LABELS))
+    assert (result.images, result.correct) == (6, 4)
+    assert result.accuracy == wilson(4, 6)
+    assert result.recall[:4] == (0.5, 1.0, pytest.approx(2 / 3), None)
+    assert [row[:3] for row in result.confusion[:3]] == [(1, 1, 0), (0, 1, 0), (1, 0, 2)]
+    loss = torch.nn.functional.cross_entropy(SCORES, LABELS).item()
+    assert result.loss == pytest.approx(loss)
+    assert Evaluation.from_json(result.to_json()) == result
+
+
+def test_top5_counts_labels_among_the_five_best():
+    answers = torch.arange(8.0).repeat(8, 1)
+    result = evaluate(Table(), (answers, torch.arange(8)))
+    assert result.top5 == wilson(5, 8)
+    assert evaluate(Table(), (answers[:, :5], torch.zeros(8, dtype=torch.int64))).top5 is None
+
+
+def test_all_forms_of_data_and_all_batch_sizes_agree():
+    dataset = TensorDataset(SCORES, LABELS)
+    results = [evaluate(Table(), form) for form in ((SCORES.numpy(), LABELS.numpy()), dataset, DataLoader(dataset, 4))]
+    results += [evaluate(Table(), (SCORES, LABELS), batch=size) for size in (1, 4, 100)]
+    assert len({r.correct for r in results}) == 1
+    assert len({r.confusion for r in results}) == 1
+
+
+def test_inputs_are_normalised_as_the_card_says_and_reshaped():
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return torch.zeros(len(x), 2)
+
+    pixels = torch.tensor([[[[0, 255], [51, 204]]]], dtype=torch.uint8)
+    network = with_card(Spy(), Card(normalisation=HALF, input_shape=(4,)))
+    evaluate(network, (pixels, torch.tensor([0])))
+    assert torch.allclose(seen[0], torch.tensor([[-1.0, 1.0, -0.6, 0.6]]))
+
+
+def test_the_mode_and_the_weights_are_left_as_they_were():
+    network = ws.networks.mlp(7, 5, 3, batch_norm="after", dropout=0.5).train()
+    before = ws.networks.weights_digest(network)
+    first, second = (scores(network, SCORES) for _ in range(2))
+    assert torch.equal(first, second)
+    assert network.training
+    assert ws.networks.weights_digest(network) == before
+
+
+def test_progress_is_told():
+    told = []
+    scores(Table(), SCORES, batch=4, progress=lambda done, total: told.append((done, total)))
+    assert told == [(4, 6), (6, 6)]
+
+
+def test_what_does_not_fit_is_named():
+    with pytest.raises(DataMismatch, match="a label 6, the network has 2 outputs"):
+        evaluate(nn.Linear(7, 2), (SCORES, torch.full((6,), 6)))
+    with pytest.raises(DataMismatch, match=r"cannot take inputs of shape \(7,\)"):
+        evaluate(nn.Linear(8, 2), (SCORES, LABELS))
+    with pytest.raises(DataMismatch, match=r"gives outputs of shape \(6, 1, 7\)"):
+        evaluate(nn.Unflatten(1, (1, 7)), (SCORES, LABELS))
+
+
+GOLDEN = {  # MANIFEST: measured on the 10,000 test images; top-5 beside it
+    "akamaster_resnet20": (9173, 9966),
+    "akamaster_resnet32": (9263, 9978),
+    "distiller_resnet20_dense": (9171, 9963),
+    "distiller_resnet20_4D_regularized_5Lremoved_finetuned": (9112, 9970),
+    "vgg5_fc512": (8476, None),
+}
+GOLDEN_SLOW = {
+    "akamaster_resnet44": (9310, 9981),
+    "akamaster_resnet56": (9339, 9977),
+    "distiller_resnet20_4D_regularized_5Lremoved": (2229, 6894),
+    "distiller_resnet20_channel_regularized_resnet20_finetuned": (9154, 9973),
+}
+
+
+@pytest.fixture(scope="module")
+def cifar10():
+    return ws.data.load("cifar10", splits=("test",))
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*GOLDEN, *GOLDEN_SLOW])
+def test_real_networks_reach_their_published_accuracy(name, cifar10):
+    path = f"{os.environ['WEIGHTSMITH_DATA']}/weights/{name}.safetensors"
+    result = evaluate(ws.load(path), cifar10)
+    correct, best5 = {**GOLDEN, **GOLDEN_SLOW}[name]
+    assert result.correct == correct
+    assert best5 is None or round(10_000 * result.top5.value) == best5
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_removed_layers_kept_as_zeros_give_the_other_figure(cifar10):
+    path = f"{os.environ['WEIGHTSMITH_DATA']}/weights/distiller_resnet20_4D_regularized_5Lremoved.safetensors"
+    assert evaluate(ws.load(path, removed="zero"), cifar10).correct == 9072

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
+from weightsmith.core.records import Lineage
+from weightsmith.data.normalise import HALF, NONE
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.networks.files import load, read_card, save
+from weightsmith.networks.mlp import mlp
+from weightsmith.networks.resnet import resnet
+from weightsmith.networks.vgg import vgg
+from weightsmith.networks.weights import open_weights
+
+SMALL = {
+    "mlp": lambda: mlp(6, 5, 3, batch_norm="after", statistics="seed", seed=1),
+    "vgg": lambda: vgg(5, (1, 8, 8), 3, classifier=(8,), widths=(4, 5, 6), seed=1),
+    "resnet": lambda: resnet(8, (1, 8, 8), 3, removed=("layer1.0.conv2",), seed=1),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_saved_network_builds_itself_again(name, tmp_path):
+    network = SMALL[name]()
+    lineage = Lineage("initialised").then("trained", "abc")
+    path = save(network, tmp_path / "n.safetensors", classes=("a", "b", "c"), normalisation=HALF, lineage=lineage)
+    copy = load(path)
+    assert weights_digest(copy) == weights_digest(network)
+    assert architecture_of(copy) == architecture_of(network)
+    card = card_of(copy)
+    assert (card.classes, card.normalisation, card.lineage) == (("a", "b", "c"), HALF, lineage)
+    assert not copy.training
+    x = torch.randn(4, *card.input_shape, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(copy(x), network.eval()(x))
+    assert save(copy, tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_it_loads_in_a_new_process(tmp_path):
+    path = save(mlp(4, 3, 2, seed=5), tmp_path / "n.safetensors")
+    code = f"import weightsmith as ws; print(ws.load({str(path)!r}).dense1.weight.sum().item())"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(answer.stdout) == load(path).dense1.weight.sum().item()
+
+
+def test_every_flipped_byte_of_a_network_file_is_refused(tmp_path):
+    path = save(mlp(2, 2, 2), tmp_path / "n.safetensors")
+    good = path.read_bytes()
+    for position in range(0, len(good), 7):
+        bad = bytearray(good)
+        bad[position] ^= 0x10
+        path.write_bytes(bad)
+        with pytest.raises(FileRefused):
+            load(path)
+
+
+def test_a_module_of_the_users_own_needs_its_factory(tmp_path, monkeypatch):
+    (tmp_path / "own_nets.py").write_text("import torch\ndef build():\n    return torch.nn.Linear(4, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    network = nn.Linear(4, 2)
+    path = save(network, tmp_path / "n.safetensors", factory="own_nets:build", input_shape=(4,))
+    with pytest.raises(UsageError, match="allow it with --network own_nets:build"):
+        load(path)
+    copy = load(path, network="own_nets:build")
+    assert torch.equal(copy.weight, network.weight)
+    assert card_of(copy).input_shape == (4,)
+    with pytest.raises(UsageError, match="does not say how to build"):
+        load(save(network, tmp_path / "m.safetensors"))
+    filled = load(tmp_path / "m.safetensors", network=nn.Linear(4, 2))
+    assert torch.equal(filled.weight, network.weight)
+
+
+def test_files_of_others_are_recognised_or_named(tmp_path):
+    state = {name.replace("fc.", "linear."): t for name, t in resnet(20, seed=2).state_dict().items()}
+    save_file({f"module.{name}": t for name, t in state.items()}, tmp_path / "r.safetensors")
+    network = load(tmp_path / "r.safetensors")
+    assert torch.equal(network.fc.weight, state["linear.weight"])
+    assert "recognised as resnet:20" in card_of(network).notes[0]
+    assert "read from r.safetensors" in card_of(network).lineage.operation
+    save_file({"x": torch.zeros(2, 3, 4)}, tmp_path / "x.safetensors")
+    with pytest.raises(
+        UsageError, match=r"x\.safetensors: not a network in the catalogue; say what it is with --network"
+    ):
+        load(tmp_path / "x.safetensors")
+
+
+def test_the_caller_can_overrule_the_guess(tmp_path):
+    ours = mlp(4, 3, 2, seed=3)
+    save_file(ours.state_dict(), tmp_path / "m.safetensors")
+    tanh = load(tmp_path / "m.safetensors", network="mlp:3,activation=tanh", input_shape=(4,), classes=2)
+    assert architecture_of(tanh).activation == "tanh"
+    assert torch.equal(tanh.dense1.weight, ours.dense1.weight)
+    assert card_of(load(tmp_path / "m.safetensors", normalise="0.5/0.5")).normalisation == HALF
+    assert card_of(load(tmp_path / "m.safetensors")).normalisation == NONE
+
+
+def test_other_names_in_the_same_order_fit_and_other_shapes_do_not(tmp_path):
+    ours = mlp(4, 3, 2, seed=3)
+    values = list(ours.state_dict().values())
+    save_file(dict(zip(["0.w", "0.x", "1.w", "1.x"], values, strict=True)), tmp_path / "m.safetensors")
+    loaded = load(tmp_path / "m.safetensors", network="mlp:3", input_shape=(4,), classes=2)
+    assert torch.equal(loaded.output.bias, ours.output.bias)
+    with pytest.raises(DataMismatch, match="does not fit the network: it lacks dense1.weight and 7 more"):
+        load(tmp_path / "m.safetensors", network="mlp:7", input_shape=(4,), classes=2)
+    save_file({**ours.state_dict(), "dense1.bias": torch.zeros(9)}, tmp_path / "s.safetensors")
+    with pytest.raises(DataMismatch, match=r"dense1.bias has shape \(9,\), the network needs \(3,\)"):
+        load(tmp_path / "s.safetensors", network="mlp:3", input_shape=(4,), classes=2)
+
+
+def test_a_card_of_another_version_is_refused_with_the_reason(tmp_path):
+    from weightsmith.networks.sealed import write_sealed
+
+    path = write_sealed(tmp_path / "n.safetensors", {"w": torch.ones(1)}, '{"colour": 3}')
+    with pytest.raises(FileRefused, match="written by another version of weightsmith"):
+        load(path)
+
+
+def test_only_safetensors_are_written(tmp_path):
+    with pytest.raises(UsageError, match=r"end in \.safetensors"):
+        save(mlp(2, 2), tmp_path / "n.pt")
+    assert read_card(open_weights(save(mlp(2, 2), tmp_path / "n.safetensors"))) is not None
+
+
+def test_a_result_folder_is_as_good_as_its_network_file(tmp_path):
+    save(mlp(2, 2, seed=4), tmp_path / "run" / "network.safetensors")
+    (tmp_path / "run" / "record.json").write_text("{}")
+    assert torch.equal(load(tmp_path / "run").output.weight, mlp(2, 2, seed=4).output.weight)
