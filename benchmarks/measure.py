@@ -115,10 +115,11 @@ def _check(case: Case) -> None:
 
 
 def _count_for(run: Callable[[], Any], clock: Callable[[], float], least: float) -> int:
-    """How often to run in a row so that the clock can tell: the power of two whose run takes ``least`` seconds."""
+    """How often to run in a row so that the clock can tell: until the whole takes ``least`` seconds."""
     count = 1
-    while _seconds(run, count, clock) * count < least:
-        count *= 2
+    while (each := _seconds(run, count, clock)) * count < least:
+        # Aim a little beyond, but do not trust a single short timing with more than a factor of 100.
+        count = min(100 * count, max(2 * count, math.ceil(1.2 * least / each) if each > 0 else 100 * count))
     return count
 
 

@@ -38,7 +38,7 @@ def codes(*shape: int, salt: int, span: int = 127) -> Codes:
 
 def weights(*shape: int, salt: int, span: int = 127) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The codes divided by 64."""
-    return codes(*shape, salt=salt, span=span) * SCALE
+    return codes(*shape, salt=salt, span=span).astype(np.float64) * SCALE
 
 
 def packed(array: Codes) -> dict[str, Any]:

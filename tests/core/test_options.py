@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import weightsmith.networks  # noqa: F401  (so that every option object of the package is defined)
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.options import Option, param
+from weightsmith.core.text import read_value
 
 
 class Tool(Option):
@@ -97,6 +99,31 @@ def test_parameters_given_by_name_only_are_not_filled_by_plain_values():
         Beads((1,), "x")
 
 
+def test_a_member_must_have_what_its_family_demands():
+    class Engine(Option):
+        @abstractmethod
+        def start(self):
+            """What every engine does."""
+
+    class Dead(Engine, name="dead"):
+        """A member that does not."""
+
+    with pytest.raises(TypeError, match="abstract"):
+        Dead()
+
+
+def test_two_members_cannot_share_a_name_and_every_member_has_one():
+    with pytest.raises(TypeError, match="two options are called 'saw'"):
+
+        class Saw2(Tool, name="saw"):
+            """Another."""
+
+    with pytest.raises(TypeError, match="needs name="):
+
+        class Nameless(Tool):
+            """Nobody."""
+
+
 def test_options_are_frozen_and_hashable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Saw(1).teeth = 2
@@ -153,4 +180,6 @@ def test_ranges_are_checked_for_every_option_of_the_package(member):
 
 
 def _allowed(row):
-    return 20 if "whole number" in row["type"] else int(row["type"].split(" | ")[0])
+    kinds = {"a whole number": 20, "a number": 1.0, "text": "x", "true or false": True}
+    first = row["type"].split(" | ")[0]
+    return kinds[first] if first in kinds else read_value(first)

@@ -155,19 +155,21 @@ def test_an_exception_in_a_worker_is_unchanged_and_stops_the_rest(tmp_path):
         from pathlib import Path
 
         Path(folder, str(task)).touch()
-        if task == 1:
-            raise LookupError("no", 7)
-        if task > 1:
-            time.sleep(60)
+        while task == 1:
+            if Path(folder, "go").exists():
+                raise LookupError("no", 7)
+            time.sleep(0.01)
+        time.sleep(60 if task else 0)
         return task
 
-    delivered = []
+    steps = completed(work, range(9), workers=2)
+    assert next(steps) == (0, 0)
+    Path(folder, "go").touch()
     start = time.monotonic()
     with pytest.raises(LookupError) as caught:
-        delivered.extend(completed(work, range(9), workers=2))
+        next(steps)
     assert type(caught.value) is LookupError
     assert caught.value.args == ("no", 7)
-    assert delivered == [(0, 0)]
     assert time.monotonic() - start < 30
     assert not Path(folder, "5").exists()
 
@@ -184,6 +186,7 @@ def test_what_cannot_be_unpickled_is_named():
         parallel_map(lambda task: task, [Sealed()], workers=2)
 
 
+@pytest.mark.slow
 def test_closing_early_ends_the_workers_at_once():
     def work(task):
         import os
@@ -355,15 +358,34 @@ def test_a_cluster_without_workers_or_scheduler_does_not_hang(cluster, monkeypat
         next(steps)
 
 
-def test_an_address_where_nobody_answers_is_refused_in_seconds():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
-        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+@pytest.mark.parametrize("listens", [False, True])
+def test_an_address_where_no_scheduler_answers_is_refused_in_seconds(listens, monkeypatch):
+    monkeypatch.setattr(_cluster, "_CONNECT_SECONDS", 1.0)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if listens:
+            server.listen()  # takes connections and never says a word
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         start = time.monotonic()
         with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address} .*start one with") as caught:
             parallel_map(abs, [1], cluster=address)
     assert "\n" not in str(caught.value)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 5
+
+
+def test_a_server_of_another_kind_is_refused(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+        def banner():
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-OpenSSH_9.6 and more words than a length has bytes")
+                connection.recv(1000)
+
+        threading.Thread(target=banner, daemon=True).start()
+        with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
+            parallel_map(abs, [1], cluster=address)
 
 
 @pytest.mark.parametrize("address", ["here", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "http://127.0.0.1:80", ""])

@@ -140,3 +140,4 @@ def test_digests_tell_type_shape_and_value_apart():
     digests = {digest_of(x) for x in (a, a.reshape(2, 3), a.astype(np.float32), a + 1, "a", b"b")}
     assert len(digests) == 6
     assert digest_of(a[::2]) == digest_of(a[::2].copy())
+    assert len({digest_of(x) for x in (np.zeros(()), np.zeros(0), np.zeros((0, 3)), np.zeros(1))}) == 4

@@ -5,6 +5,7 @@ import io
 import tarfile
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from weightsmith.core.errors import FileRefused
@@ -66,10 +67,10 @@ def test_a_huge_extended_header_is_refused(tmp_path, kind):
     """tarfile reads these whole, whatever size they claim."""
     path = tmp_path / "a.tar.gz"
     info = tarfile.TarInfo("header")
-    info.type, info.size = kind, 4 << 30
+    info.type, info.size = kind, 1 << 30
     with gzip.open(path, "wb") as file:
         file.write(info.tobuf(tarfile.GNU_FORMAT) + bytes(5000))
-    with pytest.raises(FileRefused, match="claims more than"):
+    with pytest.raises(FileRefused, match="claims 1,073,741,[0-9]+ bytes in one piece"):
         read_members(path, {"one"}, 1000)
 
 
@@ -106,10 +107,14 @@ def test_cut_short_archives_are_refused(tar, cut):
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(FileRefused, match="damaged or cut short|is cut short"):
         read_members(path, {"one"}, 1000)
-    zipped = path.with_name("b.tar.gz")
-    zipped.write_bytes(gzip.compress(bytes(10_000))[: -cut % 17 - 9])
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-2000], lambda b: b[:2000] + b"?" + b[2001:], lambda b: b[:9]])
+def test_damaged_gzip_is_refused(tar, damage):
+    path = tar({"one": np.random.default_rng(0).bytes(5000)})
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(FileRefused, match="damaged or cut short"):
-        read_members(zipped, {"one"}, 1000)
+        read_members(path, {"one"}, 10_000)
 
 
 def test_no_such_archive(tmp_path):

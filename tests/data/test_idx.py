@@ -62,7 +62,6 @@ def test_what_is_not_complete_is_not_found(folder):
         (idx(PIXELS[:0]), "empty array"),
         (b"\x00\x00\x08\x03" + b"\xff" * 12, "would take 79,228,162,458,924,105,385,300,197,375 bytes"),
         (gzip.compress(idx(PIXELS))[:-9], "gzip stream is damaged or cut short"),
-        (gzip.compress(idx(PIXELS))[:20] + b"\x07" * 60, "gzip stream is damaged or cut short"),
         (gzip.compress(idx(PIXELS))[:-5] + b"\x01\x01\x01\x01\x01", "gzip stream is damaged or cut short"),
     ],
 )

@@ -75,7 +75,15 @@ def test_the_courses_split_of_fashion_mnist():
 
 @pytest.mark.parametrize(
     ("sizes", "said"),
-    [((5, 4), "sum to 9"), ((0.5, 0.4), "sum to 0.9"), ((0.999, 0.001), "empty"), ((10, 0), "empty"), ((), "sum to 0")],
+    [
+        ((5, 4), "sum to 9"),
+        ((0.5, 0.4), "sum to 0.9"),
+        ((float("nan"), 0.5), "sum to nan"),
+        ((1.5, -0.5), "empty"),
+        ((0.999, 0.001), "empty"),
+        ((10, 0), "empty"),
+        ((), "sum to 0"),
+    ],
 )
 def test_sizes_that_do_not_fit_are_named(sizes, said):
     with pytest.raises(UsageError, match=said):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import pickle
 import struct
@@ -27,7 +28,7 @@ plain = st.recursive(
 )
 
 
-@given(plain, st.integers(2, pickle.HIGHEST_PROTOCOL))
+@given(plain, st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_plain_data_come_out_as_pickle_would_give_them(value, protocol):
     assert read_pickle(pickle.dumps(value, protocol=protocol), "f") == value
 
@@ -69,7 +70,7 @@ class Runs:
 @pytest.mark.parametrize("function", [os.system, subprocess.check_output, eval, exec, getattr, np.load, open])
 def test_a_payload_is_refused_by_its_name_and_never_runs(canary, function, protocol):
     code = f"open({str(canary)!r}, 'w')" if function in (eval, exec) else f"touch {canary}"
-    batch = {b"data": np.zeros((1, 3072), np.uint8), b"labels": [Runs(function, code)]}
+    batch = {b"data": [0, 1], b"labels": [Runs(function, code)]}
     with pytest.raises(
         FileRefused, match=rf"f: the pickle asks for [\w.]*{function.__name__}; only plain data are read"
     ):
@@ -156,7 +157,5 @@ def test_too_many_steps_are_refused(monkeypatch):
 
 @given(st.binary(max_size=60))
 def test_random_bytes_never_do_more_than_be_refused(content):
-    try:
+    with contextlib.suppress(FileRefused):
         read_pickle(b"\x80\x02" + content + b".", "f")
-    except FileRefused:
-        pass

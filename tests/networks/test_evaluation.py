@@ -91,6 +91,15 @@ def test_what_does_not_fit_is_named():
         evaluate(nn.Unflatten(1, (1, 7)), (SCORES, LABELS))
 
 
+def test_shapes_are_checked_before_anything_runs():
+    network = ws.networks.resnet(8, (3, 16, 16), 4)
+    assert scores(network, torch.zeros(2, 3, 24, 24)).shape == (2, 4)
+    with pytest.raises(DataMismatch, match=r"takes inputs of shape \(3, 16, 16\), the data have \(1, 8, 8\)"):
+        scores(network, torch.zeros(2, 1, 8, 8))
+    with pytest.raises(DataMismatch, match=r"takes inputs of shape \(7,\), the data have \(8,\)"):
+        scores(ws.networks.mlp(7, 2), torch.zeros(2, 8))
+
+
 GOLDEN = {  # MANIFEST: measured on the 10,000 test images; top-5 beside it
     "akamaster_resnet20": (9173, 9966),
     "akamaster_resnet32": (9263, 9978),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from weightsmith._version import __version__
@@ -34,6 +33,10 @@ app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)
 app.command("demo")(demo.demo)
+
+
+# click's UsageError; some releases of typer carry a click of their own, so it is reached through typer's public name.
+_UsageError: Any = typer.BadParameter.__base__
 
 
 def _print_version(asked: bool) -> None:
@@ -61,12 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = [word for word in words if word != "--debug"]
     try:
         # Without standalone mode click hands exceptions on instead of printing several lines of usage.
-        code = app(words, standalone_mode=False)
-    except click.UsageError as error:
+        code = app(words, standalone_mode=False, prog_name="weightsmith")
+    except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "weightsmith"
         say_error(f"{error.format_message()} (see {where} --help)")
         code = 2
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         say_error("interrupted")
         code = 130
     except Attention as notice:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from weightsmith.cli.terminal import out, print_json, table
+
+if TYPE_CHECKING:
+    from weightsmith.core.options import Option
 
 __all__ = ["app"]
 
@@ -19,14 +22,12 @@ def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print JS
     """List the architectures with their parameters; the text form is NAME:values,key=value."""
     from weightsmith.networks import Architecture
 
-    found = {name: (member.__doc__ or "", member.table()) for name, member in sorted(Architecture.members.items())}
+    found = {name: (_summary(member), member.table()) for name, member in sorted(Architecture.members.items())}
     if as_json:
-        print_json(
-            {name: {"about": about.partition("\n")[0], "parameters": rows} for name, (about, rows) in found.items()}
-        )
+        print_json({name: {"about": about, "parameters": rows} for name, (about, rows) in found.items()})
         return
     for name, (about, rows) in found.items():
-        out().print(f"\n[bold]{name}[/bold]  {escape(about.partition(chr(10))[0])}")
+        out().print(f"\n[bold]{name}[/bold]  {escape(about)}")
         listed = table("  parameter", "type", "default", "range", "meaning")
         for row in rows:
             cells = (f"  {row['name']}", row["type"], row["default"], row["range"], row["doc"])
@@ -34,3 +35,7 @@ def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print JS
         out().print(listed)
     example, own = r"[bold]vgg:5,classifier=\[512,512][/bold]", "[bold]package.module:build[/bold]"
     out().print(f"\nfor example  {example}  or a function of yours  {own}")
+
+
+def _summary(member: type[Option]) -> str:
+    return (member.__doc__ or "").partition("\n")[0].replace("``", "")

@@ -6,11 +6,12 @@ nobody answers is refused in seconds, and a cluster that has lost all its worker
 
 from __future__ import annotations
 
+import asyncio
 import queue
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from weightsmith.core.errors import MissingExtra, UsageError, WorkerLost
 
 __all__ = ["on_cluster"]
 
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS = 4.0
 _BEAT_SECONDS = 2.0
 _PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as when it is being restarted
 
@@ -118,17 +119,18 @@ class _Calls:
 
 
 def _connect(address: str) -> Any:
-    """A client of the scheduler at ``address``; refused in seconds if nobody answers."""
+    """A client of the scheduler at ``address``; refused in seconds if none answers."""
     try:
         import distributed
     except ImportError as error:
         raise MissingExtra("running on a Dask cluster", "cluster") from error
-    open_client: Any = distributed.Client
-    host, port = _host_and_port(address)
+    _check_address(address)
+    dask: Any = distributed  # its functions are not typed
     try:
-        # A client that cannot connect complains again when it is collected, so see first whether anyone listens.
-        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
-        return open_client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        # A thread, because this one may run an event loop already, as it does in a notebook.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _greet(address)).result()
+        return dask.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     # A server that speaks another protocol: its first bytes are taken for a length, which no memory can hold.
     except (OSError, MemoryError) as error:
         raise UsageError(
@@ -136,12 +138,22 @@ def _connect(address: str) -> Any:
         ) from error
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
+async def _greet(address: str) -> None:
+    """Say hello and goodbye: a client on its own waits without end for a server that listens and never answers."""
+    import distributed.comm
+
+    dask: Any = distributed  # its functions are not typed
+    arguments = dask.Security().get_connection_args("client")
+    answer = dask.comm.connect(address, timeout=_CONNECT_SECONDS, **arguments)
+    greeting = await asyncio.wait_for(answer, _CONNECT_SECONDS)
+    await greeting.close()
+
+
+def _check_address(address: str) -> None:
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
-        host, port = parts.hostname, parts.port
+        complete = parts.scheme in ("tcp", "tls") and parts.hostname and parts.port
     except ValueError:  # a port that is not a number
-        host = port = None
-    if parts.scheme not in ("tcp", "tls") or not host or not port:
+        complete = None
+    if not complete:
         raise UsageError(f"cluster must be an address such as tcp://127.0.0.1:8786, not {address!r}")
-    return host, port

@@ -35,6 +35,7 @@ import math
 import numbers
 import operator
 import typing
+from abc import ABC
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
@@ -84,7 +85,7 @@ def param(*, default: Any = dataclasses.MISSING, kw_only: bool = False, **bounds
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(param,))
-class Option:
+class Option(ABC):
     """The root of all option objects. Subclass it once for a family, and the family for each member."""
 
     family: ClassVar[str]

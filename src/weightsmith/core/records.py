@@ -111,8 +111,9 @@ def versions(*packages: str) -> dict[str, str]:
 def digest_of(content: str | bytes | np.ndarray[Any, Any]) -> str:
     """SHA-256 in hex of text, bytes or an array (its type, shape and values)."""
     if isinstance(content, np.ndarray):
-        head = f"{content.dtype.str}{content.shape}".encode()
-        return hashlib.sha256(head + np.ascontiguousarray(content).tobytes()).hexdigest()
+        digest = hashlib.sha256(f"{content.dtype.str}{content.shape}".encode())
+        digest.update(np.ascontiguousarray(content).reshape(-1).view(np.uint8).data)  # no copy of a large array
+        return digest.hexdigest()
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 

@@ -57,23 +57,30 @@ def read_members(place: Path, wanted: Collection[str], largest: int) -> dict[str
 def _from_archive(path: Path, wanted: Collection[str], largest: int) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     try:
-        with unzipped(path) as stream, tarfile.open(fileobj=_Guarded(stream, path), mode="r:") as archive:
-            for number, member in enumerate(archive):
-                name = PurePosixPath(member.name).name
-                _check(path, member.size, largest, f"member {name!r}")
-                if number >= _MOST_MEMBERS:
-                    raise FileRefused(path, f"holds more than {_MOST_MEMBERS} members")
-                if not member.isreg() or name not in wanted:
-                    continue
-                if name in found:
-                    raise FileRefused(path, f"holds {name!r} twice")
-                content = archive.extractfile(member)
-                found[name] = content.read() if content else b""
-                if len(found[name]) != member.size:
-                    raise FileRefused(path, f"member {name!r} is cut short")
+        with unzipped(path) as stream:
+            guarded = _Guarded(stream, path, largest)
+            with tarfile.open(fileobj=guarded, mode="r:") as archive:
+                for number, member in enumerate(archive):
+                    name = PurePosixPath(member.name).name
+                    _check(path, member.size, largest, f"member {name!r}")
+                    if number >= _MOST_MEMBERS:
+                        raise FileRefused(path, f"holds more than {_MOST_MEMBERS} members")
+                    if member.isreg() and name in wanted:
+                        if name in found:
+                            raise FileRefused(path, f"holds {name!r} twice")
+                        found[name] = _content(path, archive, member)
+            guarded.read_rest()
     except tarfile.TarError as error:
         raise FileRefused(path, f"the archive is damaged or cut short ({error})") from error
     return found
+
+
+def _content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    content = file.read() if file else b""
+    if len(content) != member.size:
+        raise FileRefused(path, f"member {member.name!r} is cut short")
+    return content
 
 
 def _check(path: Path, size: int, largest: int, what: str) -> None:
@@ -82,20 +89,20 @@ def _check(path: Path, size: int, largest: int, what: str) -> None:
 
 
 class _Guarded(io.RawIOBase):
-    """The unpacked bytes of an archive, forward only and at most LIMIT of them.
+    """The unpacked bytes of an archive: forward only, at most LIMIT of them, at most ``largest`` in one piece.
 
-    tarfile trusts sizes in extended headers: it would read gigabytes for a name, or go back for ever after a negative
-    size. Here both end in a refusal.
+    tarfile trusts the sizes in extended headers: it would read gigabytes for a name, or go back for ever after a
+    negative size. Here both end in a refusal.
     """
 
-    def __init__(self, stream: BinaryIO, path: Path) -> None:
-        self._stream = stream
-        self._path = path
+    def __init__(self, stream: BinaryIO, path: Path, largest: int) -> None:
+        self._stream, self._path = stream, path
+        self._largest = max(largest, 1 << 16)
         self._position = 0
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= LIMIT - self._position:
-            raise FileRefused(self._path, f"claims more than {LIMIT:,} bytes of content")
+        if not 0 <= size <= min(self._largest, LIMIT - self._position):
+            raise FileRefused(self._path, f"claims {size:,} bytes in one piece; that is more than it can have")
         block = self._stream.read(size)
         self._position += len(block)
         return block
@@ -103,9 +110,14 @@ class _Guarded(io.RawIOBase):
     def seek(self, target: int, whence: int = io.SEEK_SET) -> int:
         if whence != io.SEEK_SET or target < self._position:
             raise FileRefused(self._path, "leads back to what was already read")
-        while self._position < target and self.read(min(1 << 20, target - self._position)):
+        while self._position < target and self.read(min(1 << 16, target - self._position)):
             pass
         return self._position
+
+    def read_rest(self) -> None:
+        """Go to the very end, where gzip compares its checksum; tarfile stops before."""
+        while self.read(1 << 16):
+            pass
 
     def tell(self) -> int:
         return self._position

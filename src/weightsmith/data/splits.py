@@ -85,7 +85,7 @@ def _counts(sizes: Sequence[float], rows: int) -> list[int]:
         if sum(counts) != rows:
             raise UsageError(f"the sizes {list(sizes)} sum to {sum(counts)}, but there are {rows} rows")
     else:
-        if abs(sum(sizes) - 1) > 1e-9:
+        if not abs(sum(sizes) - 1) <= 1e-9:
             raise UsageError(f"the fractions {list(sizes)} sum to {sum(sizes):g}, not to 1")
         bounds = np.rint(np.cumsum([0.0, *sizes]) * rows).astype(int)
         counts = np.diff(bounds).tolist()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Table", "classes_of"]
 
 _MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
+_LARGEST = float(np.finfo(np.float32).max)
 _READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
 
 
@@ -144,7 +145,7 @@ def _whole(label: Any) -> int | None:
 
 def _number(path: Path, row: Row, names: list[str], column: int) -> float:
     number = _as_float(row.cells[column])
-    if number is None or abs(number) > np.finfo(np.float32).max:
+    if number is None or abs(number) > _LARGEST:
         raise FileRefused(
             path, f"row {row.number}, column {names[column]}: {row.cells[column]!r} is not a finite number"
         )

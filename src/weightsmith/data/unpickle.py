@@ -54,7 +54,7 @@ class _Kind:
     """Stands for a NumPy type; all that counts is its code."""
 
     def __init__(self, code: Any) -> None:
-        self.code = code
+        self.code = code.decode("latin1") if isinstance(code, bytes) else code  # Python 2 wrote bytes
 
     def build(self, state: Any) -> None:
         """The rest (byte order, fields) does not matter for bytes."""
@@ -70,7 +70,7 @@ class _Name:
 
 
 def _encoded(*arguments: Any) -> bytes:
-    """Python 3 writes bytes under protocol 2 as a call that encodes text as latin1."""
+    """Python 3 writes bytes under protocol 2 as a call that encodes text as latin1, and empty ones as bytes()."""
     if len(arguments) != 2 or not isinstance(arguments[0], str) or arguments[1] != "latin1":
         raise _Refused("holds bytes written in an unknown way")
     return arguments[0].encode("latin1")
@@ -82,6 +82,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "numpy.dtype": lambda code, *_: _Kind(code),
     "collections.OrderedDict": lambda: {},
     "_codecs.encode": _encoded,
+    "__builtin__.bytes": lambda: b"",
 }
 
 
@@ -157,6 +158,14 @@ class _Machine:
     def pop_many(self, count: int) -> tuple[Any, ...]:
         return tuple(self.pop() for _ in range(count))[::-1]
 
+    def push_dict(self, items: list[Any]) -> None:
+        self.push({})
+        self.set_items(items)
+
+    def push_list(self, items: list[Any]) -> None:
+        self.push([])
+        self.append(items)
+
     def call(self) -> None:
         arguments, name = self.pop(), self.pop()
         if not isinstance(name, _Name) or name.text not in _CALLS:
@@ -213,6 +222,8 @@ _STEPS: dict[str, _Step] = {
     "NEWTRUE": lambda m, _: m.push(True),
     "NEWFALSE": lambda m, _: m.push(False),
     "MARK": lambda m, _: m.mark(),
+    "DICT": lambda m, _: m.push_dict(m.pop_to_mark()),
+    "LIST": lambda m, _: m.push_list(m.pop_to_mark()),
     "EMPTY_DICT": lambda m, _: m.push({}),
     "EMPTY_LIST": lambda m, _: m.push([]),
     "EMPTY_TUPLE": lambda m, _: m.push(()),

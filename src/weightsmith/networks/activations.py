@@ -6,7 +6,7 @@ here it is always part of the name in use: ``leaky-relu:0.01``.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from torch import nn
 
@@ -15,7 +15,7 @@ from weightsmith.core.options import Option, param
 __all__ = ["Activation", "Elu", "Identity", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Tanh"]
 
 
-class Activation(Option, ABC):
+class Activation(Option):
     """The family of activations; ``initialiser`` is the one that keeps signals in scale through it."""
 
     initialiser = "glorot-uniform"

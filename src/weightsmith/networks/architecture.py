@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
@@ -30,7 +30,7 @@ from weightsmith.networks.initialisers import initialise
 __all__ = ["Architecture", "architecture_of"]
 
 
-class Architecture(Option, ABC, family="network"):
+class Architecture(Option, family="network"):
     """The family of architectures, and what all of them have in common."""
 
     input_shape: tuple[int, ...] = param(default=(), ge=1, doc="shape of one input", kw_only=True)

@@ -58,7 +58,7 @@ def evaluate(
     Without ``split`` it is the test split, or the only one there is. Inputs are normalised as the network's card says.
     ``progress`` is told (images done, images in all).
     """
-    known = as_data(data)
+    known = as_data(data, splits=(split or "test",))
     chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
     part = known.split(chosen)
     answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=progress)
@@ -99,6 +99,7 @@ def scores(
 ) -> Tensor:
     """The network's outputs for inputs ``x`` (normalised by its card), batch by batch; its mode is left as it was."""
     card, was_training = card_of(network), network.training
+    _check_shape(tuple(x.shape[1:]), card.input_shape)
     network.eval()
     results = []
     try:
@@ -124,6 +125,13 @@ def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
     if outputs.dim() != 2:
         raise DataMismatch(f"the network gives outputs of shape {tuple(outputs.shape)}, not one score per class")
     return outputs
+
+
+def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
+    """Images of another size may pass through a network that pools; another number of values or channels cannot."""
+    images = len(given) == len(taken) == 3 and given[0] == taken[0]
+    if taken and not images and math.prod(given) != math.prod(taken):
+        raise DataMismatch(f"the network takes inputs of shape {taken}, the data have {given}")
 
 
 def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -29,11 +29,12 @@ __all__ = ["LayerOutline", "LayerWeights", "Walk", "walk"]
 
 @dataclass(frozen=True)
 class LayerOutline:
-    """A layer before its values are read: ``matrices`` is the shape (count, rows, columns) they will have."""
+    """A layer before its values are read: ``dtype`` as stored, ``matrices`` the shape (count, rows, columns)."""
 
     name: str
     kind: str
     shape: tuple[int, ...]
+    dtype: str
     matrices: tuple[int, int, int]
     parameters: int
     tied_with: tuple[str, ...] = ()
@@ -75,6 +76,7 @@ class Walk(Iterable[LayerWeights]):
                 plan.name,
                 plan.form.kind,
                 plan.shape,
+                plan.dtype,
                 plan.form.stack_shape(plan.shape),
                 plan.parameters,
                 tuple(plan.tied_with),

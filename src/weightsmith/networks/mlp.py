@@ -27,7 +27,7 @@ class Mlp(Architecture, name="mlp"):
 
     hidden: tuple[int, ...] = param(ge=1, doc="widths of the hidden layers")
     bias: bool = param(default=True)
-    batch_norm: Literal["none", "before", "after"] = param(default="none", doc="where, seen from the activation")
+    batch_norm: Literal["before", "after"] | None = param(default=None, doc="where, seen from the activation")
     input_norm: bool = param(default=False, doc="batch norm on the input")
     statistics: Literal["torch", "seed"] = param(default="torch", doc="running averages of the batch norms")
     dropout: float = param(default=0.0, ge=0, lt=1, doc="rate on the last hidden layers")

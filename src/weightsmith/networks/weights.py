@@ -77,7 +77,9 @@ class LeftOut:
 class Weights(ABC):
     """Weights at rest. A reader hands its stored tensors to ``__init__`` and implements ``_read`` for one of them.
 
-    ``aliases`` maps a name to the earlier name whose values it shares (tied weights); both are entries.
+    ``kinds`` is what the format itself says a tensor is: a form of :mod:`.walking.forms` such as ``Conv2d(groups=2)``,
+    or ``Bias``, ``Scale``, ``Buffer``. ``aliases`` maps a name to the earlier name whose values it shares (tied
+    weights); both are entries.
     """
 
     format: ClassVar[str]
@@ -108,10 +110,10 @@ class Weights(ABC):
         self.stored: Mapping[str, Entry] = {entry.name: entry for entry in stored}
         self._scalings: Mapping[str, Scaling] = {}
         left_out = list(left_out)
-        for name in (*self.stored, *(item.name for item in left_out)):
-            if not name.isprintable():
-                # A name ends up on terminals and in reports, where control characters would act.
-                raise FileRefused(path, f"a tensor is called {name[:60]!r}: control characters in a name")
+        for entry in self.stored.values():
+            _check_plausible(path, entry.name, entry.shape)
+        for item in left_out:
+            _check_plausible(path, item.name, item.shape)
         if scaled_by_name:
             self.entries, self._scalings, more = split_quantised(self.stored)
             left_out += more
@@ -142,6 +144,10 @@ class Weights(ABC):
             zero = None if scaling.zero_point is None else self._read(scaling.zero_point)
             return scaling.apply(raw, self._read(scaling.scale), zero)
         return as_float(raw)
+
+    def is_real(self, name: str) -> bool:
+        """Whether the values of ``name`` are real numbers, if need be after scaling; otherwise it is a buffer."""
+        return self.entries[name].is_float or name in self._scalings
 
     def state_dict(self) -> dict[str, Tensor]:
         """All entries at once, by name; tied names share one tensor."""
@@ -175,6 +181,14 @@ def open_weights(path: str | Path) -> Weights:
     if not weights.entries and not weights.left_out:
         raise FileRefused(path, "holds no tensors")
     return weights
+
+
+def _check_plausible(path: Path, name: str, shape: tuple[int, ...]) -> None:
+    """Refuse names that would act on a terminal, and shapes whose product no machine can count."""
+    if not name.isprintable():
+        raise FileRefused(path, f"a tensor is called {name[:60]!r}: control characters in a name")
+    if len(shape) > 64 or math.prod(max(1, size) for size in shape) >= 1 << 60:
+        raise FileRefused(path, f"tensor {name[:60]!r} has an impossible shape")
 
 
 def _physical_memory() -> float:

@@ -19,7 +19,9 @@ from torch import Tensor
 
 from weightsmith.networks.weights import Entry, LeftOut
 
-__all__ = ["Scaling", "is_quantised", "split_quantised"]
+__all__ = ["APPLIED", "Scaling", "is_quantised", "split_quantised"]
+
+APPLIED = "scale or zero point, applied to its weight"
 
 _SCALES = ("_scale", ".scale", "_scale_inv", ".scale_inv")
 _ZEROS = ("_zero_point", ".zero_point")
@@ -58,9 +60,9 @@ def split_quantised(
             zero = _sibling(stored, name, _ZEROS)
             zero = zero if zero is not None and _fits(stored[zero].shape, entry.shape) else None
             scalings[name] = Scaling(scale, zero)
-            reasons[scale] = f"scale of {name}, applied to it"
+            reasons[scale] = APPLIED
             if zero is not None:
-                reasons[zero] = f"zero point of {name}, applied to it"
+                reasons[zero] = APPLIED
         elif scale is not None:
             reasons[name] = f"quantised, and its scale of shape {stored[scale].shape} does not fit {entry.shape}"
         elif is_quantised(entry):

@@ -112,9 +112,10 @@ class _Search:
         if form.groups > 1:
             notes.append(f"{form.groups} groups")
         read = functools.partial(_value, source)
+        dtype = str(source.parameters[0].dtype).removeprefix("torch.")
         if form.kind == "MultiheadAttention" and form.gates == 3:
-            return split_attention(name, source.shape, read)
-        return [Plan(layer_name(name), form, source.shape, source.stored, read, notes)]
+            return split_attention(Entry(name, source.shape, dtype), read)
+        return [Plan(layer_name(name), form, source.shape, dtype, source.stored, read, notes)]
 
 
 def _forms(module: nn.Module) -> Mapping[str, Form]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from weightsmith.networks.walking.forms import GATES, Form
 from weightsmith.networks.walking.plan import Findings, Plan, buffer, layer_name
 from weightsmith.networks.weights import Entry, Weights
 
-__all__ = ["Guess", "find_in_weights", "guess"]
+__all__ = ["Guess", "find_in_weights", "guess", "split_attention"]
 
 _BUFFERS = frozenset(["running_mean", "running_var", "num_batches_tracked", "inv_freq", "position_ids"])
 _RECURRENT = re.compile(r"(.*?)weight_(ih|hh|hr)((?:_l\d+)?(?:_reverse)?)")
@@ -53,7 +53,7 @@ def find_in_weights(weights: Weights) -> Findings:
             continue
         form, notes = guessed
         first_conv = first_conv and not form.kind.startswith("Conv")
-        plans[name] = _plans(name, form, entry.shape, notes, functools.partial(weights.tensor, name))
+        plans[name] = _plans(entry, form, notes, functools.partial(weights.tensor, name))
         findings.plans += plans[name]
     return findings
 
@@ -78,7 +78,7 @@ def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], first
     notes = []
     if not _WEIGHT_LIKE.search(leaf):
         if shape[0] == 1 or (len(shape) == 2 and 1 in shape):
-            return f"is called {leaf!r} and has a side of length 1: not taken for a weight"
+            return "has a side of length 1 and is not called a weight"
         notes.append(f"called {leaf!r}: taken for a weight by its {len(shape)} dimensions")
     if len(shape) == 2:
         place = module.rpartition(".")[2] or leaf
@@ -98,8 +98,7 @@ def _guess_entry(weights: Weights, entry: Entry, first_conv: bool) -> Guess:
     if said is not None and Form.parse(said).fits(entry.shape):
         form = Form.parse(said)
         return form, [f"{form.groups} groups"] if form.groups > 1 else []
-    quantised = entry.name in weights.kinds  # integers that stand for real numbers are named by their format
-    if not (entry.is_float or quantised or is_scaled) or entry.name.rpartition(".")[2] in _BUFFERS:
+    if not weights.is_real(entry.name) or entry.name.rpartition(".")[2] in _BUFFERS:
         return "Buffer"
     return guess(entry.name, entry.shape, weights.entries, first_conv)
 
@@ -124,31 +123,36 @@ def _plan_effective(findings: Findings, weights: Weights, made: Effective, first
 
     form, notes = guessed
     stored = sum(weights.entries[part].parameters for part in made.parts[: made.trained])
-    findings.plans.append(Plan(layer_name(made.name), form, made.shape, stored, read, [*notes, made.note]))
+    dtype = weights.entries[made.parts[0]].dtype
+    findings.plans.append(Plan(layer_name(made.name), form, made.shape, dtype, stored, read, [*notes, made.note]))
 
 
-def _plans(
-    name: str, form: Form, shape: tuple[int, ...], notes: list[str], read: functools.partial[Tensor]
-) -> list[Plan]:
+def _plans(entry: Entry, form: Form, notes: list[str], read: Callable[[], Tensor]) -> list[Plan]:
     """The layers of one tensor: one, or query, key and value apart."""
     if form.kind == "MultiheadAttention" and form.gates == 3:
-        return split_attention(name, shape, read)
-    count = 1
-    for size in shape:
-        count *= size
-    return [Plan(layer_name(name), form, shape, count, read, notes)]
+        return split_attention(entry, read)
+    return [Plan(layer_name(entry.name), form, entry.shape, entry.dtype, entry.parameters, read, notes)]
 
 
-def split_attention(name: str, shape: tuple[int, ...], read: functools.partial[Tensor]) -> list[Plan]:
+def split_attention(entry: Entry, read: Callable[[], Tensor]) -> list[Plan]:
     """The joint input projection of an attention layer as three layers: query, key, value."""
-    rows, columns = shape[0] // 3, shape[1]
+    rows, columns = entry.shape[0] // 3, entry.shape[1]
 
     def third(index: int) -> Tensor:
         return read().narrow(0, index * rows, rows)
 
-    form, size = Form("MultiheadAttention"), rows * columns
-    parts = enumerate((".q", ".k", ".v"))
-    return [Plan(name + part, form, (rows, columns), size, functools.partial(third, i), part=part) for i, part in parts]
+    return [
+        Plan(
+            entry.name + part,
+            Form("MultiheadAttention"),
+            (rows, columns),
+            entry.dtype,
+            rows * columns,
+            functools.partial(third, index),
+            part=part,
+        )
+        for index, part in enumerate((".q", ".k", ".v"))
+    ]
 
 
 def _reason_small(module: str, leaf: str, entries: Mapping[str, Entry]) -> str:

@@ -24,6 +24,7 @@ class Plan:
     name: str
     form: Form
     shape: tuple[int, ...]
+    dtype: str
     parameters: int
     read: Callable[[], Tensor]
     notes: list[str] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Findings:
 
 def buffer(name: str, shape: tuple[int, ...]) -> LeftOut:
     """A buffer: named, but none of its values is a parameter."""
-    return LeftOut(name, shape, 0, f"a buffer of {math.prod(shape):,} values, not trained")
+    return LeftOut(name, shape, 0, "a buffer, not trained")
 
 
 def layer_name(tensor: str) -> str:

@@ -1,0 +1,214 @@
+"""A journal: finished results in an append-only file, so that a run killed at any moment goes on where it stopped.
+
+Each line is a JSON object that ends with a digest chained over the one before it:
+
+    {"journal": 1, "call": {…}, "digest": "…"}                      the call whose results these are
+    {"key": "…", "value": …, "seconds": 1.2, "digest": "…"}         one line per finished result
+
+    digest = SHA-256(digest of the line before + this line without its digest)
+
+A line counts once it has reached the disk with its line end. The unfinished line that a kill in mid-write leaves at the
+end is cut off; any other departure from what was written is damage and refused. Durations live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import reprlib
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from weightsmith.core._lock import Lock
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.records import digest_of
+from weightsmith.core.storage import reading, write_atomic
+
+__all__ = ["Journal", "JournalContent", "read_journal"]
+
+_FORMAT = 1
+_LONGEST = 1 << 26  # bytes in a line: no result of ours comes near, and a foreign file cannot fill the memory
+
+
+@dataclass(frozen=True)
+class JournalContent:
+    """What a journal file holds: the call, the results and their durations by key, and where the good part ends."""
+
+    call: dict[str, Any]
+    values: dict[str, Any]
+    seconds: dict[str, float]
+    digest: str
+    end: int
+
+
+class Journal(Mapping[str, Any]):
+    """The finished results of one call, by key; :meth:`append` adds one and returns when it is safe on disk.
+
+    ``call`` describes the call as JSON values (function, settings, seed, versions). A journal that exists is read and
+    checked; one that belongs to another call, or that another process has open, is a :class:`UsageError`.
+
+        with Journal("runs/journal.jsonl", {"function": "train", "seed": 0}) as journal:
+            if "a" not in journal:
+                journal.append("a", compute(), seconds=1.2)
+    """
+
+    def __init__(self, path: str | Path, call: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        wanted = _plain(call, f"{self.path}: the call")
+        with ExitStack() as undo:
+            self._lock = Lock(self.path)
+            undo.callback(self._lock.release)
+            if not self.path.exists():
+                write_atomic(self.path, _line("", {"journal": _FORMAT, "call": wanted})[0])
+            found = read_journal(self.path)
+            _check_same_call(self.path, found.call, wanted)
+            self._values, self._seconds = found.values, found.seconds
+            self._digest, self._end = found.digest, found.end
+            with reading(self.path):
+                self._file = self.path.open("r+b", buffering=0)
+                self._file.truncate(self._end)
+            undo.pop_all()
+
+    def append(self, key: str, value: Any, seconds: float) -> None:
+        """Add the result ``value`` (JSON values) of ``key``, which took ``seconds``; returns when it is on disk."""
+        if self._file.closed:
+            raise UsageError(f"{self.path}: the journal is closed")
+        if key in self._values:
+            raise UsageError(f"{self.path}: {key!r} is in the journal already")
+        row = _plain({"key": key, "value": value, "seconds": float(seconds)}, f"{self.path}: {key!r}")
+        line, digest = _line(self._digest, row)
+        try:
+            self._file.seek(self._end)
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:])
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with suppress(OSError):  # what cannot be cut off now is written over, or cut off when it is next opened
+                self._file.truncate(self._end)
+            raise FileRefused(self.path, f"cannot be written ({error.strerror or error})") from error
+        self._digest, self._end = digest, self._end + len(line)
+        self._values[key], self._seconds[key] = row["value"], row["seconds"]
+
+    def seconds(self, key: str) -> float:
+        """How long the result of ``key`` took to compute."""
+        return self._seconds[key]
+
+    def close(self) -> None:
+        """Close the file and let other processes have it; again is harmless."""
+        self._file.close()
+        self._lock.release()
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_journal(path: str | Path) -> JournalContent:
+    """Read and check a journal without opening it for writing; an unfinished last line is left out."""
+    path = Path(path)
+    content: JournalContent | None = None
+    with reading(path), path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST), b""), start=1):
+            if line.endswith(b"\n"):
+                content = _with_line(path, number, line, content)
+            elif len(line) == _LONGEST or content is None:
+                raise FileRefused(path, f"line {number} is not a line of a journal")
+    if content is None:
+        raise FileRefused(path, "is empty, not a journal")
+    return content
+
+
+def _with_line(path: Path, number: int, line: bytes, before: JournalContent | None) -> JournalContent:
+    """The content so far with one more line, checked; the lists of results are shared, not copied."""
+    row = _parsed(path, number, line)
+    digest = row.pop("digest")
+    if not _is_line(line, before.digest if before else "", row, digest):
+        raise FileRefused(path, f"line {number} is damaged: it does not match its digest")
+    if before is None:
+        if set(row) != {"journal", "call"} or row["journal"] != _FORMAT:
+            raise FileRefused(path, f"is not a journal of format {_FORMAT}, the one this version reads")
+        return JournalContent(row["call"], {}, {}, digest, len(line))
+    if set(row) != {"key", "value", "seconds"} or not isinstance(row["key"], str) or row["key"] in before.values:
+        raise FileRefused(path, f"line {number} is not a new result")
+    before.values[row["key"]], before.seconds[row["key"]] = row["value"], row["seconds"]
+    return replace(before, digest=digest, end=before.end + len(line))
+
+
+def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FileRefused(path, f"line {number} is damaged: it is not JSON") from error
+    if not isinstance(row, dict) or "digest" not in row:
+        raise FileRefused(path, f"line {number} is not a line of a journal")
+    return row
+
+
+def _is_line(line: bytes, digest_before: str, row: dict[str, Any], digest: Any) -> bool:
+    """Whether ``row``, written again, gives ``line`` byte for byte: then nothing can hide in its spelling."""
+    try:
+        return _line(digest_before, row) == (line, digest)
+    except ValueError:  # NaN or infinity, which reading lets pass
+        return False
+
+
+def _line(digest_before: str, row: Mapping[str, Any]) -> tuple[bytes, str]:
+    """A row as it stands in the file, and its digest."""
+    body = json.dumps(row, allow_nan=False)[:-1]
+    digest = digest_of(digest_before + body)
+    return f'{body}, "digest": "{digest}"}}\n'.encode(), digest
+
+
+def _plain(value: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """``value`` as it reads after a round trip through JSON, so that a fresh result and a resumed one are alike."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where} cannot be written as JSON ({error})") from error
+    return plain
+
+
+def _check_same_call(path: Path, written: dict[str, Any], wanted: dict[str, Any]) -> None:
+    difference = _difference(written, wanted, "")
+    if difference:
+        raise UsageError(
+            f"{path} belongs to another call ({difference}); use another folder, or delete the file to start over"
+        )
+
+
+def _difference(written: Any, wanted: Any, where: str) -> str | None:
+    """Where two JSON values first differ, in words."""
+    if isinstance(written, dict) and isinstance(wanted, dict):
+        for key in [*written, *(key for key in wanted if key not in written)]:
+            inner = f"{where}.{key}" if where else key
+            if key not in wanted or key not in written:
+                return f"{inner} is only in {'the journal' if key in written else 'this call'}"
+            if found := _difference(written[key], wanted[key], inner):
+                return found
+        return None
+    if isinstance(written, list) and isinstance(wanted, list):
+        if len(written) != len(wanted):
+            return f"{where} has {len(written)} values in the journal and {len(wanted)} in this call"
+        pairs = enumerate(zip(written, wanted, strict=True))
+        return next((found for i, (a, b) in pairs if (found := _difference(a, b, f"{where}[{i}]"))), None)
+    if type(written) is type(wanted) and written == wanted:
+        return None
+    return f"{where} is {reprlib.repr(written)} in the journal and {reprlib.repr(wanted)} in this call"

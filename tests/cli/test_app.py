@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import weightsmith
+from weightsmith.cli import app as module
+from weightsmith.core.errors import FileRefused, UsageError
+
+
+def test_version_and_help(run):
+    assert run("--version").out == f"weightsmith {weightsmith.__version__}\n"
+    for command in ((), ("evaluate",), ("inspect",), ("log",), ("demo",), ("data",), ("networks",), ("data", "fetch")):
+        answer = run(*command, "--help")
+        assert answer.code == 0
+        assert "Usage: weightsmith" in answer.out
+
+
+def test_help_does_not_wait_for_torch():
+    code = (
+        "import sys\nfrom weightsmith.cli import main\n"
+        "try: main(['--help'])\nfinally: assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evalute"], "Did you mean 'evaluate'"),
+        (["evaluate", "x.safetensors"], "Missing option '--data'"),
+        (["evaluate", "x", "--data", "digits", "--batch", "0"], "--batch"),
+        (["inspect"], "Missing argument 'FILE'"),
+        (["inspect", "x", "--colour"], "No such option"),
+        (["evaluate", "x", "--data", "digits", "--removed", "perhaps"], "--removed"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, words, message):
+    answer = run(*words)
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert answer.err.startswith("weightsmith: ")
+    assert message in answer.err
+    assert "--help" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (FileRefused("a.pt", "bad\nnews"), 3, "weightsmith: a.pt: bad news\n"),
+        (UsageError("no"), 2, "weightsmith: no\n"),
+        (KeyboardInterrupt(), 130, "weightsmith: interrupted\n"),
+    ],
+)
+def test_errors_become_a_line_and_a_code(run, monkeypatch, error, code, line):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(module, "app", fail)
+    answer = run("inspect", "a.pt")
+    assert (answer.code, answer.err) == (code, line)
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    command = [sys.executable, "-m", "weightsmith", "inspect", str(tmp_path / "gone"), "--debug"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    assert "Traceback" in answer.stderr
+    assert "FileRefused" in answer.stderr

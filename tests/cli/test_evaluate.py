@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import weightsmith as ws
+from weightsmith.core.statistics import wilson
+from weightsmith.networks import Evaluation
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    data = ws.data.load("digits")
+    made = ws.networks.mlp(64, 16, 10, seed=1)
+    path = tmp_path_factory.mktemp("n") / "network.safetensors"
+    return ws.save(made, path, classes=data.classes, normalisation=data.normalisation)
+
+
+def test_the_figures_are_those_of_the_library(run, network):
+    answer = run("evaluate", network, "--data", "digits", "--json", "--quiet")
+    result = Evaluation.from_dict(json.loads(answer.out))
+    assert result == ws.evaluate(ws.load(network), ws.data.load("digits"))
+    assert result.accuracy == wilson(result.correct, 360)
+    shown = run("evaluate", network, "--data", "digits", "--quiet")
+    assert f"{100 * result.accuracy.value:.2f} %" in shown.out
+    assert "360 images" in shown.out
+    assert shown.err == answer.err == ""
+
+
+def test_progress_and_notes_go_to_stderr(run, network):
+    assert "evaluate: 360 of 360" in run("evaluate", network, "--data", "digits").err
+
+
+def test_a_bar_not_reached_ends_with_code_1(run, network):
+    answer = run("evaluate", network, "--data", "digits", "--at-least", 99, "--quiet")
+    assert answer.code == 1
+    assert "is below the 99 % asked for" in answer.err
+    assert "accuracy" in answer.out
+    assert run("evaluate", network, "--data", "digits", "--at-least", 0).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--data", "digit"), "did you mean 'digits'"),
+        (("--data", "digits", "--network", "mpl:3"), "did you mean 'mlp'"),
+        (("--data", "digits", "--network", "mlp:17"), "has shape (16, 64), the network needs (17, 64)"),
+        (("--data", "digits", "--normalise", "imagnet"), "did you mean 'imagenet'"),
+        (("--data", "digits", "--split", "tset"), "did you mean 'test'"),
+        (("--data", "digits", "--split", "validation"), "without a validation split"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, network, options, message):
+    answer = run("evaluate", network, *options, "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert message in answer.err
+
+
+def test_data_that_are_not_here_are_code_3(run, network, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEIGHTSMITH_DATA", str(tmp_path))
+    monkeypatch.setenv("WEIGHTSMITH_CACHE", str(tmp_path))
+    answer = run("evaluate", network, "--data", "cifar10")
+    assert (answer.code, len(answer.lines)) == (3, 1)
+    assert "weightsmith data fetch cifar10" in answer.err
+
+
+def test_a_table_of_the_users_own(run, tmp_path):
+    rows = np.random.default_rng(0).random((12, 3)).round(3)
+    lines = ["label,a,b,c", *(f"{'cat' if i % 2 else 'dog'},{','.join(map(str, row))}" for i, row in enumerate(rows))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    path = ws.save(ws.networks.mlp(3, 2), tmp_path / "n.safetensors")
+    answer = run("evaluate", path, "--data", f"table:{tmp_path / 't.csv'}", "--json", "--quiet")
+    result = json.loads(answer.out)
+    assert (result["images"], result["split"], sorted(result["classes"])) == (12, "train", ["cat", "dog"])
+
+
+def test_a_network_of_the_users_own(run, tmp_path, monkeypatch):
+    (tmp_path / "user_nets.py").write_text(
+        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    from torch import nn
+
+    path = ws.save(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), tmp_path / "n.safetensors")
+    assert run("evaluate", path, "--data", "digits").code == 2
+    assert run("evaluate", path, "--data", "digits", "--network", "user_nets:build").code == 0
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_the_published_accuracy_at_the_command_line(run, shared_data):
+    path = shared_data / "weights" / "distiller_resnet20_4D_regularized_5Lremoved_finetuned.safetensors"
+    answer = run("evaluate", path, "--data", "cifar10")
+    assert "accuracy  91.12 % (90.55 – 91.66)" in answer.out
+    assert "removed layers are skipped: layer1.0.conv1" in answer.err

@@ -1,0 +1,136 @@
+"""The way speed is measured: equal work or no figure, fair turns, children counted, exact records."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "benchmarks").is_dir(), reason="benchmarks/ is not part of the source archive"
+)
+
+
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.measure")
+
+
+def _busy(rounds: int) -> int:
+    return sum(number % 7 for number in range(rounds)) * 0
+
+
+def test_unequal_work_is_refused_before_timing(measuring: Any) -> None:
+    runs: list[str] = []
+    arms = {"ours": lambda: runs.append("ours") or 1, "theirs": lambda: runs.append("theirs") or 2}
+    with pytest.raises(measuring.UnequalWork, match="sum: 'theirs' and 'ours' gave different outputs"):
+        measuring.measure(measuring.Case("sum", "add", arms, operator.eq))
+    assert runs == ["ours", "theirs"]
+
+
+def test_ratio_is_the_ratio_of_work(measuring: Any) -> None:
+    arms = {"ours": lambda: _busy(20_000), "three times": lambda: _busy(60_000), "half": lambda: _busy(10_000)}
+    measured = measuring.measure(measuring.Case("busy", "count", arms, operator.eq, repeats=5))
+    assert list(measured.seconds) == ["ours", "three times", "half"]
+    assert 2 < measured.ratios["three times"] < 4.5
+    assert 0.33 < measured.ratios["half"] < 0.75
+    assert measured.ratios["half"] == measured.seconds["half"] / measured.seconds["ours"]
+    assert {"numpy", "torch", "weightsmith"} <= set(measured.versions)
+
+
+def test_best_of_interleaved_rounds_in_turned_order(measuring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that each run moves on by a known amount: the figure is the least, and the order turns."""
+    now, order = [0.0], []
+    costs: dict[str, Iterator[float]] = {"a": iter([9.0] * 3 + [5.0, 3.0] * 2), "b": iter([9.0] * 3 + [5.0, 6.0] * 2)}
+
+    def arm(name: str) -> None:
+        order.append(name)
+        now[0] += next(costs[name])
+
+    monkeypatch.setattr(measuring.time, "process_time", lambda: now[0])
+    arms = {"a": lambda: arm("a"), "b": lambda: arm("b")}
+    measured = measuring.measure(measuring.Case("turns", "-", arms, operator.eq, repeats=2))
+    # One run to compare, two to find the count, then an untimed and a timed one per round.
+    assert "".join(order) == "ab" + "aabb" + "aabb" + "bbaa"
+    assert measured.seconds == {"a": 3.0, "b": 6.0}
+    assert measured.ratios == {"b": 2.0}
+
+
+def test_children_count(measuring: Any) -> None:
+    pytest.importorskip("psutil")
+    code = "import time\nwhile time.process_time() < 0.4: pass"
+    before = measuring._family_seconds()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    ended = measuring._family_seconds()
+    assert 0.38 < ended - before < 1.5
+    with subprocess.Popen([sys.executable, "-c", f"{code}\nprint(flush=True)\ninput()"], stdin=-1, stdout=-1) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert 0.3 < measuring._family_seconds() - ended < 1.5
+        child.communicate(b"\n")
+
+
+def test_garbage_collection_is_as_before(measuring: Any) -> None:
+    seen: list[bool] = []
+    arms = {"ours": lambda: seen.append(measuring.gc.isenabled()), "theirs": lambda: None}
+    measuring.measure(measuring.Case("gc", "-", arms, operator.eq, repeats=1))
+    assert False in seen
+    assert measuring.gc.isenabled()
+
+
+def test_results_go_through_json_and_onto_a_page(measuring: Any) -> None:
+    tables = importlib.import_module("benchmarks.tables")
+    measured = measuring.Measurement(
+        "sum", "add numbers", {"ours": 0.5, "theirs": 1.25}, {"theirs": 2.5}, 7, True, {"numpy": "2.0"}
+    )
+    results = measuring.Results("sums", "python -m benchmarks.run --only sums", "x86_64", (measured,))
+    assert measuring.Results.from_json(results.to_json()) == results
+    page = tables.page(results)
+    assert "- **sum**: add numbers" in page
+    assert "|      | theirs | 1.25        | 2.50          |" in page
+    assert "numpy 2.0" in page
+    assert results.command in page
+    assert "of the process and its children" in page
+
+
+def test_runner_finds_every_bench(measuring: Any) -> None:
+    run = importlib.import_module("benchmarks.run")
+    files = {path.stem.removeprefix("bench_") for path in (ROOT / "benchmarks").glob("bench_*.py")}
+    assert set(run.NAMES) == files
+    with pytest.raises(SystemExit) as stopped:
+        run.main(["--only", "nothing"])
+    assert stopped.value.code == 2
+
+
+def test_runner_names_what_is_left_out_and_fails_on_unequal_work(
+    measuring: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = importlib.import_module("benchmarks.run")
+    case = measuring.Case("sum", "add", {"ours": lambda: 1, "theirs": lambda: 1}, operator.eq, repeats=1)
+    outcomes: dict[str, Any] = {
+        "good": measuring.Results("good", "c", "m", (measuring.measure(case),)),
+        "absent": measuring.Unavailable("WEIGHTSMITH_DATA is not set"),
+        "unequal": measuring.UnequalWork("outputs differ"),
+    }
+
+    def pretend(name: str) -> Any:
+        if isinstance(outcomes[name], Exception):
+            raise outcomes[name]
+        return outcomes[name]
+
+    monkeypatch.setattr(run, "run", pretend)
+    monkeypatch.setattr(run, "NAMES", ("good", "absent", "unequal"))
+    assert run.main(["--only", "good", "absent", "--out", str(tmp_path)]) == 0
+    assert "absent: left out, WEIGHTSMITH_DATA is not set" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good.json", "good.md"]
+    assert run.main(["--only", "unequal", "--out", str(tmp_path)]) == 1
+    assert "unequal: FAILED, outputs differ" in capsys.readouterr().err
