@@ -136,7 +136,7 @@ import numpy, torch
 before = set(sys.modules)
 state = lambda: [len(logging.root.handlers), logging.root.level, list(map(str, warnings.filters)),
                  hash(random.getstate()), numpy.random.get_state()[1].tolist(), torch.random.get_rng_state().tolist(),
-                 torch.get_num_threads(), torch.get_default_dtype().__repr__(), threading.active_count(), torch.is_grad_enabled()]
+                 torch.get_num_threads(), str(torch.get_default_dtype()), threading.active_count()]
 def refuse(*_, **__): raise AssertionError("a socket was opened")
 socket.socket = refuse
 was = state()

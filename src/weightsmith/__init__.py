@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core.errors": (
-        "DataMismatch DataMissing FileRefused MissingExtra OptionError UnknownName UsageError WeightsmithError WorkerLost"
+        "DataMismatch DataMissing FileRefused MissingExtra OptionError UnknownName UsageError WeightsmithError "
+        "WorkerLost"
     ),
     "core.sweep": "SweepTable grid sweep",
     "data.datasets": "Data",

@@ -88,5 +88,5 @@ def show(result: Evaluation, name: str) -> None:
     for index, (label, recall, counts) in enumerate(zip(result.classes, result.recall, result.confusion, strict=True)):
         wrong = sorted(((n, result.classes[j]) for j, n in enumerate(counts) if j != index and n), reverse=True)[:3]
         shown = "–" if recall is None else f"{100 * recall:.1f} %"
-        rows.add_row(escape(label), str(sum(counts)), shown, escape(", ".join(f"{other} {n}" for n, other in wrong)))
+        rows.add_row(escape(label), str(sum(counts)), shown, escape(", ".join(f"{other} ({n}×)" for n, other in wrong)))
     console.print(rows)

@@ -114,7 +114,7 @@ class Option(ABC):
             object.__setattr__(self, name, value)
         self.check()
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 (most options have nothing to add)
         """Check what depends on more than one parameter; raise :class:`OptionError`. Nothing by default."""
 
     def __str__(self) -> str:
@@ -201,7 +201,7 @@ class Option(ABC):
 
 def _fields(cls: Any) -> list[dataclasses.Field[Any]]:
     """The parameters in the order of ``__init__``: those given by name only come last."""
-    return sorted(dataclasses.fields(cls), key=lambda field: field.kw_only)
+    return sorted(dataclasses.fields(cls), key=lambda field: field.kw_only is True)
 
 
 def _ranges(cls: Any) -> dict[str, Range]:
