@@ -8,6 +8,7 @@ root=$(CDPATH='' cd -- "$here/../.." && pwd)
 venv=${1:-"$root/.venv-peers"}
 
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+venv=$(CDPATH='' cd -- "$venv" && pwd)
 install() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$root/constraints.txt" "$@"
 }

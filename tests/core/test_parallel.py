@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weightsmith.core import _cluster
+from weightsmith.core import _cluster, _processes
 from weightsmith.core.errors import OptionError, UsageError, WorkerLost
 from weightsmith.core.parallel import completed, parallel_map
 from weightsmith.core.seeds import stream
@@ -139,7 +139,7 @@ def test_only_the_task_of_a_killed_worker_runs_again(tmp_path):
 @pytest.mark.slow
 def test_a_task_that_kills_every_worker_is_named_after_the_others_are_done(tmp_path):
     delivered = []
-    with pytest.raises(WorkerLost, match=r"^task 1 \(1\) ended the worker process each of 2 times") as caught:
+    with pytest.raises(WorkerLost, match=r"^task 1 \(1\) ended the worker process in each of 2 attempt") as caught:
         delivered.extend(completed(deadly(tmp_path, poison=1, deaths=99), range(6), workers=2, attempts=2))
     assert "\n" not in str(caught.value)
     assert sorted(delivered) == [(index, index * index) for index in (0, 2, 3, 4, 5)]
@@ -174,6 +174,17 @@ def test_an_exception_in_a_worker_is_unchanged_and_stops_the_rest(tmp_path):
     assert not Path(folder, "5").exists()
 
 
+def test_a_worker_killed_while_idle_is_replaced_and_blames_no_task():
+    pool = _processes._Pool(abs, [-1], workers=1, attempts=1)
+    assert pool._idle[0].submit(os._exit, 3).exception() is not None
+    try:
+        pool.start_waiting()
+        assert pool.next_ready() == [(0, 1)]
+        pool.raise_if_failed()
+    finally:
+        pool.stop(kill=True)
+
+
 def test_what_cannot_be_unpickled_is_named():
     class Sealed:
         def __reduce__(self):
@@ -199,7 +210,7 @@ def test_closing_early_ends_the_workers_at_once():
     steps = completed(work, range(4), workers=2)
     _, process = next(steps)
     start = time.monotonic()
-    steps.close()  # type: ignore[attr-defined]
+    steps.close()
     assert time.monotonic() - start < 5
     _wait_until(lambda: not _is_alive(process), "the worker has ended")
 

@@ -67,13 +67,15 @@ def test_one_point_crossover_cuts_between_any_two_bits(reference: Any) -> None:
     length = entry["length"]
     pairs = ["0" * cut + "1" * (length - cut) + "/" + "1" * cut + "0" * (length - cut) for cut in range(1, length)]
     assert sorted(entry["children"]) == sorted(pairs)
+    assert sum(entry["children"].values()) == entry["draws"]
     # 99.9 % of χ² with 6 degrees of freedom lie below 22.5.
     assert _chi_square(list(entry["children"].values()), [1 / 7] * 7) < 22.5
 
 
 def test_tournament_draws_with_replacement(reference: Any) -> None:
     entry = reference("genetic_operators")["tournament"]
-    shares = [((rank + 1) ** 3 - rank**3) / 1000 for rank in range(10)]
+    size = entry["size"]
+    shares = [((rank + 1) ** size - rank**size) / 10**size for rank in range(10)]
     assert sum(entry["wins"]) == entry["draws"]
     assert _chi_square(entry["wins"], shares) < 27.9
     # Without replacement the two worst could never win.
@@ -126,6 +128,19 @@ def test_pruned_network_is_the_network_with_units_cut_out(reference: Any, unpack
     assert sum(value.numel() for value in parameters.values()) == facts["parameters"]
     logits = _forward(parameters, torch.from_numpy(unpack(vectors["image"])))
     torch.testing.assert_close(logits, torch.tensor(facts["logits"], dtype=torch.float64), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_operations_are_counted_with_bias_relu_and_pool(reference: Any, when: str) -> None:
+    """One operation per multiplication and bias, and one per value that goes into a ReLU or a pool."""
+    facts = reference("torch_pruning")[when]
+    shapes = facts["shapes"]
+    total = 0
+    for name, positions in (("0", 64), ("3", 16), ("7", 1), ("9", 1)):
+        units = shapes[f"{name}.bias"][0]
+        total += positions * (math.prod(shapes[f"{name}.weight"]) + units)
+        total += positions * units * {"0": 2, "3": 2, "7": 1, "9": 0}[name]
+    assert facts["macs"] == total
 
 
 def test_pruned_network_equals_the_masked_one(reference: Any, unpack: Any) -> None:

@@ -27,6 +27,7 @@ def _train(current: list[float], leak: float, soft: bool) -> tuple[str, float]:
 @pytest.mark.parametrize("setting", LEAKS)
 def test_trains_of_the_plain_neuron(reference: Any, setting: str) -> None:
     vectors = reference("spiking_neurons")
+    assert (vectors["threshold"], vectors["leak"]) == (1.0, LEAKS["lif_soft"])
     expected, margin = _train(vectors["current"], LEAKS[setting], setting.endswith("soft"))
     # No float32 simulator can fall on the other side.
     assert margin > 1e-4

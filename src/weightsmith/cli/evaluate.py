@@ -18,9 +18,11 @@ __all__ = ["evaluate", "show"]
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", help="A network file or result folder.")],
+    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
     data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
-    data_path: Annotated[Path | None, typer.Option(help="Where the files of the data set are, if not found.")] = None,
+    data_path: Annotated[
+        Path | None, typer.Option(readable=False, help="Where the files of the data set are, if not found.")
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Which part of the data [default: test, or the only one].")] = None,
     network: Annotated[
         str | None,

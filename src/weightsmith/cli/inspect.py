@@ -18,7 +18,10 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 def inspect(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file or folder of weights: safetensors, pt, npz, ONNX, Keras.")
+        Path,
+        typer.Argument(
+            metavar="FILE", readable=False, help="A file or folder of weights: safetensors, pt, npz, ONNX, Keras."
+        ),
     ],
     layers: Annotated[str | None, typer.Option(help="Only layers whose name fits this pattern, as 'layer1.*'.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

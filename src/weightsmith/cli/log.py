@@ -15,7 +15,7 @@ __all__ = ["log"]
 
 
 def log(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", help="A network file or result folder.")],
+    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show how a network came to be: the operations that made it, and the digests of its ancestors."""

@@ -10,7 +10,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as when i
 _alone = threading.Lock()
 
 
-def on_cluster(run: Callable[[Any], Any], tasks: Sequence[Any], address: str) -> Iterator[tuple[int, Any]]:
+def on_cluster(run: Callable[[Any], Any], tasks: Sequence[Any], address: str) -> Generator[tuple[int, Any]]:
     """Yield ``(index, run(task))`` as tasks finish; see :func:`weightsmith.core.parallel.completed`."""
     client = _connect(address)
     try:

@@ -13,7 +13,7 @@ import reprlib
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from multiprocessing.connection import Connection
 from typing import Any
@@ -28,7 +28,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 def in_processes(
     run: Callable[[Any], Any], tasks: Sequence[Any], workers: int, attempts: int
-) -> Iterator[tuple[int, Any]]:
+) -> Generator[tuple[int, Any]]:
     """Yield ``(index, run(task))`` as tasks finish; see :func:`weightsmith.core.parallel.completed`."""
     pool = _Pool(run, tasks, workers, attempts)
     finished = False
@@ -150,8 +150,8 @@ class _Pool:
         if lost:
             names = ", ".join(task_name(index, self._tasks[index]) for index in lost)
             raise WorkerLost(
-                f"{names} ended the worker process each of {self._attempts} times (out of memory, or a crash in native "
-                "code); try fewer workers or a smaller task"
+                f"{names} ended the worker process in each of {self._attempts} attempt(s) (out of memory, or a crash in "
+                "native code); try fewer workers or a smaller task"
             )
 
     def stop(self, *, kill: bool) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from weightsmith.core.errors import UsageError, WeightsmithError
 from weightsmith.core.options import Option
 from weightsmith.core.records import Record
+from weightsmith.core.seeds import subseed
 from weightsmith.core.text import quote
 
 __all__ = ["Call", "calls_of", "timed"]
@@ -43,8 +44,7 @@ def calls_of(settings: Iterable[Mapping[str, Any]], seeds: Iterable[int]) -> lis
     if not chosen or not numbers:
         raise UsageError(f"a sweep needs settings and seeds, not {len(chosen)} setting(s) and {len(numbers)} seed(s)")
     for seed in numbers:
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise UsageError(f"seeds must be whole numbers ≥ 0, not {seed!r}")
+        subseed(seed)  # refuses what is no seed
     names = list(chosen[0])
     if "seed" in names:
         raise UsageError("'seed' cannot be part of a setting; give seeds=[…]")
@@ -67,14 +67,17 @@ def timed(function: Callable[..., Mapping[str, Any] | Record], call: Call) -> tu
         start = time.perf_counter()
         result = function(**call.given)
         seconds = time.perf_counter() - start
-        if isinstance(result, Record):
-            result = result.to_dict()
-        if not isinstance(result, Mapping):
-            raise UsageError(f"the function returned a {type(result).__name__}, not a mapping of names to values")
-        for name in result:
-            if not isinstance(name, str) or name in call.written:
-                raise UsageError(f"the function returned the name {name!r}: not text, or one of the setting")
-        return {name: _scalar(value, f"the result {name!r}") for name, value in result.items()}, seconds
+        return _flat(result, call), seconds
+
+
+def _flat(result: Any, call: Call) -> dict[str, Any]:
+    values = result.to_dict() if isinstance(result, Record) else result
+    if not isinstance(values, Mapping):
+        raise UsageError(f"the function returned a {type(values).__name__}, not a mapping of names to values")
+    for name in values:
+        if not isinstance(name, str) or name in call.written:
+            raise UsageError(f"the function returned the name {name!r}: not text, or one of the setting")
+    return {name: _scalar(value, f"the result {name!r}") for name, value in values.items()}
 
 
 class _Naming:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Origin, Record
@@ -92,7 +93,7 @@ def _summarised(setting: dict[str, Any], value: str, found: list[Any], confidenc
     if len(numbers) == 1:
         return SweepSummary(setting, value, 1, missing, float(numbers[0]))
     interval = mean_interval(numbers, confidence)
-    deviation = statistics.stdev(map(float, numbers))
+    deviation = float(np.std(np.array(numbers, float), ddof=1))
     return SweepSummary(setting, value, len(numbers), missing, interval.value, deviation, interval)
 
 

@@ -11,8 +11,8 @@ be pure: what it draws comes from a stream of its own (:mod:`weightsmith.core.se
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import TypeVar
 
 from weightsmith.core._cluster import on_cluster
 from weightsmith.core._processes import in_processes
@@ -50,7 +50,7 @@ def completed(
     workers: int = 1,
     cluster: str | None = None,
     attempts: int = 3,
-) -> Iterator[tuple[int, Result]]:
+) -> Generator[tuple[int, Result]]:
     """Yield ``(index, function(task))`` as the tasks finish.
 
     With ``workers=1`` tasks run here. With more, each worker is a process, and function, tasks and results must pickle
@@ -65,12 +65,10 @@ def completed(
     _check_count("attempts", attempts)
     items = list(tasks)
     run = functools.partial(_pinned, function)
-    if not items:
-        return iter(())
-    if cluster is not None:
-        return cast("Iterator[tuple[int, Result]]", on_cluster(run, items, cluster))
+    if cluster is not None and items:
+        return on_cluster(run, items, cluster)
     if workers > 1:
-        return cast("Iterator[tuple[int, Result]]", in_processes(run, items, min(workers, len(items)), attempts))
+        return in_processes(run, items, min(workers, len(items)), attempts)
     return _here(run, items)
 
 
@@ -79,7 +77,7 @@ def _check_count(name: str, number: object) -> None:
         raise OptionError(f"{name} must be a whole number ≥ 1, not {number!r}")
 
 
-def _here(run: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[int, Result]]:
+def _here(run: Callable[[Task], Result], tasks: Sequence[Task]) -> Generator[tuple[int, Result]]:
     for index, task in enumerate(tasks):
         yield index, run(task)
 

@@ -11,11 +11,13 @@ The stream is seeded by SHA-256 of the seed and the names. Global random state i
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import operator
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,14 +66,21 @@ def pinned_threads(count: int = 1) -> Iterator[None]:
     and two threads on a busy two-core machine were measured 13 to 19 times slower than one.
     """
     import torch
-    from threadpoolctl import threadpool_limits
 
     if count < 1:
         raise OptionError(f"threads must be ≥ 1, not {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        with threadpool_limits(limits=count):
+        with _libraries(len(sys.modules)).limit(limits=count):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@functools.lru_cache(maxsize=1)
+def _libraries(_modules: int) -> Any:
+    """The BLAS and OpenMP libraries in this process; looked for again (a millisecond) only after further imports."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -15,20 +15,19 @@ value) has a status or is refused, and is never written as NaN.
 from __future__ import annotations
 
 import enum
-import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from weightsmith.core._bootstrap import Resampling
 from weightsmith.core._ranks import Correlation, rank_correlation
 from weightsmith.core._samples import check_confidence, pair, sample
-from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Record
-from weightsmith.core.seeds import stream
 
 __all__ = [
     "Comparison",
@@ -43,8 +42,6 @@ __all__ = [
     "rank_correlation",
     "wilson",
 ]
-
-_BATCH = 4_000_000  # numbers held at once by the bootstrap; scipy's default holds all resamples
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +136,7 @@ def bootstrap(
     resamples at once.
     """
     samples = (sample(values, "values", least=2),)
-    return _bootstrap(samples, statistic, seed=seed, confidence=confidence, resamples=resamples, method=method)
+    return _bootstrapped(samples, statistic, Resampling(seed, confidence, resamples, method))
 
 
 def paired_bootstrap(
@@ -157,7 +154,7 @@ def paired_bootstrap(
     The rest as in :func:`bootstrap`.
     """
     samples = pair(a, b, ("a", "b"), least=2)
-    return _bootstrap(samples, statistic, seed=seed, confidence=confidence, resamples=resamples, method=method)
+    return _bootstrapped(samples, statistic, Resampling(seed, confidence, resamples, method))
 
 
 def mcnemar(
@@ -228,59 +225,9 @@ def corrected_t(differences: ArrayLike, train_size: float, test_size: float, con
     return Comparison(mean, p, count, method, interval=interval, statistic=mean / error)
 
 
-def _bootstrap(
-    samples: tuple[NDArray[np.float64], ...],
-    statistic: Callable[..., Any],
-    *,
-    seed: int,
-    confidence: float,
-    resamples: int,
-    method: str,
-) -> Interval:
-    """The interval of ``statistic`` of one sample, or of the difference of two paired ones."""
-    check_confidence(confidence)
-    if method not in ("percentile", "bca"):
-        raise UnknownName("bootstrap method", method, ["bca", "percentile"])
-    if resamples < 2:
-        raise OptionError(f"resamples must be ≥ 2, not {resamples}")
-    on_all, vectorised = _of_samples(statistic)
-    value = float(on_all(*samples, axis=-1) if vectorised else on_all(*samples))
-    if not math.isfinite(value):
-        raise UsageError(f"the statistic of the values is {value}: there is no interval around it")
-    title = f"{method} bootstrap, {resamples} resamples"
-    if all(np.ptp(values) == 0 for values in samples):
-        return Interval(value, value, value, float(confidence), title)
-    from scipy import stats
-
-    found = stats.bootstrap(
-        samples,
-        on_all,
-        n_resamples=resamples,
-        confidence_level=confidence,
-        method="BCa" if method == "bca" else "percentile",
-        vectorized=vectorised,
-        paired=len(samples) == 2,
-        batch=max(1, _BATCH // samples[0].size),
-        random_state=stream(seed, "bootstrap"),
-    ).confidence_interval
-    low, high = float(found.low), float(found.high)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise UsageError(f"the {method} interval is undefined for these {samples[0].size} values; try 'percentile'")
-    return Interval(value, low, high, float(confidence), title)
-
-
-def _of_samples(statistic: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """``statistic`` as a function of one sample or of the difference of two, and whether it takes ``axis=``."""
-    try:
-        vectorised = "axis" in inspect.signature(statistic).parameters
-    except ValueError:  # some built-in functions do not show their parameters
-        vectorised = False
-
-    def on_all(*samples: Any, **axis: int) -> Any:
-        parts = [statistic(values, **axis) for values in samples]
-        return parts[0] if len(parts) == 1 else parts[0] - parts[1]
-
-    return on_all, vectorised
+def _bootstrapped(samples: Sequence[NDArray[np.float64]], statistic: Callable[..., Any], rule: Resampling) -> Interval:
+    value, low, high = rule.interval(samples, statistic)
+    return Interval(value, low, high, float(rule.confidence), f"{rule.method} bootstrap, {rule.resamples} resamples")
 
 
 def _binomial_p(only_a: int, only_b: int, method: str) -> float:

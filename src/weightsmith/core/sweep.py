@@ -1,6 +1,7 @@
 """Call one function for every setting and seed; stop at any moment, go on later, get the same table.
 
-    table = sweep(train, grid(rate=[0.1, 0.01], width=[100, 300]), seeds=range(5), journal="runs/journal.jsonl", workers=4)
+    settings = grid(rate=[0.1, 0.01], width=[100, 300])
+    table = sweep(train, settings, seeds=range(5), journal="runs/journal.jsonl", workers=4)
     table.summary("accuracy")
 
 The function is called as ``function(seed=…, **setting)`` and returns a flat mapping of names to numbers, text, truth or
@@ -57,24 +58,26 @@ def sweep(
     """The results of ``function(seed=…, **setting)`` for each setting and, within it, each seed.
 
     Values of a setting are numbers, text, truth, None, lists of these, or option objects; the table holds options and
-    lists in their text form. With ``journal``, a file, each row is kept as it finishes, and the same call again computes
-    only what is missing. ``inputs`` are digests of what else the function reads (data, a network), so that the journal
-    of one data set is not taken for that of another. ``workers`` and ``cluster`` are those of
-    :func:`weightsmith.core.parallel.completed`. ``on_row`` is called here with each row: those of the journal first,
-    the others as they finish.
+    lists in their text form. ``workers`` and ``cluster`` are those of :func:`weightsmith.core.parallel.completed`.
+    With ``journal``, a file, each row is kept as it finishes, and the same call again computes only what is missing;
+    ``inputs`` are digests of what else the function reads (data, a network), so that the journal of one data set is
+    not taken for that of another. ``on_row`` is called here with each row: those of the journal first, the others as
+    they finish.
 
     What the function raises comes as a :class:`WeightsmithError` that names the setting, with the error as its cause;
     the rows finished before it are in the journal.
     """
     calls = calls_of(settings, seeds)
     origin, name = Origin(inputs=dict(inputs or {})), _name_of(function)
-    call = {"function": name, "calls": [call.written for call in calls], **origin.to_dict()}
+    description = {"function": name, "calls": [call.written for call in calls], **origin.to_dict()}
     rows = _Rows(calls, on_row)
-    with contextlib.nullcontext() if journal is None else Journal(journal, call) as kept:
+    with contextlib.ExitStack() as stack:
+        kept = None if journal is None else stack.enter_context(Journal(journal, description))
         missing = rows.take_kept(kept or {})
         tasks = [calls[index] for index in missing]
         steps = completed(functools.partial(timed, function), tasks, workers=workers, cluster=cluster)
-        for place, (values, seconds) in steps:
+        # Closed by name: an error below would otherwise keep the workers busy for as long as it is looked at.
+        for place, (values, seconds) in stack.enter_context(contextlib.closing(steps)):
             rows.check(missing[place], values)
             if kept is not None:
                 kept.append(tasks[place].key, values, seconds)
@@ -104,8 +107,8 @@ class _Rows:
         for other, others in itertools.islice(self._values.items(), 1):
             if odd := set(values) ^ set(others):
                 raise UsageError(
-                    f"only one of {self._calls[other]} and {self._calls[index]} returned {min(odd)!r}: all rows need the "
-                    "same columns; return None for what a setting does not have"
+                    f"only one of {self._calls[other]} and {self._calls[index]} returned {min(odd)!r}: all rows need "
+                    "the same columns; return None for what a setting does not have"
                 )
 
     def take(self, index: int, values: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from weightsmith.core.errors import FileRefused, UnknownName
 
-__all__ = ["Entry", "LeftOut", "Weights", "open_weights"]
+__all__ = ["Entry", "LeftOut", "Weights", "as_float", "open_weights"]
 
 
 @dataclass(frozen=True)

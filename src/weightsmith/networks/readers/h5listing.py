@@ -15,6 +15,8 @@ import json
 import sys
 from typing import Any
 
+__all__ = ["main"]
+
 _MOST_OBJECTS = 200_000
 _MOST_DEPTH = 64
 _MOST_TEXT = 64 << 20

@@ -15,7 +15,7 @@ from typing import Any
 from weightsmith.networks.readers.hdf5 import Dataset, Hdf5File
 from weightsmith.networks.readers.keraslayouts import LayerFacts, is_recurrent, roles_of
 
-__all__ = ["TRAINING", "Configuration", "Variable", "variables"]
+__all__ = ["TRAINING", "Configuration", "Variable", "snake_case", "variables"]
 
 # Groups beside the layers that belong to the training run.
 TRAINING = ("optimizer", "_optimizer", "optimizer_weights", "metrics", "_metrics", "loss", "compile_metrics")

@@ -119,11 +119,11 @@ class TorchWeights(_TorchFile):
 
     def _described(self, path: Path) -> Any:
         members = read_directory(path)
-        for member in members.values():
-            if not member.stored:
-                times = member.size / max(1, member.packed)
-                reason = f"{shown(member.name)} is compressed (expands {times:,.0f}×), which torch never does"
-                raise FileRefused(path, reason)
+        packed = {member.size / max(1, member.packed): member.name for member in members.values() if not member.stored}
+        if packed:
+            times = max(packed)
+            reason = f"{shown(packed[times])} is compressed (expands {times:,.0f}×), which torch never does"
+            raise FileRefused(path, reason)
         folders = [name.removesuffix("data.pkl") for name in members if name.split("/")[-1] == "data.pkl"]
         if len(folders) != 1 or any(not name.startswith(folders[0]) for name in members):
             raise FileRefused(path, "is not laid out as torch.save does: one folder with one data.pkl")

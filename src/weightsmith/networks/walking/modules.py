@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from weightsmith.networks.walking.forms import Form
-from weightsmith.networks.walking.names import guess, split_attention
+from weightsmith.networks.walking.names import Channels, guess, split_attention
 from weightsmith.networks.walking.plan import Findings, Plan, buffer, layer_name
 from weightsmith.networks.weights import Entry, as_float
 
@@ -208,7 +208,7 @@ def _guess(module: nn.Module, name: str, shape: tuple[int, ...]) -> tuple[Form, 
         for key, tensor in tensors.items()
         if tensor is not None and not isinstance(tensor, nn.UninitializedParameter | nn.UninitializedBuffer)
     }
-    return guess(name, shape, entries)
+    return guess(name, shape, entries, Channels())
 
 
 def _unreadable(parameter: Tensor) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from weightsmith.networks.walking.forms import GATES, Form
 from weightsmith.networks.walking.plan import Findings, Plan, buffer, layer_name
 from weightsmith.networks.weights import Entry, Weights
 
-__all__ = ["Guess", "find_in_weights", "guess", "split_attention"]
+__all__ = ["Channels", "Guess", "find_in_weights", "guess", "split_attention"]
 
 _BUFFERS = frozenset(["running_mean", "running_var", "num_batches_tracked", "inv_freq", "position_ids"])
 _RECURRENT = re.compile(r"(.*?)weight_(ih|hh|hr)((?:_l\d+)?(?:_reverse)?)")
@@ -29,12 +30,36 @@ _NO_LAYERS = {"Buffer": "Buffer", "Bias": "bias", "Scale": "scale of a norm"}
 Guess = tuple[Form, list[str]] | str
 
 
+@dataclass
+class Channels:
+    """The channels convolutions have made so far, which tell a grouped one from an ordinary one."""
+
+    first: int | None = None
+    last: int = 0
+    made: set[int] = field(default_factory=set)
+
+    def pass_through(self, form: Form, shape: tuple[int, ...]) -> None:
+        """Note the channels a convolution takes and makes."""
+        if form.kind.startswith("Conv"):
+            turned = form.kind.startswith("ConvTranspose")
+            taken, made = (shape[0], shape[1] * form.groups) if turned else (shape[1] * form.groups, shape[0])
+            self.first = taken if self.first is None else self.first
+            self.last = made
+            self.made.add(made)
+
+    def groups(self, shape: tuple[int, ...]) -> int:
+        """How many groups a filter of this shape seems to have: its inputs appear nowhere but as a part."""
+        groups, rest = divmod(self.last, shape[1])
+        known = self.first is None or shape[1] == self.first or shape[1] in self.made
+        return 1 if known or rest or groups < 2 or shape[0] % groups else groups
+
+
 def find_in_weights(weights: Weights) -> Findings:
     """The layers among the entries of ``weights``, each read only when asked for."""
     findings = Findings(left_out=list(weights.left_out))
     effective = find_effective(weights.entries)
     plans: dict[str, list[Plan]] = {}
-    first_conv = True
+    channels = Channels()
     for name, entry in weights.entries.items():
         if name in weights.aliases:
             for plan in plans.get(weights.aliases[name], ()):
@@ -43,22 +68,22 @@ def find_in_weights(weights: Weights) -> Findings:
         made = effective.get(name)
         if made is not None:
             if name == made.parts[0]:
-                _plan_effective(findings, weights, made, first_conv)
+                _plan_effective(findings, weights, made, channels)
             elif made.parts.index(name) >= made.trained:
                 findings.left_out.append(buffer(name, entry.shape))
             continue
-        guessed = _guess_entry(weights, entry, first_conv)
+        guessed = _guess_entry(weights, entry, channels)
         if isinstance(guessed, str):
             _leave(findings, entry, guessed)
             continue
         form, notes = guessed
-        first_conv = first_conv and not form.kind.startswith("Conv")
+        channels.pass_through(form, entry.shape)
         plans[name] = _plans(entry, form, notes, functools.partial(weights.tensor, name))
         findings.plans += plans[name]
     return findings
 
 
-def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], first_conv: bool = True) -> Guess:
+def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], channels: Channels) -> Guess:
     """The form of a real tensor by its name, its shape and its neighbours, or why it is no layer."""
     module, _, leaf = name.rpartition(".")
     if len(shape) < 2 or leaf.lower().endswith("bias") or leaf.startswith("bias"):
@@ -87,20 +112,24 @@ def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], first
         return Form("Experts"), notes
     if len(shape) > 5:
         return f"has {len(shape)} dimensions: no kind of layer is known for that"
-    form, more = _convolution(module or leaf, shape, bias, first_conv)
+    form, more = _convolution(module or leaf, shape, bias, channels)
     return form, notes + more
 
 
-def _guess_entry(weights: Weights, entry: Entry, first_conv: bool) -> Guess:
+def _guess_entry(weights: Weights, entry: Entry, channels: Channels) -> Guess:
     said = weights.kinds.get(entry.name)
     if said in _NO_LAYERS:
         return _NO_LAYERS[said]
     if said is not None and Form.parse(said).fits(entry.shape):
         form = Form.parse(said)
         return form, [f"{form.groups} groups"] if form.groups > 1 else []
-    if not weights.is_real(entry.name) or entry.name.rpartition(".")[2] in _BUFFERS:
+    leaf = entry.name.rpartition(".")[2]
+    inside = ".parametrizations." in f".{entry.name}"
+    if not weights.is_real(entry.name) or leaf in _BUFFERS or (inside and leaf.startswith(("_", "base"))):
         return "Buffer"
-    return guess(entry.name, entry.shape, weights.entries, first_conv)
+    if inside:
+        return "part of a parametrisation"
+    return guess(entry.name, entry.shape, weights.entries, channels)
 
 
 def _leave(findings: Findings, entry: Entry, reason: str) -> None:
@@ -110,9 +139,9 @@ def _leave(findings: Findings, entry: Entry, reason: str) -> None:
         findings.leave(entry.name, entry.shape, reason)
 
 
-def _plan_effective(findings: Findings, weights: Weights, made: Effective, first_conv: bool) -> None:
+def _plan_effective(findings: Findings, weights: Weights, made: Effective, channels: Channels) -> None:
     entries = {**weights.entries, made.name: Entry(made.name, made.shape, "float32")}
-    guessed = guess(made.name, made.shape, entries, first_conv)
+    guessed = guess(made.name, made.shape, entries, channels)
     if isinstance(guessed, str):
         for part in made.parts[: made.trained]:
             findings.leave(part, weights.entries[part].shape, guessed)
@@ -122,6 +151,7 @@ def _plan_effective(findings: Findings, weights: Weights, made: Effective, first
         return made.combine(*(weights.tensor(part) for part in made.parts))
 
     form, notes = guessed
+    channels.pass_through(form, made.shape)
     stored = sum(weights.entries[part].parameters for part in made.parts[: made.trained])
     dtype = weights.entries[made.parts[0]].dtype
     findings.plans.append(Plan(layer_name(made.name), form, made.shape, dtype, stored, read, [*notes, made.note]))
@@ -180,7 +210,7 @@ def _recurrent(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry]) 
     return Form(GATES[gates], gates=1 if part == "hr" else gates)
 
 
-def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, first_conv: bool) -> tuple[Form, list[str]]:
+def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, channels: Channels) -> tuple[Form, list[str]]:
     """A convolution by its dimensions; its bias has as many values as it has outputs, which tells more."""
     dimensions = len(shape) - 2
     place = module.rpartition(".")[2]
@@ -191,14 +221,15 @@ def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, first_
         and outputs % shape[1] == 0
         and shape[0] % (outputs // shape[1]) == 0
     ):
-        groups = outputs // shape[1]
         note = "taken for a transposed convolution: its bias fits no other"
-        return Form(f"ConvTranspose{dimensions}d", groups), [note]
+        return Form(f"ConvTranspose{dimensions}d", outputs // shape[1]), [note]
     if _TRANSPOSED.search(place) and (outputs is None or outputs == shape[1]):
         return Form(f"ConvTranspose{dimensions}d"), ["taken for a transposed convolution by its name"]
+    kind = f"Conv{dimensions}d"
     if shape[1] == 1 and shape[0] > 1:
-        if _DEPTHWISE.search(place) or not first_conv:
-            note = "one input per filter: taken for depthwise"
-            return Form(f"Conv{dimensions}d", groups=shape[0]), [note]
-        return Form(f"Conv{dimensions}d"), ["one input per filter in the first convolution: taken for ordinary"]
-    return Form(f"Conv{dimensions}d"), []
+        if _DEPTHWISE.search(place) or shape[0] in channels.made:
+            return Form(kind, shape[0]), ["one input per filter: taken for depthwise"]
+        return Form(kind), ["one input per filter, not as many filters as channels before: taken for ordinary"]
+    groups = channels.groups(shape)
+    note = f"{channels.last} channels before it, {shape[1]} inputs per filter: taken for {groups} groups"
+    return Form(kind, groups), [note] if groups > 1 else []
