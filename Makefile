@@ -29,7 +29,7 @@ format: $(VENV)/.dev ## put the code into the one format
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.dev ## the documentation as a site in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 peers: $(PEERS)/.installed ## a second environment with the peers, and the reference vectors they write
 	$(ONE_THREAD) $(PEERS)/bin/python -m benchmarks.peers.write

@@ -150,8 +150,8 @@ class _Pool:
         if lost:
             names = ", ".join(task_name(index, self._tasks[index]) for index in lost)
             raise WorkerLost(
-                f"{names} ended the worker process in each of {self._attempts} attempt(s) (out of memory, or a crash in "
-                "native code); try fewer workers or a smaller task"
+                f"{names} ended the worker process in each of {self._attempts} attempt(s) (out of memory, or a crash "
+                "in native code); try fewer workers or a smaller task"
             )
 
     def stop(self, *, kill: bool) -> None:
