@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,3 +29,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def shared_data() -> Path:
     """The folder of real data sets and pretrained networks (tests that take it are marked ``data``)."""
     return Path(os.environ["WEIGHTSMITH_DATA"])
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[str], Any]:
+    """What a peer computed on fixed inputs (``make peers``): ``reference("keras_layers")["activations"]``."""
+
+    def load(topic: str) -> Any:
+        return json.loads((Path(__file__).parent / "reference" / f"{topic}.json").read_text())["vectors"]
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def unpack() -> Callable[[Any], np.ndarray]:
+    """The float64 array behind an entry ``{base64, dtype, scale, shape}`` of the reference vectors."""
+
+    def array(entry: Any) -> np.ndarray:
+        codes = np.frombuffer(base64.b64decode(entry["base64"]), entry["dtype"])
+        return codes.reshape(entry["shape"]) * entry["scale"]
+
+    return array

@@ -31,3 +31,20 @@ def test_every_activation_has_a_closed_form_here_and_brings_its_initialiser():
     assert {text.partition(":")[0] for text in CLOSED_FORMS} == set(Activation.members)
     fitting = {name: member.initialiser for name, member in Activation.members.items()}
     assert (fitting["relu"], fitting["tanh"], fitting["selu"]) == ("he-normal", "glorot-uniform", "lecun-normal")
+
+
+@pytest.mark.parametrize(
+    ("topic", "theirs", "text"),
+    [
+        ("keras_layers", "elu", "elu"),
+        ("keras_layers", "selu", "selu"),
+        ("keras_layers", "sigmoid", "sigmoid"),
+        ("keras_layers", "LeakyReLU_layer", "leaky-relu:0.3"),
+        ("keras_layers", "leaky_relu", "leaky-relu:0.2"),
+        ("torch_layers", "leaky_relu", "leaky-relu"),
+    ],
+)
+def test_each_librarys_meaning_can_be_named(reference, topic, theirs, text):
+    vectors = reference(topic)["activations"]
+    ours = Activation.parse(text).module()(torch.tensor(vectors["x"], dtype=torch.float64))
+    assert ours.tolist() == pytest.approx(vectors[theirs], abs=1e-7)

@@ -69,3 +69,20 @@ def test_evaluation_does_not_move_the_statistics():
 def test_unknown_statistics_are_refused():
     with pytest.raises(UnknownName, match="batch-norm statistics 'keras'"):
         batch_norm(3, 1, "keras")
+
+
+def test_running_statistics_beside_those_of_torch(reference):
+    """The same batches: with torch's rule torch's own numbers, with the slides' rule the formula in long hand."""
+    vectors = reference("torch_layers")["batch_norm"]["varying_batches"]
+    torchs, ours = batch_norm(1, 1, "torch").double(), batch_norm(1, 1, "seed").double()
+    mean = deviation = None
+    for step, batch in enumerate(torch.tensor(vectors["batches"], dtype=torch.float64)):
+        torchs(batch[:, None])
+        ours(batch[:, None])
+        assert torchs.running_mean.item() == pytest.approx(vectors["running_mean"][step])
+        assert torchs.running_var.item() == pytest.approx(vectors["running_var"][step])
+        sigma = (batch.var(correction=0) + ours.eps).sqrt().item()
+        mean = batch.mean().item() if mean is None else 0.9 * mean + 0.1 * batch.mean().item()
+        deviation = sigma if deviation is None else 0.9 * deviation + 0.1 * sigma
+        assert ours.running_mean.item() == pytest.approx(mean)
+        assert (ours.running_var.item() + ours.eps) ** 0.5 == pytest.approx(deviation)

@@ -64,3 +64,15 @@ def test_a_generator_makes_it_repeatable_and_leaves_global_state_alone():
 def test_wrong_values_are_named(rate, kind):
     with pytest.raises(OptionError, match="dropout"):
         Dropout(rate, kind)
+
+
+@pytest.mark.parametrize("topic", ["keras_layers", "torch_layers"])
+def test_values_are_those_of_keras_and_torch(reference, topic):
+    vectors = reference(topic)["dropout"]
+    for kind, theirs, value in (
+        ("inverted", "dropout_of_ones", 1.0),
+        ("alpha", "alpha_dropout_of_ones", 1.0),
+        ("alpha", "alpha_dropout_of_zeros", 0.0),
+    ):
+        out = run(kind, vectors["rate"], torch.full((1000,), value, dtype=torch.float64))
+        assert sorted(set(out.tolist())) == pytest.approx(vectors[theirs])

@@ -58,3 +58,16 @@ def test_unknown_names_and_layers_are_refused():
         initialise(nn.Linear(1, 1), "he-norma", torch_stream(0))
     with pytest.raises(UnknownName, match="'1'.*LSTM"):
         initialise(nn.Sequential(nn.ReLU(), nn.LSTM(2, 2)), "he-normal", torch_stream(0))
+
+
+@pytest.mark.parametrize("name", [name for name in INITIALISERS if name != "torch-default"])
+def test_deviations_are_those_of_keras(reference, name):
+    theirs = reference("keras_layers")["initialisers"]["dense_784_300"]
+    keras_name = {"lecun": "Lecun"}.get(name.split("-")[0], name.split("-")[0].title()) + name.split("-")[1].title()
+    # Keras cuts its normal draws and rescales them to the same deviation; both are samples of 235,200 draws.
+    assert variance(name, 784, 300) ** 0.5 == pytest.approx(theirs[keras_name]["std"], rel=0.006)
+
+
+def test_the_torch_default_is_that_of_torch(reference):
+    theirs = reference("torch_layers")["initialisers"]["linear_784_300"]
+    assert variance("torch-default", 784, 300) ** 0.5 == pytest.approx(theirs["weight"]["std"], rel=0.006)

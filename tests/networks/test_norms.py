@@ -59,3 +59,13 @@ def test_norms_can_be_differentiated():
     matrix = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     for norm in (frobenius, spectral, stable_rank, lambda m: entrywise(m, 4)):
         assert torch.autograd.gradcheck(norm, (matrix,))
+
+
+@pytest.mark.parametrize("name", ["tall", "wide", "heavy", "low_rank"])
+def test_norms_are_those_of_weightwatcher(reference, unpack, name):
+    """That tool's ``norm`` is the squared Frobenius norm and its ``spectral_norm`` the squared spectral norm."""
+    vectors = reference("weightwatcher_layers")
+    matrix, theirs = torch.from_numpy(unpack(vectors["layers"][name])), vectors["pooled"][name]
+    assert frobenius(matrix).item() ** 2 == pytest.approx(theirs["norm"], rel=1e-6)
+    assert spectral(matrix).item() == pytest.approx(theirs["sv_max"], rel=1e-6)
+    assert stable_rank(matrix).item() == pytest.approx(theirs["stable_rank"], rel=1e-6)
