@@ -33,7 +33,7 @@ def test_global_state_is_neither_read_nor_changed():
     assert torch.equal(before[2], after[2])
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "1", None])
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", None, True])
 def test_seeds_are_whole_numbers(seed):
     with pytest.raises(OptionError, match="seed must be a whole number"):
         subseed(seed)

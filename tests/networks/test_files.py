@@ -14,6 +14,7 @@ from weightsmith.data.normalise import HALF, NONE
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.files import load, read_card, save
+from weightsmith.networks.layers import walk
 from weightsmith.networks.mlp import mlp
 from weightsmith.networks.resnet import resnet
 from weightsmith.networks.vgg import vgg
@@ -58,6 +59,8 @@ def test_every_flipped_byte_of_a_network_file_is_refused(tmp_path):
         path.write_bytes(bad)
         with pytest.raises(FileRefused):
             load(path)
+        with pytest.raises(FileRefused):
+            walk(path)
 
 
 def test_a_module_of_the_users_own_needs_its_factory(tmp_path, monkeypatch):

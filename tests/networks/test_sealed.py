@@ -6,7 +6,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from weightsmith.core.errors import FileRefused, UsageError
-from weightsmith.networks.sealed import check_seal, is_sealed, write_sealed
+from weightsmith.networks.sealed import check_seal, is_sealed, sealed_content, write_sealed
 
 TENSORS = {
     "b": torch.arange(3, dtype=torch.int64),
@@ -27,7 +27,8 @@ def read(path):
         raise FileRefused(path, str(error)) from error
     if not is_sealed(metadata):
         return None
-    return check_seal(path, metadata)
+    check_seal(path, metadata)
+    return sealed_content(metadata)
 
 
 def test_other_tools_read_it_and_the_content_comes_back(tmp_path):

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,22 +75,20 @@ class _Calls:
         lost: list[int] = []
         while self._index:
             future = self._next_ended()
-            index = self._index.pop(future)
-            if future.status == "finished":
-                yield index, self._result(future)
-                continue
-            if future.status != "error":
+            try:
+                result = self._result(future)
+            except KilledWorker:
+                lost.append(self._index.pop(future))
+            except CancelledError as error:
                 raise WorkerLost(
-                    f"the Dask scheduler at {self._address} has gone, with {len(self._index) + 1} task(s) open"
-                )
-            error = future.exception()
-            if not isinstance(error, KilledWorker):
-                raise error
-            lost.append(index)
+                    f"the Dask scheduler at {self._address} has gone, with {len(self._index)} task(s) open"
+                ) from error
+            else:
+                yield self._index.pop(future), result
         if lost:
             names = ", ".join(task_name(index, self._tasks[index]) for index in sorted(lost))
             raise WorkerLost(
-                f"{names} ended every worker of {self._address} that tried (out of memory, or a crash in native code)"
+                f"workers of {self._address} died each time they had {names} (out of memory, or a crash in native code)"
             )
 
     def _next_ended(self) -> Any:
@@ -101,11 +99,13 @@ class _Calls:
                 self._check_workers()
 
     def _result(self, future: Any) -> Any:
-        # The worker may die with the result; Dask then computes it again, if there is another worker.
+        """The result, or what the function raised; a worker may die with it, and Dask then computes it again."""
         while True:
             try:
                 return future.result(timeout=_BEAT_SECONDS)
             except TimeoutError:
+                if future.status == "error":  # the function's own
+                    raise
                 self._check_workers()
 
     def _check_workers(self) -> None:

@@ -3,26 +3,34 @@
 Each worker is an executor of one process, of loky, the pool beneath joblib: ``joblib.Parallel`` shares one pool, and
 there one dead worker ends all the others and their tasks with them. With one executor each, a death costs exactly the
 task that was running, names it, and leaves the neighbours and every finished result alone.
+
+A new process imports torch anew, which takes seconds, so workers are kept for the next call for a minute, unless the
+folder, the environment or the import path of this process has changed since they were started.
 """
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import reprlib
+import sys
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from weightsmith.core.errors import UsageError, WorkerLost
+from weightsmith.core.seeds import pinned_threads
 
 __all__ = ["in_processes", "task_name"]
 
 # Thread pools that libraries open on import; inside a task `pinned_threads` rules.
+_IDLE_SECONDS = 60.0
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -52,18 +60,25 @@ def task_name(index: int, task: Any) -> str:
     return f"task {index} ({' '.join(short.repr(task).split())})"
 
 
+def _surroundings() -> tuple[Any, ...]:
+    """What a process takes over from its parent when it starts, and never again."""
+    return os.getpid(), Path.cwd(), dict(os.environ), tuple(sys.path)
+
+
 class _Worker:
-    """One process; it is started by its first task, and ends when told to, or with its parent."""
+    """One process; it is started by its first task, and ends when told to, when idle for long, or with its parent."""
 
     def __init__(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor
+
+        self.surroundings = _surroundings()
 
         # Nothing is ever sent: the end of the pipe in the worker closes when this process ends, however it ends.
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
         self._theirs = theirs
         self._future: Future[Any] | None = None
         self._executor = ProcessPoolExecutor(
-            max_workers=1, initializer=_leave_with_parent, initargs=(theirs,), env=_ONE_THREAD
+            max_workers=1, timeout=_IDLE_SECONDS, initializer=_leave_with_parent, initargs=(theirs,), env=_ONE_THREAD
         )
 
     def submit(self, run: Callable[[Any], Any], task: Any) -> Future[Any]:
@@ -89,13 +104,54 @@ class _Worker:
             time.sleep(0.001)
 
 
+class _Spare:
+    """Idle workers between calls."""
+
+    def __init__(self) -> None:
+        self._workers: list[_Worker] = []
+        self._lock = threading.Lock()
+
+    def hire(self) -> _Worker:
+        """A worker that knows the present surroundings: a kept one, or a new one."""
+        now = _surroundings()
+        while True:
+            with self._lock:
+                worker = self._workers.pop() if self._workers else None
+            if worker is None:
+                return _Worker()
+            if worker.surroundings == now:
+                return worker
+            if worker.surroundings[0] == now[0]:  # after a fork they are the parent's, not ours to end
+                worker.stop(kill=False)
+
+    def keep(self, worker: _Worker) -> None:
+        """Keep a worker for the next call; no more of them than there are processors."""
+        with self._lock:
+            room = len(self._workers) < (os.cpu_count() or 1)
+            if room:
+                self._workers.append(worker)
+        if not room:
+            worker.stop(kill=False)
+
+
+_spare = _Spare()
+
+
+def _in_worker(function: Callable[[Any], Any], task: Any) -> Any:
+    """On the worker: it was born with one thread; torch is held to that if it is there, and not imported for it."""
+    if "torch" not in sys.modules:
+        return function(task)
+    with pinned_threads():
+        return function(task)
+
+
 class _Pool:
     """Which task waits, runs, has killed its worker how often; and the first error."""
 
     def __init__(self, run: Callable[[Any], Any], tasks: Sequence[Any], workers: int, attempts: int) -> None:
-        self._run, self._tasks, self._attempts = run, tasks, attempts
+        self._run, self._tasks, self._attempts = functools.partial(_in_worker, run), tasks, attempts
         self._waiting = deque(range(len(tasks)))
-        self._idle = [_Worker() for _ in range(workers)]
+        self._idle = [_spare.hire() for _ in range(workers)]
         self._running: dict[Future[Any], tuple[int, _Worker]] = {}
         self._deaths: Counter[int] = Counter()
         self._error: BaseException | None = None
@@ -155,9 +211,12 @@ class _Pool:
             )
 
     def stop(self, *, kill: bool) -> None:
-        """End all workers."""
+        """Let go of all workers: keep them for the next call, or end them now."""
         for worker in [*self._idle, *(worker for _, worker in self._running.values())]:
-            worker.stop(kill=kill)
+            if kill:
+                worker.stop(kill=True)
+            else:
+                _spare.keep(worker)
 
     def _replace(self, worker: _Worker) -> None:
         worker.stop(kill=True)

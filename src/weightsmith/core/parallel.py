@@ -64,12 +64,12 @@ def completed(
     _check_count("workers", workers)
     _check_count("attempts", attempts)
     items = list(tasks)
-    run = functools.partial(_pinned, function)
+    pinned = functools.partial(_pinned, function)
     if cluster is not None and items:
-        return on_cluster(run, items, cluster)
+        return on_cluster(pinned, items, cluster)
     if workers > 1:
-        return in_processes(run, items, min(workers, len(items)), attempts)
-    return _here(run, items)
+        return in_processes(function, items, min(workers, len(items)), attempts)
+    return _here(pinned, items)
 
 
 def _check_count(name: str, number: object) -> None:

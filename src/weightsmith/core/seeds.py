@@ -36,7 +36,7 @@ def subseed(seed: int, *names: str | int) -> int:
     (True, False)
     """
     try:
-        whole = operator.index(seed)
+        whole = -1 if isinstance(seed, bool) else operator.index(seed)
     except TypeError:
         whole = -1
     if whole < 0:

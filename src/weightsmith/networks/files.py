@@ -15,7 +15,7 @@ from weightsmith.networks.architecture import Architecture, architecture_of
 from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, with_card
 from weightsmith.networks.catalogue import Match, Removed, bare_names, is_counter, recognise
-from weightsmith.networks.sealed import check_seal, is_sealed, write_sealed
+from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import Weights, open_weights
 
 __all__ = ["load", "read_card", "save"]
@@ -69,12 +69,11 @@ def load(
 
 
 def read_card(weights: Weights) -> Card | None:
-    """The card in a network file of ours, its seal checked; None for a file of another tool."""
+    """The card in a network file of ours (its seal was checked when it was opened); None for a file of another tool."""
     if not is_sealed(weights.metadata):
         return None
-    content = check_seal(weights.path, weights.metadata)
     try:
-        return Card.from_json(content)
+        return Card.from_json(sealed_content(weights.metadata))
     except UsageError as error:
         raise FileRefused(weights.path, f"its card was written by another version of weightsmith ({error})") from error
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.storage import reading, write_atomic
 
-__all__ = ["check_seal", "is_sealed", "write_sealed"]
+__all__ = ["check_seal", "is_sealed", "sealed_content", "write_sealed"]
 
 _CONTENT, _SEAL = "weightsmith", "weightsmith.seal"
 _BLANK = "0" * 64
@@ -65,10 +65,15 @@ def is_sealed(metadata: Mapping[str, str]) -> bool:
     return _CONTENT in metadata or _SEAL in metadata
 
 
-def check_seal(path: str | Path, metadata: Mapping[str, str]) -> str:
-    """Our content of a sealed file, read once in blocks; a seal that is missing or does not fit is refused."""
-    content, seal = metadata.get(_CONTENT), metadata.get(_SEAL)
-    if content is None or seal is None:
+def sealed_content(metadata: Mapping[str, str]) -> str:
+    """Our content in the metadata of a file whose seal was checked."""
+    return metadata[_CONTENT]
+
+
+def check_seal(path: str | Path, metadata: Mapping[str, str]) -> None:
+    """Read a sealed file once, in blocks; a seal that is missing or does not fit is refused."""
+    seal = metadata.get(_SEAL)
+    if seal is None or _CONTENT not in metadata:
         raise FileRefused(path, "is damaged: its seal or its card is missing")
     digest = hashlib.sha256()
     with reading(path), Path(path).open("rb") as file:
@@ -80,4 +85,3 @@ def check_seal(path: str | Path, metadata: Mapping[str, str]) -> str:
             digest.update(block)
     if digest.hexdigest() != seal:
         raise FileRefused(path, "is damaged: its content does not fit its seal (SHA-256)")
-    return content

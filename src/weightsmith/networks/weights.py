@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ class Weights(ABC):
         from weightsmith.networks.readers.quantised import Scaling, split_quantised
 
         self.path = path
+        self._signature = _signature(path)
         self.metadata = dict(metadata or {})
         self.kinds = dict(kinds or {})
         self.stored: Mapping[str, Entry] = {entry.name: entry for entry in stored}
@@ -138,12 +140,18 @@ class Weights(ABC):
         needed = entry.parameters * max(4, entry.torch_dtype.itemsize)
         if needed > _physical_memory():
             raise FileRefused(self.path, f"tensor {name!r} needs {needed / 1e9:,.0f} GB of memory")
+        self.check_unchanged()
         scaling = self._scalings.get(name)
         raw = self._read(name)
         if scaling is not None:
             zero = None if scaling.zero_point is None else self._read(scaling.zero_point)
             return scaling.apply(raw, self._read(scaling.scale), zero)
         return as_float(raw)
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a file that was written since it was opened: what is known of it is no longer true."""
+        if self._signature is not None and _signature(self.path) != self._signature:
+            raise FileRefused(self.path, "was changed or removed since it was opened: open it again")
 
     def is_real(self, name: str) -> bool:
         """Whether the values of ``name`` are real numbers, if need be after scaling; otherwise it is a buffer."""
@@ -181,6 +189,15 @@ def open_weights(path: str | Path) -> Weights:
     if not weights.entries and not weights.left_out:
         raise FileRefused(path, "holds no tensors")
     return weights
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    """What tells whether a file is still the same; None for what is no file (a folder, a state dict)."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_ino, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def _check_plausible(path: Path, name: str, shape: tuple[int, ...]) -> None:

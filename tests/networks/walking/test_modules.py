@@ -139,7 +139,7 @@ def test_older_weight_norm_is_computed_not_taken_from_the_last_call():
 def test_quantised_linear_is_left_out_by_name():
     from torch.ao.quantization import quantize_dynamic
 
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="quantization"):
         network = quantize_dynamic(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Embedding(5, 2)), {nn.Linear})
     found = walk(network)
     assert [layer.name for layer in found.layers] == ["2"]

@@ -206,6 +206,9 @@ def _persistent(machine: _Machine, _: Any) -> None:
     kind, key, _location, count = saved[1:5]
     if type(kind) is not _Name or type(key) is not str or type(count) is not int or count < 0:
         raise TypeError("a storage without type, key or size")
+    if len(saved) == 6 and kind.name == "torch.storage.UntypedStorage":
+        reason = "holds types that torch cannot read back from its old format: save it again with torch.save's default"
+        raise FileRefused(machine.path, reason)
     dtype = torch.uint8 if kind.name == "torch.storage.UntypedStorage" else _STORAGES[kind.name.rpartition(".")[2]]
     storage = Storage(key, dtype, count)
     if machine.storages.setdefault(key, storage) != storage:

@@ -1,7 +1,8 @@
 """safetensors: a length, a JSON header, then the values. The library checks the header against the file.
 
-The file is opened anew for every tensor and the values are copied out of the mapping, so that mapped pages are given
-back and reading a large file one tensor at a time takes the memory of one tensor.
+Values are then read from their place in the file straight into a tensor, not through the library's mapping: mapped
+pages stay in memory once touched, and opening the mapping anew for every tensor costs more than the values of small
+networks. A file with our seal is read once from end to end to check it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
-from weightsmith.networks.readers.ranges import file_size, read_bytes
+from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor
+from weightsmith.networks.sealed import check_seal, is_sealed
 from weightsmith.networks.weights import Entry, LeftOut, Weights
 
 __all__ = ["SafetensorsWeights"]
@@ -49,7 +50,7 @@ class SafetensorsWeights(Weights):
     format = "safetensors"
 
     def __init__(self, path: Path) -> None:
-        _check_length(path)
+        begin = 8 + _header_length(path)
         stored, left_out = [], []
         with _opened(path) as file:
             for name in file.offset_keys():
@@ -61,23 +62,22 @@ class SafetensorsWeights(Weights):
                 else:
                     left_out.append(LeftOut(name, shape, entry.parameters, f"stored as {code}, which is not read"))
             metadata = file.metadata() or {}
+        header = read_json(path, read_bytes(path, 8, begin - 8), "its header")
+        self._offsets = {entry.name: begin + header[entry.name]["data_offsets"][0] for entry in stored}
+        self._length = file_size(path)
+        if is_sealed(metadata):
+            check_seal(path, metadata)
         super().__init__(path, stored, metadata=metadata, left_out=left_out)
 
     def _read(self, name: str) -> Tensor:
+        if file_size(self.path) != self._length:
+            raise FileRefused(self.path, "changed while it was read")
         entry = self.stored[name]
-        with _opened(self.path) as file:
-            mapped = file.get_tensor(name) if name in file.keys() else None  # noqa: SIM118 (not a mapping)
-            if mapped is None or tuple(mapped.shape) != entry.shape or mapped.dtype != entry.torch_dtype:
-                raise FileRefused(self.path, "changed while it was read")
-            # Converted out of the mapping in one step: a clone first would be a third copy.
-            own: Tensor = (
-                mapped.to(torch.float32) if entry.torch_dtype.itemsize <= 2 and entry.is_float else mapped.clone()
-            )
-        return own
+        return read_tensor(self.path, self._offsets[name], entry.shape, entry.torch_dtype)
 
 
-def _check_length(path: Path) -> None:
-    """Name what is wrong with the first eight bytes; the library only says that the header is bad."""
+def _header_length(path: Path) -> int:
+    """The first eight bytes; named when they are wrong, where the library only says that the header is bad."""
     length = file_size(path)
     if length < 8:
         raise FileRefused(path, f"is too short for a safetensors file ({length} bytes)")
@@ -86,6 +86,7 @@ def _check_length(path: Path) -> None:
         raise FileRefused(path, f"is not a safetensors file: it claims a header of {header:,} bytes")
     if 8 + header > length:
         raise FileRefused(path, f"is cut short: a header of {header:,} bytes in a file of {length:,}")
+    return header
 
 
 @contextmanager

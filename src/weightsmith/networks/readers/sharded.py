@@ -54,7 +54,9 @@ class ShardedWeights(Weights):
         super().__init__(path, stored, metadata=metadata, left_out=left_out, aliases=aliases)
 
     def _read(self, name: str) -> Tensor:
-        return self._shards[name]._read(name)
+        shard = self._shards[name]
+        shard.check_unchanged()
+        return shard._read(name)
 
 
 def open_index(index: Path) -> Weights:

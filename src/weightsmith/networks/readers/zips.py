@@ -56,7 +56,7 @@ def read_directory(path: Path) -> dict[str, Member]:
     _check_directory_size(path, length)
     try:
         with reading(path), zipfile.ZipFile(path) as archive:
-            infos = [info for info in archive.infolist() if not info.is_dir()]
+            infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
             with path.open("rb") as file:
                 members = [_member(path, file, info) for info in infos]
     except DAMAGED_ZIP as error:
@@ -85,6 +85,8 @@ def read_member(path: Path, member: Member, most: int) -> bytes:
 
 
 def _member(path: Path, file: BinaryIO, info: zipfile.ZipInfo) -> Member:
+    if not info.filename:
+        raise FileRefused(path, "holds a member without a name")
     if info.flag_bits & 1:
         raise FileRefused(path, f"{shown(info.filename)} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
