@@ -19,8 +19,9 @@ class Answer:
 
 
 @pytest.fixture
-def run(capfd):
+def run(capfd, monkeypatch):
     """Run the command line in this process and give its exit code and what it printed."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # a test runner may set it; a pipe has no columns
 
     def call(*words: object) -> Answer:
         capfd.readouterr()

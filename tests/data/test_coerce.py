@@ -45,7 +45,6 @@ class Stream(IterableDataset):
         DataLoader(Pairs(), batch_size=4),
         DataLoader(Stream(), batch_size=4),
     ],
-    ids=str,
 )
 def test_every_form_gives_the_same_split(given):
     data = as_data(given, splits=("test",))
@@ -129,7 +128,6 @@ class Ragged(Pairs):
         (DataLoader([]), DataMismatch, "no items"),
         ({}, UsageError, "at least one split"),
     ],
-    ids=repr,
 )
 def test_what_is_not_data_is_named(given, error, said):
     with pytest.raises(error, match=said):

@@ -13,7 +13,7 @@ from weightsmith.core.errors import UnknownName
 if TYPE_CHECKING:
     from weightsmith.data import Known
 
-__all__ = ["app"]
+__all__ = ["app", "fetch", "info", "list_sets"]
 
 app = typer.Typer(help="Data sets: list, describe, fetch.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ from weightsmith.cli.terminal import out, print_json, table
 if TYPE_CHECKING:
     from weightsmith.core.options import Option
 
-__all__ = ["app"]
+__all__ = ["app", "list_networks"]
 
 app = typer.Typer(help="What can be built, and with which options.", no_args_is_help=True)
 

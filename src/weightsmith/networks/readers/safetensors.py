@@ -16,7 +16,7 @@ from torch import Tensor
 
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
-from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor
+from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor, shown
 from weightsmith.networks.sealed import check_seal, is_sealed
 from weightsmith.networks.weights import Entry, LeftOut, Weights
 
@@ -97,5 +97,5 @@ def _opened(path: Path) -> Iterator[Any]:
         with reading(path), safe_open(path, framework="pt") as file:
             yield file
     except SafetensorError as error:
-        reason = " ".join(str(error).removeprefix("Error while deserializing header: ").split())
-        raise FileRefused(path, f"is a damaged or cut-off safetensors file ({reason[:120]})") from error
+        reason = str(error).removeprefix("Error while deserializing header: ")
+        raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)})") from error
