@@ -124,6 +124,12 @@ def missing_file(folder: Path) -> Path:
     return folder / "nowhere.safetensors"
 
 
+@refused("no such file")
+def link_to_nothing(folder: Path) -> Path:
+    (folder / "model.safetensors").symlink_to(folder / "nothing")
+    return folder / "model.safetensors"
+
+
 @refused("pipe")
 def named_pipe(folder: Path) -> Path:
     os.mkfifo(folder / "model.safetensors")
@@ -214,6 +220,11 @@ def payload_by_inst(folder: Path) -> Path:
 def payload_behind_the_magic_number(folder: Path) -> Path:
     head = pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2)
     return written(folder / "model.pt", head + pickle.dumps(Call(os.system, touch(folder)), 2))
+
+
+@refused("load it where you trust it and save its state_dict()")
+def checkpoint_with_a_numpy_number(folder: Path) -> Path:
+    return saved(folder, {"state_dict": {"weight": torch.ones(2)}, "best": np.float64(0.9)})
 
 
 @refused("whole pickled module")

@@ -51,6 +51,17 @@ def test_others_are_summed_up_in_a_line_each():
     ]
 
 
+@pytest.mark.parametrize("name", ["sampler", "example_net", "ramp", "preamp"])
+def test_words_that_only_contain_a_training_word(name):
+    assert list(choose({name: {"w": tensor()}, "epoch": 1}, PATH).tensors) == ["w"]
+
+
+@pytest.mark.parametrize("name", ["optimizer", "optimiser_states", "lr_scheduler", "amp", "rng_state", "callbacks"])
+def test_training_state_is_no_network(name):
+    with pytest.raises(FileRefused, match="no tensors"):
+        choose({name: {"w": tensor()}, "epoch": 1}, PATH)
+
+
 def test_two_networks_keep_their_names():
     chosen = choose({"generator": {"w": tensor()}, "discriminator": {"w": tensor()}}, PATH)
     assert list(chosen.tensors) == ["generator.w", "discriminator.w"]

@@ -61,6 +61,12 @@ def test_a_pickle_that_is_no_torch_file(tmp_path):
         open_path(tmp_path / "m.pt")
 
 
+@pytest.mark.parametrize(("name", "reason"), [("m\0.pt", "null character"), ("x" * 300, "too long")])
+def test_names_no_file_can_have(name, reason, tmp_path):
+    with pytest.raises(FileRefused, match=reason):
+        open_path(tmp_path / name)
+
+
 def test_folders_and_indices_are_told_apart(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "m.safetensors")
     assert open_path(tmp_path).format == "safetensors"

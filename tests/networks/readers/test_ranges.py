@@ -79,6 +79,13 @@ def test_links_that_lead_out(tmp_path):
         inside(folder, "away/x", folder)
 
 
+def test_links_in_a_circle(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(FileRefused, match="nowhere"):
+        inside(tmp_path, "a", tmp_path)
+
+
 def test_only_the_blobs_beside_the_snapshots_are_open(tmp_path):
     folder = tmp_path / "snapshots" / "abc"
     folder.mkdir(parents=True)

@@ -106,6 +106,7 @@ def test_two_variants_are_not_guessed_between(tmp_path):
 
 # Memory
 
+LINUX = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured through /proc")
 TENSOR = 256 << 20
 
 
@@ -132,11 +133,12 @@ def sparse_folder(folder: Path, shards: int, tensors: int) -> Path:
 
 
 MEASURE = """
-import resource, sys
+import sys
 import torch
 from weightsmith.networks.layers import walk
 from weightsmith.networks.weights import open_weights
-used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+# Not ru_maxrss: a child inherits that of its parent, which may have been larger than it will ever be.
+used = lambda: int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
 before = used()
 weights = open_weights(sys.argv[1])
 total = sum(entry.nbytes for entry in weights.entries.values())
@@ -159,6 +161,7 @@ def measured(folder: Path, what: str) -> tuple[int, int, int]:
     return total, before, peak
 
 
+@LINUX
 def test_listing_four_gigabytes_takes_no_memory(tmp_path):
     total, before, peak = measured(sparse_folder(tmp_path, 4, 4), "list")
     assert total == 4 << 30
@@ -166,10 +169,11 @@ def test_listing_four_gigabytes_takes_no_memory(tmp_path):
     assert peak - before < 50 << 20
 
 
+@LINUX
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["read", "walk"])
 def test_reading_takes_the_memory_of_one_tensor(what, tmp_path):
-    total, before, peak = measured(sparse_folder(tmp_path, 2, 4), what)
-    assert total == 2 << 30
+    total, before, peak = measured(sparse_folder(tmp_path, 2, 3), what)
+    assert total == 3 << 29
     # A bfloat16 tensor of 256 MB is 512 MB in float32, beside its mapped source.
     assert peak - before < 1200 << 20

@@ -6,6 +6,7 @@ beside the weights (epoch, accuracy) are nobody's business here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = ["Chosen", "choose"]
 
 _NAMES = ("state_dict", "model_state_dict", "model", "module", "network", "net", "weights", "params")
 _DEPTH = 3
+_TRAINING = re.compile(r"optimi[sz]er|scheduler|(?:^|[_.])(?:optim|sched|scaler|amp|rng|callbacks)(?:$|[_.])", re.I)
 
 
 @dataclass
@@ -99,8 +101,7 @@ def _take(chosen: Chosen, name: str, place: tuple[Any, ...], value: Any, path: P
 
 
 def _is_training_state(key: Any) -> bool:
-    name = str(key).lower()
-    return any(part in name for part in ("optim", "sched", "scaler", "amp", "rng", "callback"))
+    return _TRAINING.search(str(key)) is not None
 
 
 def _tensors(value: Any) -> Iterator[StoredTensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
 from weightsmith.networks.readers.ranges import file_size, read_bytes, shown
 from weightsmith.networks.weights import Weights
 
@@ -39,7 +40,11 @@ def open_path(path: Path) -> Weights:
     """Open a file or a folder."""
     from weightsmith.networks.readers.sharded import open_folder, open_index
 
-    if path.is_dir():
+    if "\0" in str(path):
+        raise FileRefused(path, "no file can have a name with a null character")
+    with reading(path):
+        is_folder = path.is_dir()
+    if is_folder:
         return open_folder(path)
     if path.name.endswith(".index.json"):
         return open_index(path)
@@ -64,7 +69,7 @@ def open_file(path: Path) -> Weights:
     if head[257:262] == b"ustar":
         raise FileRefused(path, "is a tar archive: unpack it first")
     suffix = path.suffix.lower()
-    if suffix == ".safetensors" or head[8:9] == b"{":
+    if suffix == ".safetensors" or (head[8:9] == b"{" and head[4:8] == bytes(4)):
         from weightsmith.networks.readers.safetensors import SafetensorsWeights
 
         return SafetensorsWeights(path)

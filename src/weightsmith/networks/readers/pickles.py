@@ -18,48 +18,13 @@ from typing import IO, Any
 import torch
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.networks.readers.allowed import STORAGE_TYPES, allowed_name
 from weightsmith.networks.readers.ranges import shown
 
 __all__ = ["Storage", "StoredTensor", "describe"]
 
 # About a hundred thousand tensors; more opcodes than that are made to fill the memory.
 _MOST_OPCODES = 5_000_000
-
-_DTYPES = (
-    *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"),
-    *("float8_e5m2fnuz", "float8_e8m0fnu", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64"),
-    *("bool", "qint8", "quint8", "qint32", "complex64", "complex128"),
-)
-_STORAGES = {
-    "DoubleStorage": torch.float64,
-    "FloatStorage": torch.float32,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-    "QInt8Storage": torch.qint8,
-    "QUInt8Storage": torch.quint8,
-    "QInt32Storage": torch.qint32,
-    "ComplexFloatStorage": torch.complex64,
-    "ComplexDoubleStorage": torch.complex128,
-}
-_SCHEMES = ("per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric")
-_ALLOWED = frozenset(
-    [
-        "collections.OrderedDict",
-        "collections.Counter",
-        "torch.Size",
-        "torch.device",
-        "torch.storage.UntypedStorage",
-        *(f"torch._utils._rebuild_{what}" for what in ("tensor", "tensor_v2", "tensor_v3", "qtensor", "parameter")),
-        *(f"torch.{name}" for name in (*_DTYPES, *_STORAGES, *_SCHEMES)),
-        *(f"torch.cuda.{name}" for name in _STORAGES),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -143,21 +108,11 @@ def _step(machine: _Machine, opcode: str, argument: Any) -> None:
     elif opcode in _CONSTANTS:
         machine.stack.append(_CONSTANTS[opcode]())
     elif opcode in ("GLOBAL", "INST"):
-        machine.stack.append(_asked_for(machine.path, *str(argument).split(" ", 1)))
+        machine.stack.append(_Name(allowed_name(machine.path, *str(argument).split(" ", 1))))
     elif opcode in _STEPS:
         _STEPS[opcode](machine, argument)
     elif opcode != "FRAME":
         raise FileRefused(machine.path, f"its pickle uses the opcode {opcode}, which weights never need")
-
-
-def _asked_for(path: Path, module: str, name: str) -> _Name:
-    full = f"{module}.{name}"
-    if full in _ALLOWED:
-        return _Name(full)
-    if module.startswith("torch.nn.modules") or module.startswith("torchvision.models"):
-        way_out = "load it where you trust it and save its state_dict()"
-        raise FileRefused(path, f"holds a whole pickled module (asks for {shown(full)}), not only weights: {way_out}")
-    raise FileRefused(path, f"asks for {shown(full)}, which weights never need")
 
 
 def _put(machine: _Machine, argument: Any) -> None:
@@ -166,7 +121,7 @@ def _put(machine: _Machine, argument: Any) -> None:
 
 def _stack_global(machine: _Machine, _: Any) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(_asked_for(machine.path, str(module), str(name)))
+    machine.stack.append(_Name(allowed_name(machine.path, str(module), str(name))))
 
 
 def _append(machine: _Machine, items: list[Any]) -> None:
@@ -209,7 +164,7 @@ def _persistent(machine: _Machine, _: Any) -> None:
     if len(saved) == 6 and kind.name == "torch.storage.UntypedStorage":
         reason = "holds types that torch cannot read back from its old format: save it again with torch.save's default"
         raise FileRefused(machine.path, reason)
-    dtype = torch.uint8 if kind.name == "torch.storage.UntypedStorage" else _STORAGES[kind.name.rpartition(".")[2]]
+    dtype = torch.uint8 if kind.name == "torch.storage.UntypedStorage" else STORAGE_TYPES[kind.name.rpartition(".")[2]]
     storage = Storage(key, dtype, count)
     if machine.storages.setdefault(key, storage) != storage:
         raise FileRefused(machine.path, f"storage {shown(key)} has two different sizes")

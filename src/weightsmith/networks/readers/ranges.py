@@ -96,8 +96,11 @@ def inside(folder: Path, name: str, owner: Path) -> Path:
     relative = Path(name)
     if not name or "\0" in name or "\\" in name or relative.is_absolute() or relative.drive or ".." in relative.parts:
         raise FileRefused(owner, f"points to {shown(name)}, outside its folder")
-    root = folder.resolve()
-    target = (root / relative).resolve()
+    try:
+        root = folder.resolve()
+        target = (root / relative).resolve()
+    except (OSError, RuntimeError) as error:  # links that lead in a circle
+        raise FileRefused(owner, f"points to {shown(name)}, which leads nowhere") from error
     allowed = [root]
     if "snapshots" in root.parts:
         place = len(root.parts) - 1 - root.parts[::-1].index("snapshots")

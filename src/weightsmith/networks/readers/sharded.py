@@ -82,8 +82,9 @@ def open_folder(folder: Path) -> Weights:
     indices = [file for file in files if file.name.endswith(".index.json")]
     if indices:
         return open_index(_preferred(folder, indices))
-    candidates = [file for file in files if file.suffix.lower() in WEIGHT_SUFFIXES and file.is_file()]
-    candidates = [file for file in candidates if not file.name.startswith(_NOT_WEIGHTS)]
+    named = [file for file in files if file.suffix.lower() in WEIGHT_SUFFIXES]
+    with reading(folder):
+        candidates = [file for file in named if file.is_file() and not file.name.startswith(_NOT_WEIGHTS)]
     tensors = [file for file in candidates if file.suffix.lower() == ".safetensors"]
     if len(tensors) > 1:
         return ShardedWeights(folder, [open_file(file) for file in tensors])

@@ -164,7 +164,7 @@ class LegacyTorchWeights(_TorchFile):
 
 def _check_storages(path: Path, storages: dict[str, Storage], keys: list[Any], begin: int, length: int) -> None:
     """Walk over the storages behind the pickles: each has its count in front and must end inside the file."""
-    if sorted(map(str, keys)) != sorted(storages) or any(type(key) is not str for key in keys):
+    if any(type(key) is not str for key in keys) or sorted(keys) != sorted(storages):
         raise FileRefused(path, "lists other storages than its tensors use")
     for key in keys:
         storage = storages[key]
