@@ -193,3 +193,53 @@ def test_hard_links_are_tied_weights(tmp_path):
         file["layers/dense/vars/0"] = draw(3, 2)
         file["layers/dense_1/vars/0"] = file["layers/dense/vars/0"]
     assert [(layer.name, layer.tied_with) for layer in walk(tmp_path / "net.weights.h5")] == [("dense", ("dense_1",))]
+
+
+REAL = Path(__file__).parents[2] / "reference" / "keras_files"
+IMAGES = {  # name, shape in Keras, axes that lead to torch's layout
+    "conv.weight": ((3, 3, 3, 4), (3, 2, 0, 1)),
+    "conv.bias": ((4,), (0,)),
+    "norm.weight": ((4,), (0,)),
+    "norm.bias": ((4,), (0,)),
+    "norm.running_mean": ((4,), (0,)),
+    "norm.running_var": ((4,), (0,)),
+    "depthwise.weight": ((3, 3, 4, 1), (2, 3, 0, 1)),
+    "depthwise.bias": ((4,), (0,)),
+    "up.weight": ((2, 2, 5, 4), (3, 2, 0, 1)),
+    "up.bias": ((5,), (0,)),
+    "dense.weight": ((45, 2), (1, 0)),
+    "dense.bias": ((2,), (0,)),
+}
+WORDS = {
+    "words.weight": ((11, 5), (0, 1)),
+    "lstm.weight_ih_l0": ((5, 24), (1, 0)),
+    "lstm.weight_hh_l0": ((6, 24), (1, 0)),
+    "lstm.bias": ((24,), (0,)),
+    "gru.weight_ih_l0": ((6, 9), (1, 0)),
+    "gru.weight_hh_l0": ((3, 9), (1, 0)),
+    "gru.bias": ((2, 9), (0, 1)),
+    "dense.weight": ((3, 2), (1, 0)),
+    "dense.bias": ((2,), (0,)),
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("images.keras", IMAGES),
+        ("images.weights.h5", IMAGES),
+        ("words.keras", WORDS),
+        ("words.weights.h5", WORDS),
+        ("words.h5", WORDS),
+    ],
+)
+def test_files_that_keras_itself_wrote(file, expected):
+    """Written by ``benchmarks/peers/keras_files.py``: the k-th weight holds k + i/4096 at flat position i."""
+    weights = open_weights(REAL / file)
+    assert set(weights.entries) == set(expected)
+    for number, (name, (shape, axes)) in enumerate(expected.items()):
+        values = number + np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 4096
+        values = values.transpose(axes)
+        if name.startswith("gru.weight"):  # Keras orders the gates z, r, h and torch r, z, n
+            values = values.reshape(3, 3, -1)[[1, 0, 2]].reshape(9, -1)
+        assert np.array_equal(weights.tensor(name).numpy(), values), name

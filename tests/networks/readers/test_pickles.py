@@ -52,6 +52,15 @@ def test_a_tensor_is_a_note_of_where_it_lies():
     assert storages == {"0": storage, "1": Storage("1", torch.int64, 1)}
 
 
+@pytest.mark.parametrize("change", [(b"QK\x00", b"QK\x01"), (b"K\x06K\x01\x86", b"K\x07K\x01\x86")])
+def test_a_view_may_not_reach_beyond_its_storage(change):
+    """As many values as the storage has, but one place later, or with wider steps."""
+    content = pickled({"w": torch.zeros(4, 6)})
+    assert change[0] in content
+    with pytest.raises(FileRefused, match="a view of only 96 bytes"):
+        described(content.replace(*change, 1))
+
+
 def test_new_types_lie_in_untyped_storages():
     found = described(pickled({"w": torch.zeros(3, 2, dtype=torch.uint16)}))
     assert found["w"].dtype == torch.uint16
