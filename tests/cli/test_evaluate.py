@@ -58,6 +58,14 @@ def test_wrong_usage_is_one_line_and_code_2(run, network, options, message):
     assert message in answer.err
 
 
+def test_not_a_number_ends_with_code_1(run, tmp_path):
+    network = ws.networks.mlp(64, 10)
+    network.output.bias.data[3] = float("nan")
+    answer = run("evaluate", ws.save(network, tmp_path / "n.safetensors"), "--data", "digits", "--quiet")
+    assert (answer.code, len(answer.lines)) == (1, 1)
+    assert "360 of 360 images gave NaN or infinity" in answer.err
+
+
 def test_data_that_are_not_here_are_code_3(run, network, tmp_path, monkeypatch):
     monkeypatch.setenv("WEIGHTSMITH_DATA", str(tmp_path))
     monkeypatch.setenv("WEIGHTSMITH_CACHE", str(tmp_path))

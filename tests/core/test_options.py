@@ -71,6 +71,9 @@ def test_plain_and_named_values_mean_the_same(text):
         ("saw:8,notches=[1", "does not close"),
         ('saw:8,owner="x', "does not close"),
         ("saw:8,30,rip,me,true,[],1", "takes at most 6 plain values"),
+        ("saw:" + "9" * 5000, "has 5000 digits"),
+        ("saw:8,1" + "0" * 400, "larger than any number"),
+        ("saw:8,notches=" + "[" * 3000, "does not close"),
         ("chain", "chain needs links"),
         ("chain:links=[]", "needs at least 1 value"),
     ],
@@ -122,6 +125,37 @@ def test_two_members_cannot_share_a_name_and_every_member_has_one():
 
         class Nameless(Tool):
             """Nobody."""
+
+
+def test_running_a_cell_again_replaces_the_class():
+    def cell():
+        class Again(Tool, name="again"):
+            """Defined twice, as in a notebook."""
+
+        return Again
+
+    cell()
+    newest = cell()
+    assert Tool.parse("again") == newest()
+
+
+def test_literals_become_the_value_that_is_listed():
+    class Level(Tool, name="level"):
+        """A member with a number to choose from."""
+
+        grade: Literal[5, 9] = param()
+
+    assert [type(Level(given).grade) for given in (5, 5.0, np.int64(5))] == [int] * 3
+
+
+def test_the_first_parameter_takes_all_plain_values_also_when_it_may_be_none():
+    class Maybe(Tool, name="maybe"):
+        """A member whose several values are optional."""
+
+        sizes: tuple[int, ...] | None = param(default=None, ge=1)
+
+    for option in (Maybe(), Maybe((1, 2)), Maybe(())):
+        assert Tool.parse(str(option)) == option
 
 
 def test_options_are_frozen_and_hashable():

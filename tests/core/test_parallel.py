@@ -219,8 +219,11 @@ def test_closing_early_ends_the_workers_at_once():
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_an_interrupted_or_killed_parent(tmp_path, blow):
     script = f"""
-import sys
+import signal
 from weightsmith.core.parallel import parallel_map
+
+# A test run started in the background of a shell ignores interrupts, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def work(task):
     import os, pathlib, time

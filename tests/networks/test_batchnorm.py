@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from weightsmith.core.errors import UnknownName
+from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.networks.batchnorm import SeedBatchNorm1d, SeedBatchNorm2d, batch_norm
 
 
@@ -66,9 +66,32 @@ def test_evaluation_does_not_move_the_statistics():
     assert torch.equal(before, layer.running_mean)
 
 
+def test_a_batch_of_one_is_refused_before_anything_is_averaged():
+    layer = SeedBatchNorm1d(3)
+    with pytest.raises(ValueError, match="more than 1 value"):
+        layer(torch.ones(1, 3))
+    assert layer.num_batches_tracked == 0
+    assert torch.equal(layer.running_mean, torch.zeros(3))
+
+
+def test_without_momentum_all_batches_count_alike():
+    layer = SeedBatchNorm1d(1, momentum=None)
+    for mean in (1.0, 2.0, 6.0):
+        layer(torch.tensor([[mean - 1], [mean + 1]]))
+    assert layer.running_mean.item() == pytest.approx(3.0)
+
+
+def test_half_precision_is_averaged_in_full():
+    layer = SeedBatchNorm1d(3).to(torch.bfloat16)
+    assert layer(torch.randn(8, 3, generator=torch.Generator().manual_seed(0)).bfloat16()).dtype == torch.bfloat16
+    assert torch.isfinite(layer.running_var.float()).all()
+
+
 def test_unknown_statistics_are_refused():
     with pytest.raises(UnknownName, match="batch-norm statistics 'keras'"):
         batch_norm(3, 1, "keras")
+    with pytest.raises(OptionError, match="dense .1. or image .2."):
+        batch_norm(3, 3, "torch")
 
 
 def test_running_statistics_beside_those_of_torch(reference):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from weightsmith.core.errors import OptionError
 from weightsmith.data.normalise import HALF, IMAGENET, NONE
 from weightsmith.networks.catalogue import bare_names, expected_shapes, recognise
 from weightsmith.networks.mlp import Mlp, mlp
@@ -84,6 +85,37 @@ def test_dense_chains_whatever_they_are_called(tmp_path):
         match = recognise(stored(tmp_path, state))
         assert match.architecture == Mlp((5, 4), input_shape=(6,), classes=3)
         assert sorted(match.keys.values()) == sorted(ours)
+
+
+def test_dense_layers_are_put_in_order_only_where_that_is_certain(tmp_path):
+    square, last = torch.zeros(8, 8), torch.zeros(3, 8)
+    assert (
+        recognise(stored(tmp_path, {"fc_in.weight": square, "fc_hidden.weight": square, "fc_out.weight": last})) is None
+    )
+    assert recognise(stored(tmp_path, {f"{n}.weight": square for n in "qkvo"})) is None
+    assert recognise(stored(tmp_path, {"lora_A.weight": torch.zeros(2, 8), "lora_B.weight": torch.zeros(8, 2)})) is None
+    told = recognise(stored(tmp_path, {"z.weight": torch.zeros(5, 4), "a.weight": torch.zeros(3, 5)}))
+    assert told.keys == {"z.weight": "dense1.weight", "a.weight": "output.weight"}
+    prefixed = {f"mlp.{name}": tensor for name, tensor in mlp(8, 8, 8, 8).state_dict().items()}
+    assert recognise(stored(tmp_path, prefixed)).keys["mlp.dense1.weight"] == "dense1.weight"
+
+
+def test_zero_layers_that_cannot_have_been_removed_stay(tmp_path):
+    network = resnet(20, shortcut="conv")
+    torch.nn.init.zeros_(network.layer2[0].conv1.weight)
+    match = recognise(stored(tmp_path, renamed(network)))
+    assert match.architecture.removed == ()
+    assert "all-zero layers are kept" in match.notes[-1]
+    with pytest.raises(OptionError, match="removed must be skip or zero, not 'skpi'"):
+        recognise(stored(tmp_path, renamed(network)), removed="skpi")
+
+
+def test_odd_shapes_are_no_network(tmp_path):
+    state = renamed(resnet(20), ("fc.", "linear."))
+    for name in ("module.conv1.weight", "module.linear.weight"):
+        assert recognise(stored(tmp_path, {**state, name: torch.tensor(1.0)})) is None
+    empty = {**vgg(5, classifier=(8,)).state_dict(), "features.6.weight": torch.zeros(0, 128, 3, 3)}
+    assert recognise(stored(tmp_path, empty)) is None
 
 
 def test_what_only_looks_alike_is_not_recognised(tmp_path):

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import weightsmith as ws
-from weightsmith.core.errors import DataMismatch
+from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.statistics import wilson
 from weightsmith.data.normalise import HALF
 from weightsmith.networks.card import Card, with_card
@@ -89,6 +89,58 @@ def test_what_does_not_fit_is_named():
         evaluate(nn.Linear(8, 2), (SCORES, LABELS))
     with pytest.raises(DataMismatch, match=r"gives outputs of shape \(6, 1, 7\)"):
         evaluate(nn.Unflatten(1, (1, 7)), (SCORES, LABELS))
+
+
+def test_not_a_number_is_never_right():
+    class Overflow(nn.Module):
+        def forward(self, x):
+            return torch.where(x > 90, torch.inf, x) * torch.where(x > 91, 0, 1)  # infinity, or infinity times 0
+
+    broken = SCORES.clone()
+    broken[0], broken[3, 1] = 99, 91
+    result = evaluate(Overflow(), (broken, LABELS))
+    assert (result.not_finite, result.correct, result.loss) == (2, 2, None)
+    assert result.recall[0] == 0
+    assert result.recall[2] == pytest.approx(1 / 3)
+    assert sum(map(sum, result.confusion)) == 4
+
+
+def test_classes_are_matched_by_name():
+    data = ws.Data("own", test=ws.data.Split(SCORES[:, :3], LABELS), classes=("a", "b", "c"))
+    straight = evaluate(with_card(Table(), Card(classes=("a", "b", "c"))), data)
+    swapped = with_card(nn.Linear(3, 3, bias=False), Card(classes=("c", "a", "b")))
+    swapped.weight.data = torch.tensor([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    assert evaluate(swapped, data).confusion == straight.confusion
+
+
+def test_every_module_keeps_its_mode_also_after_an_error():
+    network = ws.networks.mlp(7, 5, 3, batch_norm="after").train()
+    network.norm1.eval()
+    scores(network, SCORES)
+    assert (network.training, network.norm1.training, network.dense1.training) == (True, False, True)
+    with pytest.raises(DataMismatch):
+        scores(nn.Sequential(network, nn.Linear(9, 9)), SCORES)
+    assert (network.training, network.norm1.training) == (True, False)
+
+
+def test_networks_in_other_types_and_with_other_outputs():
+    double = ws.networks.mlp(7, 3).double()
+    assert scores(double, SCORES).dtype == torch.float64
+
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    with pytest.raises(DataMismatch, match="gives a tuple"):
+        scores(Two(), SCORES)
+    with pytest.raises(UsageError, match="batches of 0"):
+        scores(double, SCORES, batch=0)
+
+
+def test_images_in_another_order_of_axes_are_refused():
+    network = ws.networks.resnet(8, (3, 16, 16), 4)
+    with pytest.raises(DataMismatch, match="takes inputs of shape"):
+        scores(network, torch.zeros(2, 16, 16, 3))
 
 
 def test_shapes_are_checked_before_anything_runs():

@@ -17,6 +17,7 @@ from weightsmith.networks.files import load, read_card, save
 from weightsmith.networks.layers import walk
 from weightsmith.networks.mlp import mlp
 from weightsmith.networks.resnet import resnet
+from weightsmith.networks.sealed import write_sealed
 from weightsmith.networks.vgg import vgg
 from weightsmith.networks.weights import open_weights
 
@@ -61,6 +62,92 @@ def test_every_flipped_byte_of_a_network_file_is_refused(tmp_path):
             load(path)
         with pytest.raises(FileRefused):
             walk(path)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_network_comes_back_in_its_own_type(tmp_path, kind):
+    network = mlp(6, 5, 3, batch_norm="after").to(kind)
+    path = save(network, tmp_path / "n.safetensors")
+    copy = load(path)
+    assert copy.dense1.weight.dtype == kind
+    assert weights_digest(copy) == weights_digest(network) == weights_digest(open_weights(path))
+
+
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        ({"normalisation": 3}, "normalisation"),
+        ({"normalisation": "imagnet"}, "did you mean 'imagenet'"),
+        ({"classes": (0, 1)}, "classes"),
+        ({"lineage": "trained"}, "lineage"),
+        ({"klass": ()}, "did you mean 'classes'"),
+    ],
+)
+def test_a_card_that_could_not_be_read_is_not_written(tmp_path, card, message):
+    with pytest.raises(UsageError, match=message):
+        save(mlp(2, 2), tmp_path / "n.safetensors", **card)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_normalisation_of_a_card_may_be_given_by_name(tmp_path):
+    assert card_of(load(save(mlp(2, 2), tmp_path / "n.safetensors", normalisation="0.5/0.5"))).normalisation == HALF
+
+
+def test_a_network_that_was_changed_since_it_was_built_is_not_saved_under_its_old_architecture(tmp_path):
+    network = mlp(4, 3, 2)
+    network.output = nn.Linear(3, 9)
+    with pytest.raises(DataMismatch, match="was changed since it was built: output.weight has shape"):
+        save(network, tmp_path / "n.safetensors")
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        "not json",
+        "[" * 100_000,
+        '{"architecture": {"name": "mlp", "hidden": [1000000], "input_shape": [1000000], "classes": 10}}',
+        '{"architecture": {"name": "mlp", "hidden": [3], "activation": "relo"}}',
+        '{"architecture": {"name": "resnet", "depth": 60002, "input_shape": [3, 32, 32], "classes": 10}}',
+        '{"architecture": {"name": "mlp", "hidden": [3]}}',
+    ],
+)
+def test_a_hostile_card_costs_nothing(tmp_path, card):
+    path = write_sealed(tmp_path / "n.safetensors", {"w": torch.ones(1)}, card)
+    with pytest.raises((FileRefused, DataMismatch)):
+        load(path)
+
+
+def test_frozen_statistics_of_files_without_counters_are_not_taken_for_none(tmp_path):
+    network = mlp(4, 3, 2, batch_norm="after", statistics="seed")
+    network.norm1.running_mean.fill_(5.0)
+    state = {name: tensor for name, tensor in network.state_dict().items() if "num_batches" not in name}
+    save_file(state, tmp_path / "n.safetensors")
+    text = "mlp:3,batch_norm=after,statistics=seed"
+    loaded = load(tmp_path / "n.safetensors", network=text, input_shape=(4,), classes=2).train()
+    loaded(torch.zeros(8, 4))
+    assert loaded.norm1.running_mean[0].item() == pytest.approx(4.5 + 0.1 * torch.relu(loaded.dense1.bias[0]).item())
+
+
+def test_the_module_the_caller_gives_is_untouched_if_the_file_does_not_fit(tmp_path):
+    save_file({"weight": torch.ones(2, 4), "bias": torch.ones(3)}, tmp_path / "n.safetensors")
+    given = nn.Linear(4, 2)
+    before = weights_digest(given)
+    with pytest.raises(DataMismatch):
+        load(tmp_path / "n.safetensors", network=given)
+    assert weights_digest(given) == before
+
+
+def test_names_of_the_catalogue_serve_a_named_network_too(tmp_path):
+    state = {name.replace("fc.", "linear."): t for name, t in resnet(20, seed=2).state_dict().items()}
+    save_file({f"module.{name}": t for name, t in state.items()}, tmp_path / "r.safetensors")
+    network = load(tmp_path / "r.safetensors", network="resnet:20", input_shape=(3, 32, 32), classes=10)
+    assert torch.equal(network.fc.weight, state["linear.weight"])
+
+
+def test_tensors_that_could_change_places_are_not_matched_by_order(tmp_path):
+    save_file({name: torch.rand(8, 8) for name in ("stem", "body", "head")}, tmp_path / "n.safetensors")
+    with pytest.raises(DataMismatch, match="does not fit the network"):
+        load(tmp_path / "n.safetensors", network="mlp:8,8,bias=false", input_shape=(8,), classes=8)
 
 
 def test_a_module_of_the_users_own_needs_its_factory(tmp_path, monkeypatch):
@@ -117,8 +204,6 @@ def test_other_names_in_the_same_order_fit_and_other_shapes_do_not(tmp_path):
 
 
 def test_a_card_of_another_version_is_refused_with_the_reason(tmp_path):
-    from weightsmith.networks.sealed import write_sealed
-
     path = write_sealed(tmp_path / "n.safetensors", {"w": torch.ones(1)}, '{"colour": 3}')
     with pytest.raises(FileRefused, match="written by another version of weightsmith"):
         load(path)

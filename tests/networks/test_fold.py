@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.card import weights_digest
+from weightsmith.data.normalise import HALF
+from weightsmith.networks.card import Card, card_of, weights_digest, with_card
 from weightsmith.networks.fold import fold_batch_norm, trace
 from weightsmith.networks.mlp import mlp
 from weightsmith.networks.resnet import resnet
@@ -70,10 +71,40 @@ def test_what_stays_says_why():
     }
 
 
+def test_the_twin_keeps_the_card():
+    network = with_card(mlp(6, 5, 3, batch_norm="before"), Card(normalisation=HALF, classes=("a", "b", "c")))
+    assert card_of(fold_batch_norm(network).network) == card_of(network)
+
+
+def test_a_layer_or_norm_that_is_used_twice_is_left_alone():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.norm = nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3)
+            self.tied, self.other, self.narrow = nn.Linear(3, 3), nn.BatchNorm1d(3), nn.BatchNorm1d(2)
+
+        def forward(self, x):
+            y = self.norm(self.first(x)) + self.norm(input=self.second(x))
+            y = nn.functional.linear(self.other(self.tied(y)), self.tied.weight)
+            return nn.functional.batch_norm(y, None, None, training=True)
+
+    network = Twice()
+    result = fold_batch_norm(network)
+    assert result.folded == {}
+    assert result.kept["norm"] == "norm is used more than once"
+    assert result.kept["other"] == "the weight of tied is also used elsewhere"
+    assert result.kept["batch_norm"] == "is a function, not a module"
+
+
 def test_a_module_that_cannot_be_traced_is_refused_by_name():
     class Choosy(nn.Module):
         def forward(self, x):
             return x if x.sum() > 0 else -x
 
-    with pytest.raises(UsageError, match="Choosy: its data flow cannot be traced"):
-        trace(Choosy())
+    class Counting(nn.Module):
+        def forward(self, x):
+            return x / len(x)
+
+    for module in (Choosy, Counting):
+        with pytest.raises(UsageError, match=f"{module.__name__}: its data flow cannot be traced"):
+            trace(module())

@@ -47,10 +47,12 @@ def test_torch_default_is_what_torch_does():
 
 
 def test_the_same_stream_gives_the_same_weights_and_global_state_is_left_alone():
+    layers = [nn.Linear(5, 5) for _ in range(2)]
     before = torch.random.get_rng_state()
-    first, second = (initialise(nn.Linear(5, 5).requires_grad_(False), "he-normal", torch_stream(1)) for _ in range(2))
-    assert torch.equal(first.weight, second.weight)
-    torch.random.set_rng_state(before)
+    for name in INITIALISERS:
+        first, second = (initialise(layer, name, torch_stream(1)).weight.clone() for layer in layers)
+        assert torch.equal(first, second)
+    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_unknown_names_and_layers_are_refused():

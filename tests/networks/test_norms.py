@@ -49,6 +49,13 @@ def test_entrywise_norms_in_long_hand():
     assert unit_norms(weights, 4).tolist() == pytest.approx([17**0.25, 3.0])
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_fourth_powers_do_not_leave_the_range_of_float32(scale):
+    weights = torch.tensor([1.0, -2.0, 3.0])
+    assert entrywise(weights * scale, 4).item() == pytest.approx(scale * 98**0.25, rel=1e-5)
+    assert entrywise(torch.zeros(3), 4).item() == 0
+
+
 def test_a_filter_is_one_unit():
     weights = torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(0))
     by_hand = [weights[j].abs().pow(4).sum().pow(0.25).item() for j in range(4)]

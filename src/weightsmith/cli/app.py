@@ -6,6 +6,8 @@ refused · 130 interrupted.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -61,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    words = [word for word in words if word != "--debug"] or ["--help"]
+    for printed in (sys.stdout, sys.stderr):
+        if isinstance(printed, io.TextIOWrapper):  # a terminal that knows only ASCII gets a question mark for an α
+            printed.reconfigure(errors="replace")
     try:
         # Without standalone mode click hands exceptions on instead of printing several lines of usage.
         code = app(words, standalone_mode=False, prog_name="weightsmith")
@@ -69,6 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = error.ctx.command_path if error.ctx else "weightsmith"
         say_error(f"{error.format_message()} (see {where} --help)")
         code = 2
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except (KeyboardInterrupt, typer.Abort):
         say_error("interrupted")
         code = 130

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli.terminal import count_text, out, print_json, progress_bar, table
+from weightsmith.cli.terminal import count_text, help_without_command, out, print_json, progress_bar, table
 from weightsmith.core.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "fetch", "info", "list_sets"]
 
-app = typer.Typer(help="Data sets: list, describe, fetch.", no_args_is_help=True)
+app = typer.Typer(help="Data sets: list, describe, fetch.", invoke_without_command=True)
+app.callback()(help_without_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

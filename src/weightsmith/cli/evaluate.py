@@ -65,6 +65,8 @@ def evaluate(
         print_json(result.to_dict())
     else:
         show(result, str(file))
+    if result.not_finite:
+        raise Attention(f"{result.not_finite} of {result.images} images gave NaN or infinity; they count as wrong")
     if at_least is not None and 100 * result.accuracy.value < at_least:
         raise Attention(f"accuracy {100 * result.accuracy.value:.2f} % is below the {at_least:g} % asked for")
 

@@ -25,7 +25,7 @@ def log(
 
     weights = open_weights(file)
     card = read_card(weights)
-    digest = weights_digest(weights.state_dict())
+    digest = weights_digest(weights)
     steps = [] if card is None else [*card.lineage.ancestors, card.lineage]
     if as_json:
         print_json({"file": str(file), "weights": digest, "lineage": card.lineage.to_dict() if card else None})

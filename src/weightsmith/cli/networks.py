@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli.terminal import out, print_json, table
+from weightsmith.cli.terminal import help_without_command, out, print_json, table
 
 if TYPE_CHECKING:
     from weightsmith.core.options import Option
 
 __all__ = ["app", "list_networks"]
 
-app = typer.Typer(help="What can be built, and with which options.", no_args_is_help=True)
+app = typer.Typer(help="What can be built, and with which options.", invoke_without_command=True)
+app.callback()(help_without_command)
 
 
 @app.command("list")

@@ -9,17 +9,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.core.statistics import Interval
 
-__all__ = ["Attention", "count_text", "out", "percent", "print_json", "progress_bar", "say_error", "say_note", "table"]
+__all__ = [
+    "Attention",
+    "count_text",
+    "help_without_command",
+    "out",
+    "percent",
+    "print_json",
+    "progress_bar",
+    "say_error",
+    "say_note",
+    "table",
+]
 
 
 class Attention(Exception):
     """The work is done, but there is something the user must look at: exit code 1."""
+
+
+def help_without_command(context: typer.Context) -> None:
+    """For a group of commands: without one, show what there is."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
 
 
 def out() -> Console:

@@ -102,8 +102,10 @@ class Option(ABC):
         if name is None:
             raise TypeError(f"{cls.__name__} is a member of a family and needs name=…")
         cls.name = name
-        if cls.members.setdefault(name, cls).__qualname__ != cls.__qualname__:
-            raise TypeError(f"two options are called {name!r}: {cls.members[name].__name__} and {cls.__name__}")
+        known = cls.members.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"two options are called {name!r}: {known.__name__} and {cls.__name__}")
+        cls.members[name] = cls  # the newest, when a notebook cell is run again
         # __init_subclass__ runs before a decorator could, so the class becomes a dataclass here.
         dataclasses.dataclass(frozen=True)(cls)
 
@@ -120,13 +122,14 @@ class Option(ABC):
     def __str__(self) -> str:
         """The text form: required values in order, then what differs from its default."""
         parts: list[str] = []
-        for place, field in enumerate(_fields(type(self))):
+        all_plain = _takes_all_plain(type(self))
+        for field in _fields(type(self)):
             value = getattr(self, field.name)
             if value == field.default:
                 continue
-            if place == 0 and isinstance(value, tuple) and value:  # it takes all plain values
+            if field.name == all_plain and value:
                 parts += map(quote, value)
-            elif field.default is dataclasses.MISSING and not isinstance(value, tuple):
+            elif field.default is dataclasses.MISSING and not isinstance(value, tuple) and not field.kw_only:
                 parts.append(quote(value))
             else:
                 parts.append(f"{field.name}={quote(value)}")
@@ -141,8 +144,9 @@ class Option(ABC):
         plain = [field.name for field in _fields(member) if not field.kw_only]
         positional, named = split_items(rest, text)
         values: dict[str, Any] = {}
-        if plain and _is_tuple(field_hints(member)[plain[0]]) and positional:
-            values[plain[0]] = tuple(read_value(item) for item in positional)
+        all_plain = _takes_all_plain(member)
+        if all_plain is not None and positional:
+            values[all_plain] = tuple(read_value(item) for item in positional)
         elif len(positional) > len(plain):
             raise OptionError(f"{text!r}: {name} takes at most {len(plain)} plain values ({', '.join(plain)})")
         else:
@@ -208,8 +212,14 @@ def _ranges(cls: Any) -> dict[str, Range]:
     return {field.name: field.metadata.get("range", Range()) for field in dataclasses.fields(cls)}
 
 
-def _is_tuple(hint: Any) -> bool:
-    return typing.get_origin(hint) is tuple
+def _takes_all_plain(cls: Any) -> str | None:
+    """The first parameter, if it holds several values: it takes all that are given without a name."""
+    first = next((field.name for field in _fields(cls) if not field.kw_only), None)
+    if first is None:
+        return None
+    hint = field_hints(cls)[first]
+    kinds = without_none(hint) if is_union(hint) else [hint]
+    return first if typing.get_origin(kinds[0]) is tuple else None
 
 
 def _checked(value: Any, hint: Any, bounds: Range, where: str) -> Any:
@@ -221,9 +231,10 @@ def _checked(value: Any, hint: Any, bounds: Range, where: str) -> Any:
         (kind,) = without_none(hint)
         return _checked(value, kind, bounds, where)
     if origin is Literal:
-        if value not in typing.get_args(hint):
-            raise OptionError(f"{where} must be one of {', '.join(map(str, typing.get_args(hint)))}, not {value!r}")
-        return value
+        allowed = typing.get_args(hint)
+        if value not in allowed:
+            raise OptionError(f"{where} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+        return allowed[allowed.index(value)]  # 5, where 5.0 or a NumPy integer was given
     if origin is tuple:
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             value = (value,)
@@ -242,7 +253,10 @@ def _checked_number(value: Any, kind: type, bounds: Range, where: str) -> float:
     number_type = numbers.Integral if kind is int else numbers.Real
     if isinstance(value, bool) or not isinstance(value, number_type):
         raise OptionError(f"{where} must be {_type_text(kind)}, not {value!r}")
-    number: float = kind(value)
+    try:
+        number: float = kind(value)
+    except OverflowError:
+        raise OptionError(f"{where} is larger than any number a computer counts with") from None
     if math.isnan(number):
         raise OptionError(f"{where} must be a number, not nan")
     broken = bounds.broken_by(number)

@@ -1,8 +1,8 @@
 """Frozen records with an exact JSON round trip, and where they came from.
 
-A record is a frozen dataclass whose fields are numbers, text, None, enums, options, other records, arrays, or
-tuples and dicts of these. ``from_dict(to_dict(r)) == r`` holds to the last bit, through JSON text as well; NaN and
-infinity are refused, because "could not be computed" is a status or None, never a number.
+A record is a frozen dataclass whose fields are numbers, text, None, enums, options, other records, arrays of numbers,
+or tuples and dicts (with text as keys) of these. ``from_dict(to_dict(r)) == r`` holds to the last bit, through JSON
+text as well; NaN and infinity are refused, because "could not be computed" is a status or None, never a number.
 
 >>> @dataclasses.dataclass(frozen=True, eq=False)
 ... class Point(Record):
@@ -43,8 +43,10 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values, exactly."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {f.name: _encode(getattr(self, f.name), f"{type(self).__name__}.{f.name}") for f in fields}
+        name = type(self).__name__
+        return {
+            key: _encode(getattr(self, key), hint, f"{name}.{key}") for key, hint in field_hints(type(self)).items()
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -66,18 +68,22 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
-        return cls.from_dict(json.loads(text))
+        """The inverse of :meth:`to_json`; NaN and infinity, which are not JSON, are refused."""
+        return cls.from_dict(json.loads(text, parse_constant=_refuse_constant))
 
     def digest(self) -> str:
-        """SHA-256 of the JSON text: equal records, equal digests."""
-        return digest_of(self.to_json())
+        """SHA-256 of the canonical JSON text: equal records, equal digests."""
+        return digest_of(self._canonical())
+
+    def _canonical(self) -> str:
+        """JSON in which the order of a mapping does not show."""
+        return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.to_dict() == self.to_dict()
+        return type(other) is type(self) and other._canonical() == self._canonical()
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash(self._canonical())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -121,30 +127,62 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _encode(value: Any, where: str) -> Any:
+def _refuse_constant(text: str) -> None:
+    raise UsageError(f"{text} is not a number: a record holds finite numbers or None")
+
+
+def _encode(value: Any, hint: Any, where: str) -> Any:
+    """``value`` in JSON; the hint decides only that a whole number in a field for numbers is one with a point."""
+    inner = typing.get_args(hint)
     match value:
         case None | bool() | str():
             return value
+        case np.bool_():
+            return bool(value)
         case enum.Enum():
             return value.value
-        case Record() | Option():
+        case Record():
             return value.to_dict()
+        case Option():
+            return _encode(value.to_dict(), Any, where)
         case int() | np.integer():
-            return int(value)
+            return float(value) if _means_float(hint) else int(value)
         case float() | np.floating():
             if not math.isfinite(value):
                 raise UsageError(f"{where} is {value}: a record holds finite numbers or None")
             return float(value)
         case tuple() | list():
-            return [_encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+            same = len(inner) == 2 and inner[1] is Ellipsis
+            hints = [inner[0]] * len(value) if same else [*inner, *[Any] * len(value)]
+            return [_encode(item, hints[i], f"{where}[{i}]") for i, item in enumerate(value)]
         case Mapping():
-            return {str(key): _encode(item, f"{where}[{key!r}]") for key, item in value.items()}
+            item_hint = inner[1] if len(inner) == 2 else Any
+            return {_key(k, where): _encode(item, item_hint, f"{where}[{k!r}]") for k, item in value.items()}
         case np.ndarray():
-            # dtype.str carries the byte order, so the array reads the same on any machine.
-            data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
-            return {"dtype": value.dtype.str, "shape": list(value.shape), "base64": data}
+            return _encode_array(value, where)
         case _:
             raise UsageError(f"{where} is a {type(value).__name__}: not something a record can hold")
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise UsageError(f"{where} has the key {key!r}: keys are text")
+    return key
+
+
+def _encode_array(array: np.ndarray[Any, Any], where: str) -> dict[str, Any]:
+    if array.dtype.kind not in "biuf":
+        raise UsageError(f"{where} is an array of {array.dtype}: not something a record can hold")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise UsageError(f"{where} holds NaN or infinity: a record holds finite numbers or None")
+    # dtype.str carries the byte order, so the array reads the same on any machine.
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "base64": data}
+
+
+def _means_float(hint: Any) -> bool:
+    kinds = without_none(hint) if is_union(hint) else [hint]
+    return float in kinds and int not in kinds
 
 
 def _decode(value: Any, hint: Any, where: str) -> Any:
@@ -167,8 +205,9 @@ def _decode(value: Any, hint: Any, where: str) -> Any:
         )
     if origin is dict:
         _expect(isinstance(value, Mapping), value, "an object", where)
-        return {args[0](key): _decode(item, args[1], f"{where}[{key!r}]") for key, item in value.items()}
+        return {key: _decode(item, args[1], f"{where}[{key!r}]") for key, item in value.items()}
     if origin is np.ndarray or hint is np.ndarray:
+        _expect(isinstance(value, Mapping) and set(value) == {"dtype", "shape", "base64"}, value, "an array", where)
         return np.frombuffer(base64.b64decode(value["base64"]), value["dtype"]).reshape(value["shape"]).copy()
     return _decode_plain(value, hint, where)
 
@@ -179,6 +218,7 @@ def _decode_plain(value: Any, hint: Any, where: str) -> Any:
     if issubclass(hint, Record | Option):
         return hint.from_dict(value)
     if issubclass(hint, enum.Enum):
+        _expect(value in [member.value for member in hint], value, " | ".join(str(m.value) for m in hint), where)
         return hint(value)
     if hint is float:
         _expect(isinstance(value, int | float) and not isinstance(value, bool), value, "a number", where)
@@ -192,6 +232,8 @@ def _kind_of(value: Any, kinds: list[Any], where: str) -> Any:
     for kind in (bool, int, float, str):
         if kind in kinds and type(value) is kind:
             return kind
+    if float in kinds and type(value) is int:
+        return float
     raise UsageError(f"{where} is {value!r}: none of {', '.join(k.__name__ for k in kinds)}")
 
 

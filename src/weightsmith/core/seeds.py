@@ -41,8 +41,9 @@ def subseed(seed: int, *names: str | int) -> int:
         whole = -1
     if whole < 0:
         raise OptionError(f"seed must be a whole number ≥ 0, not {seed!r}")
-    # The type is part of the text, so that 1 and "1" name different streams.
-    text = "\0".join([str(whole), *(f"{type(name).__name__}:{name}" for name in names)])
+    # Kind and length are part of the text, so that 1 and "1", or "ab" and "a", "b", name different streams.
+    parts = [f"str{len(name)}:{name}" if isinstance(name, str) else f"int:{operator.index(name)}" for name in names]
+    text = "\0".join([str(whole), *parts])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weightsmith.core.errors import FileRefused
@@ -36,7 +36,7 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Pa
     except OSError as error:
         raise FileRefused(path, f"cannot be written ({error.strerror or error})") from error
     finally:
-        if temporary.exists():
+        with suppress(OSError):  # gone already in the good case; nothing may mask the error in the bad one
             temporary.unlink()
     return path
 

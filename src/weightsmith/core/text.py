@@ -17,6 +17,7 @@ from weightsmith.core.errors import OptionError
 __all__ = ["quote", "read_value", "split_items"]
 
 _WORD = re.compile(r"[^\s,=\[\]\"]+(?: [^\s,=\[\]\"]+)*")
+_MOST_DIGITS, _DEEPEST = 1000, 20
 _INTEGER = re.compile(r"[+-]?\d+")
 _CONSTANTS = {"none": None, "true": True, "false": False}
 
@@ -59,6 +60,8 @@ def read_value(text: str) -> Any:
             raise OptionError(f"{text!r}: a list takes values only, not {named[0][0]}=…")
         return tuple(map(read_value, positional))
     if _INTEGER.fullmatch(text):
+        if len(text) > _MOST_DIGITS:
+            raise OptionError(f"{text[:20]}… has {len(text)} digits, more than {_MOST_DIGITS}")
         return int(text)
     try:
         return float(text)
@@ -101,7 +104,7 @@ def _cut(text: str, whole: str) -> list[str]:
         elif letter == "," and depth == 0:
             items.append(text[start:position])
             start = position + 1
-        if depth < 0:
+        if not 0 <= depth <= _DEEPEST:
             break
     if depth or quoted:
         raise OptionError(f"{whole!r}: a bracket or quote does not close")

@@ -7,18 +7,21 @@ here it is always part of the name in use: ``leaky-relu:0.01``.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from torch import nn
 
 from weightsmith.core.options import Option, param
+from weightsmith.networks.dropout import DropoutKind
 
 __all__ = ["Activation", "Elu", "Identity", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Tanh"]
 
 
 class Activation(Option):
-    """The family of activations; ``initialiser`` is the one that keeps signals in scale through it."""
+    """The family of activations, each with the initialiser and the kind of dropout that keep signals in scale."""
 
-    initialiser = "glorot-uniform"
+    initialiser: ClassVar[str] = "glorot-uniform"
+    dropout: ClassVar[DropoutKind] = "inverted"
 
     @abstractmethod
     def module(self) -> nn.Module:
@@ -97,6 +100,7 @@ class Selu(Activation, name="selu"):
     """
 
     initialiser = "lecun-normal"
+    dropout = "alpha"
 
     def module(self) -> nn.Module:
         """A torch SELU."""

@@ -25,7 +25,7 @@ from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.options import Option, param
 from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.activations import Activation
-from weightsmith.networks.initialisers import initialise
+from weightsmith.networks.initialisers import initialise, variance
 
 __all__ = ["Architecture", "architecture_of"]
 
@@ -38,6 +38,12 @@ class Architecture(Option, family="network"):
     activation: str = param(default="relu", doc="text form of an activation", kw_only=True)
     initialiser: str | None = param(default=None, doc="none: the one that fits the activation", kw_only=True)
 
+    def check(self) -> None:
+        """The activation and the initialiser must be known ones."""
+        Activation.parse(self.activation)
+        if self.initialiser is not None:
+            variance(self.initialiser, 1, 1)
+
     @abstractmethod
     def assemble(self) -> nn.Module:
         """The bare module, its parameters not yet set; called on torch's meta device."""
@@ -48,7 +54,10 @@ class Architecture(Option, family="network"):
             raise OptionError(f"{self.name} needs input_shape and classes before it can be built (the data tell them)")
         with torch.device("meta"):  # nothing is drawn from torch's global generator
             network = self.assemble()
-        network = network.to_empty(device="cpu")
+        try:
+            network = network.to_empty(device="cpu")
+        except RuntimeError as error:
+            raise OptionError(f"{self}: this machine has not enough memory for it") from error
         initialise(network, self.initialiser or self.activation_option.initialiser, torch_stream(seed, "initialise"))
         network.architecture = self  # type: ignore[assignment]  # torch types every attribute as a tensor or module
         return network
@@ -56,7 +65,8 @@ class Architecture(Option, family="network"):
     def fitted(self, input_shape: Sequence[int], classes: int) -> Self:
         """This architecture for data of that shape; what is written in it already must agree."""
         shape = tuple(input_shape)
-        if self.input_shape and math.prod(self.input_shape) != math.prod(shape):
+        rows = 1 in (len(self.input_shape), len(shape)) and math.prod(self.input_shape) == math.prod(shape)
+        if self.input_shape and self.input_shape != shape and not rows:
             raise DataMismatch(f"{self.name} takes inputs of shape {self.input_shape}, the data have {shape}")
         if self.classes is not None and self.classes != classes:
             raise DataMismatch(f"{self.name} tells {self.classes} classes apart, the data have {classes}")

@@ -4,7 +4,7 @@ In training every channel is normalised by its batch mean μ and deviation σ = 
 test time the slides average *deviations*, beginning with the first batch (eqs. 19–20, m = momentum):
 
     μ̄ ← μ of the first batch,   then  μ̄ ← (1 − m) μ̄ + m μ
-    σ̄ ← σ of the first batch,   then  σ̄ ← (1 − m) σ̄ + m σ
+    σ̄ ← σ of the first batch,   then  σ̄ ← (1 − m) σ̄ + m σ       (momentum None: plain means over all batches)
 
 No library does that: torch starts from 0 and 1 and averages unbiased variances, Keras starts from 0 and 1 and keeps
 99 %. After ten batches of mean 5 the slides hold 5.00, torch 3.26 and Keras 0.48.
@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import UnknownName
+from weightsmith.core.errors import OptionError, UnknownName
 
 __all__ = ["SeedBatchNorm1d", "SeedBatchNorm2d", "Statistics", "batch_norm"]
 
@@ -35,8 +35,10 @@ class _SeedStatistics(nn.modules.batchnorm._BatchNorm):
         """Normalise by the batch in training, by the running statistics otherwise."""
         if not self.training:
             return super().forward(batch)
-        self._average(batch.detach())
-        return nn.functional.batch_norm(batch, None, None, self.weight, self.bias, True, 0.0, self.eps)
+        self._check_input_dim(batch)  # type: ignore[no-untyped-call]
+        normalised = nn.functional.batch_norm(batch, None, None, self.weight, self.bias, True, 0.0, self.eps)
+        self._average(batch.detach().to(torch.promote_types(batch.dtype, torch.float32)))
+        return normalised
 
     @torch.no_grad()
     def _average(self, batch: Tensor) -> None:
@@ -44,11 +46,11 @@ class _SeedStatistics(nn.modules.batchnorm._BatchNorm):
             return
         axes = [axis for axis in range(batch.dim()) if axis != 1]
         mean, variance = batch.mean(axes), batch.var(axes, correction=0)
-        first = int(self.num_batches_tracked) == 0
-        share = 1.0 if first else float(self.momentum if self.momentum is not None else 0.1)
-        deviation = (self.running_var + self.eps).sqrt()
+        seen = int(self.num_batches_tracked)
+        share = 1 / (seen + 1) if seen == 0 or self.momentum is None else float(self.momentum)
+        deviation = (self.running_var + self.eps).sqrt().to(variance.dtype)
         deviation.lerp_((variance + self.eps).sqrt(), share)
-        self.running_mean.lerp_(mean, share)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         self.running_var.copy_(deviation**2 - self.eps)
         self.num_batches_tracked.add_(1)
 
@@ -69,6 +71,8 @@ def batch_norm(channels: int, dimensions: Literal[1, 2], statistics: Statistics 
         ("seed", 1): SeedBatchNorm1d,
         ("seed", 2): SeedBatchNorm2d,
     }
+    if dimensions not in (1, 2):
+        raise OptionError(f"batch norm is for dense (1) or image (2) activations, not {dimensions!r}")
     if (statistics, dimensions) not in kinds:
         raise UnknownName("batch-norm statistics", statistics, ["seed", "torch"])
     return kinds[statistics, dimensions](channels)

@@ -38,7 +38,8 @@ def build(
 def is_factory(text: str) -> bool:
     """Whether ``text`` names a function (``package.module:function``) and not one of our architectures."""
     module, colon, function = text.partition(":")
-    return bool(colon) and module not in Architecture.members and bool(re.fullmatch(r"[A-Za-z_]\w*", function))
+    names = re.fullmatch(r"[A-Za-z_][\w.]*", module) and re.fullmatch(r"[A-Za-z_]\w*", function)
+    return bool(colon) and module not in Architecture.members and bool(names)
 
 
 def _from_factory(text: str) -> nn.Module:

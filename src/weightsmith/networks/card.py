@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from weightsmith.core.records import Lineage, Record
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.architecture import Architecture, architecture_of
+from weightsmith.networks.weights import Weights
 
 __all__ = ["Card", "card_of", "weights_digest", "with_card"]
 
@@ -45,16 +46,19 @@ def with_card(network: nn.Module, card: Card) -> nn.Module:
     return network
 
 
-def weights_digest(state: nn.Module | Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, types, shapes and values of all tensors: what lineage calls a network by.
+def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
+    """SHA-256 over names, types as stored, shapes and values of all tensors: what lineage calls a network by.
+
+    From a file one tensor is in memory at a time.
 
     >>> weights_digest({"a": torch.ones(2)})[:8] == weights_digest({"a": torch.zeros(2)})[:8]
     False
     """
     tensors = state.state_dict() if isinstance(state, nn.Module) else state
     digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
+    for name in sorted(tensors.entries if isinstance(tensors, Weights) else tensors):
+        tensor = tensors.tensor_as_stored(name) if isinstance(tensors, Weights) else tensors[name]
+        tensor = tensor.detach().cpu().contiguous()
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

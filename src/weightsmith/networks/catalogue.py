@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -49,6 +49,8 @@ def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
     ``removed`` says what convolutions of a residual network that are all zero mean: ``skip`` (taken out, the input
     passes on, as distiller's layer removal does) or ``zero`` (layers like any other, whose output is zero).
     """
+    if removed not in get_args(Removed):
+        raise OptionError(f"removed must be skip or zero, not {removed!r}")
     names = bare_names(weights.entries)
     shapes = {names[name]: entry.shape for name, entry in weights.entries.items()}
     for layout in LAYOUTS:
@@ -83,7 +85,10 @@ def _residual(shapes: Shapes) -> Match | None:
     last = next((name for name in ("linear", "fc") if f"{name}.weight" in shapes), None)
     blocks = sum(bool(re.fullmatch(r"layer1\.\d+\.conv1\.weight", name)) for name in shapes)
     stages = [[f"layer{s}.{b}.conv{c}.weight" for b in range(blocks) for c in (1, 2)] for s in (1, 2, 3)]
-    if last is None or not blocks or not all(name in shapes for stage in stages for name in ("conv1.weight", *stage)):
+    convolutions = ["conv1.weight", *(name for stage in stages for name in stage)]
+    if last is None or not blocks or not all(_is_filled(shapes.get(name, ()), 4) for name in convolutions):
+        return None
+    if not _is_filled(shapes[f"{last}.weight"], 2):
         return None
     widths = tuple(shapes[stage[-1]][0] for stage in stages)
     inner = tuple(shapes[name][0] for stage in stages for name in stage[::2])
@@ -109,7 +114,7 @@ def _vgg(shapes: Shapes) -> Match | None:
     convolutions = [shapes[name] for name in _numbered(shapes, "features", 4)]
     dense = [shapes[name] for name in _numbered(shapes, "classifier", 2)]
     depths = {sum(item != "A" for item in plan): depth for depth, plan in LISTS.items()}
-    if len(convolutions) not in depths or not dense:
+    if len(convolutions) not in depths or not dense or not all(_is_filled(s, len(s)) for s in convolutions + dense):
         return None
     depth = depths[len(convolutions)]
     widths = tuple(shape[0] for shape in convolutions)
@@ -130,8 +135,7 @@ def _vgg(shapes: Shapes) -> Match | None:
 
 def _dense_chain(shapes: Shapes) -> Match | None:
     """Nothing but dense layers, each fitting the one before: an MLP, whatever its layers are called."""
-    weights = [name for name, shape in shapes.items() if len(shape) == 2 and name.endswith("weight")]
-    weights.sort(key=lambda name: (name.startswith("output"), [int(n) for n in re.findall(r"\d+", name)]))
+    weights = _in_order({name: shape for name, shape in shapes.items() if len(shape) == 2 and name.endswith("weight")})
     chain = [shapes[name] for name in weights]
     if not chain or any(after[1] != before[0] for before, after in itertools.pairwise(chain)):
         return None
@@ -148,7 +152,37 @@ def _dense_chain(shapes: Shapes) -> Match | None:
     return Match("dense layers", architecture, NONE, keys, notes)
 
 
+def _in_order(shapes: Shapes) -> list[str]:
+    """Dense layers from first to last by the numbers in their names, or by shapes if these leave no choice; else none.
+
+    The order in a file says nothing: safetensors files are sorted by name.
+    """
+    if any(re.search(r"lora|embed", name, re.IGNORECASE) for name in shapes):
+        return []
+    numbers = {name: [int(n) for n in re.findall(r"\d+", name)] for name in shapes}
+    last = [name for name in shapes if re.search(r"(^|\.)output\.weight$", name)]
+    counted = [name for name in shapes if name not in last]
+    if (
+        len(last) <= 1
+        and all(numbers[name] for name in counted)
+        and len({*map(tuple, numbers.values())}) == len(shapes)
+    ):
+        return [*sorted(counted, key=numbers.__getitem__), *last]
+    fed = {shape[0] for shape in shapes.values()}
+    order = [name for name, shape in shapes.items() if shape[1] not in fed]
+    while len(order) < len(shapes):
+        following = [name for name in shapes if name not in order and order and shapes[name][1] == shapes[order[-1]][0]]
+        if len(order) == 0 or len(following) != 1:
+            return []
+        order += following
+    return order if len(shapes) == 1 or sum(shape[1] not in fed for shape in shapes.values()) == 1 else []
+
+
 LAYOUTS: tuple[Callable[[Shapes], Match | None], ...] = (_residual, _vgg, _dense_chain)
+
+
+def _is_filled(shape: tuple[int, ...], rank: int) -> bool:
+    return len(shape) == rank and 0 not in shape
 
 
 def _numbered(shapes: Shapes, part: str, rank: int) -> list[str]:
@@ -179,7 +213,10 @@ def _without_removed(match: Match, weights: Weights) -> Match:
     if not zero:
         return match
     architecture = dataclasses.replace(match.architecture, removed=tuple(zero))
-    kept = set(expected_shapes(architecture))
+    try:
+        kept = set(expected_shapes(architecture))
+    except OptionError as error:  # one of them changes shapes and cannot have been removed
+        return dataclasses.replace(match, notes=(*match.notes, f"all-zero layers are kept: {error}"))
     keys = {name: key for name, key in match.keys.items() if key in kept}
     note = f"removed layers are skipped: {', '.join(zero)} (all zero; --removed zero keeps them)"
     return dataclasses.replace(match, architecture=architecture, keys=keys, notes=(*match.notes, note))

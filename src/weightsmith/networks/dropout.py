@@ -1,4 +1,4 @@
-"""Dropout in its three kinds, with generators of its own so that training never reads global random state.
+"""Dropout in its three kinds, which can be given a generator so that training never reads global random state.
 
 - ``inverted``: kept values are divided by the keep probability in training; nothing happens at test time.
 - ``after``: kept values are left as they are in training and *all* are multiplied by the keep probability at test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import DataMismatch
+from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
@@ -26,13 +27,16 @@ __all__ = ["Evaluation", "evaluate", "scores"]
 class Evaluation(Record):
     """Accuracy with its Wilson interval, top-5, mean cross-entropy, recall per class, and the confusion matrix.
 
-    ``confusion[i][j]`` counts images of class i that were called j. A class without images has no recall.
+    ``confusion[i][j]`` counts images of class i that were called j. A class without images has no recall. An image for
+    which the network gives NaN or infinity is called nothing: it counts in ``not_finite`` and as wrong, and there is no
+    loss.
     """
 
     data: str
     split: str
     images: int
     correct: int
+    not_finite: int
     accuracy: Interval
     top5: Interval | None
     loss: float | None
@@ -66,21 +70,28 @@ def evaluate(
     count = answers.shape[1]
     if int(labels.max()) >= count:
         raise DataMismatch(f"{known.name} has a label {int(labels.max())}, the network has {count} outputs")
+    answers = _in_order_of(known.classes, card_of(network).classes, answers)
+    finite = answers.isfinite().all(dim=1)
     called = answers.argmax(dim=1)
-    confusion = torch.bincount(labels * count + called, minlength=count * count).reshape(count, count)
-    total, correct = len(labels), int((called == labels).sum())
+    pairs = (labels * count + called)[finite]
+    confusion = torch.bincount(pairs, minlength=count * count).reshape(count, count)
+    total, correct = len(labels), int(confusion.diagonal().sum())
     loss = float(nn.functional.cross_entropy(answers.double(), labels))
     names = known.classes if len(known.classes) == count else tuple(map(str, range(count)))
+    sizes = torch.bincount(labels, minlength=count).tolist()
     return Evaluation(
         data=known.name,
         split=chosen,
         images=total,
         correct=correct,
+        not_finite=int((~finite).sum()),
         accuracy=wilson(correct, total),
-        top5=wilson(_among_best(answers, labels, 5), total) if count > 5 else None,
-        loss=loss if math.isfinite(loss) else None,
+        top5=wilson(_among_best(answers[finite], labels[finite], 5), total) if count > 5 else None,
+        loss=loss if bool(finite.all()) else None,
         classes=names,
-        recall=tuple(_recall(row, index) for index, row in enumerate(confusion.tolist())),
+        recall=tuple(
+            hit / size if size else None for hit, size in zip(confusion.diagonal().tolist(), sizes, strict=True)
+        ),
         confusion=tuple(map(tuple, confusion.tolist())),
         normalisation=str(card_of(network).normalisation),
         origin=Origin(inputs={"network": weights_digest(network), "data": part.digest()}),
@@ -97,52 +108,68 @@ def scores(
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> Tensor:
-    """The network's outputs for inputs ``x`` (normalised by its card), batch by batch; its mode is left as it was."""
-    card, was_training = card_of(network), network.training
+    """The network's outputs for inputs ``x`` (normalised by its card), batch by batch.
+
+    The network itself stays where and as it is: on another ``device`` a copy runs, and every module keeps its mode.
+    """
+    if batch < 1 or len(x) == 0:
+        raise UsageError(f"batches of {batch} from {len(x)} inputs: both must be at least 1")
+    card, running = card_of(network), network
     _check_shape(tuple(x.shape[1:]), card.input_shape)
-    network.eval()
+    like = next((p for p in network.parameters() if p.is_floating_point()), torch.empty(0))
+    if like.device != torch.device(device):
+        running = copy.deepcopy(network).to(device)
+    modes = [(module, module.training) for module in running.modules()]
+    running.eval()
     results = []
     try:
         with pinned_threads(threads):
             for start in range(0, len(x), batch):
-                inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape).to(device)
+                inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape)
+                inputs = inputs.to(device=device, dtype=like.dtype)
                 if inputs.dim() == 4:  # measured 1.8 times faster through ResNet-20 on the CPU
                     inputs = inputs.contiguous(memory_format=torch.channels_last)
-                results.append(_outputs(network, inputs).cpu())
+                results.append(_outputs(running, inputs).cpu())
                 if progress is not None:
                     progress(min(start + batch, len(x)), len(x))
     finally:
-        network.train(was_training)
+        for module, training in modes:
+            module.training = training
     return torch.cat(results)
 
 
 def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
     try:
-        outputs: Tensor = network(inputs)
-    except RuntimeError as error:
+        outputs = network(inputs)
+    except (RuntimeError, ValueError) as error:
         shape = tuple(inputs.shape[1:])
         raise DataMismatch(f"the network cannot take inputs of shape {shape} ({str(error).splitlines()[0]})") from error
+    if not isinstance(outputs, Tensor):
+        raise DataMismatch(f"the network gives a {type(outputs).__name__}, not one score per class")
     if outputs.dim() != 2:
         raise DataMismatch(f"the network gives outputs of shape {tuple(outputs.shape)}, not one score per class")
     return outputs
 
 
 def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
-    """Images of another size may pass through a network that pools; another number of values or channels cannot."""
+    """Rows fit if the number of values does; images may have another size (networks may pool), not other channels."""
+    rows = 1 in (len(given), len(taken)) and math.prod(given) == math.prod(taken)
     images = len(given) == len(taken) == 3 and given[0] == taken[0]
-    if taken and not images and math.prod(given) != math.prod(taken):
+    if taken and not rows and not images:
         raise DataMismatch(f"the network takes inputs of shape {taken}, the data have {given}")
 
 
 def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Inputs in the shape the network takes, where only the arrangement differs (28×28 images for 784 inputs)."""
-    same_size = math.prod(shape) == math.prod(inputs.shape[1:])
-    return inputs.reshape(-1, *shape) if shape and same_size else inputs
+    """Rows as images or images as rows, where the network takes the other (28×28 images for 784 inputs)."""
+    return inputs.reshape(-1, *shape) if shape and 1 in (len(shape), inputs.dim() - 1) else inputs
+
+
+def _in_order_of(wanted: tuple[str, ...], given: tuple[str, ...], answers: Tensor) -> Tensor:
+    """Columns in the order of the data's classes, if network and data name the same ones in another order."""
+    if wanted == given or len(given) != answers.shape[1] or sorted(wanted) != sorted(given):
+        return answers
+    return answers[:, [given.index(name) for name in wanted]]
 
 
 def _among_best(answers: Tensor, labels: Tensor, count: int) -> int:
     return int((answers.topk(count, dim=1).indices == labels[:, None]).any(dim=1).sum())
-
-
-def _recall(row: list[int], index: int) -> float | None:
-    return row[index] / sum(row) if sum(row) else None

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
+from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
 from weightsmith.core.records import Lineage
-from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.architecture import Architecture, architecture_of
+from weightsmith.data.normalise import NONE, Normalisation
+from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, with_card
-from weightsmith.networks.catalogue import Match, Removed, bare_names, is_counter, recognise
+from weightsmith.networks.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import Weights, open_weights
 
@@ -30,8 +30,12 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     path = Path(path)
     if path.suffix != ".safetensors":
         raise UsageError(f"{path}: network files end in .safetensors")
-    filled = dataclasses.replace(card_of(network), **card)  # type: ignore[arg-type]
-    return write_sealed(path, network.state_dict(), filled.to_json())
+    filled = _checked_card(card_of(network), card)
+    state = network.state_dict()
+    if filled.architecture is not None:
+        found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        _check_fit(found, expected_shapes(filled.architecture), f"{path}: the network was changed since it was built")
+    return write_sealed(path, state, filled.to_json())
 
 
 def load(
@@ -53,11 +57,11 @@ def load(
     card = read_card(weights)
     if network is not None:
         loaded = network if isinstance(network, nn.Module) else build(network, input_shape=input_shape, classes=classes)
-        _fill(loaded, weights, _paired(loaded, weights))
-        with_card(loaded, _card_as_asked(loaded, weights, card))
+        keys, notes = _paired(loaded, weights)
+        with_card(_fill(loaded, weights, keys), _card_as_asked(loaded, weights, card, notes))
     elif card is not None:
-        loaded = _fill(_rebuild(card, weights.path), weights, {name: name for name in weights.entries})
-        with_card(loaded, card)
+        loaded = _fill(_rebuild(card, weights), weights, {name: name for name in weights.entries})
+        with_card(_in_stored_type(loaded, weights), card)
     else:
         match = _recognised(weights, removed)
         loaded = _fill(match.architecture.build(), weights, match.keys)
@@ -74,16 +78,45 @@ def read_card(weights: Weights) -> Card | None:
         return None
     try:
         return Card.from_json(sealed_content(weights.metadata))
-    except UsageError as error:
+    except (ValueError, RecursionError) as error:
         raise FileRefused(weights.path, f"its card was written by another version of weightsmith ({error})") from error
 
 
-def _rebuild(card: Card, path: Path) -> nn.Module:
+def _checked_card(card: Card, changes: dict[str, object]) -> Card:
+    """The card with the changes, if it can be written and read again as it is."""
+    known = [field.name for field in dataclasses.fields(card)]
+    for name in changes:
+        if name not in known:
+            raise UnknownName("field of a card", name, known)
+    if isinstance(text := changes.get("normalisation"), str):
+        changes = {**changes, "normalisation": Normalisation.parse(text)}
+    filled = dataclasses.replace(card, **changes)  # type: ignore[arg-type]
+    try:
+        return Card.from_json(filled.to_json())
+    except UsageError as error:
+        raise UsageError(f"the card ({', '.join(changes)}) cannot be written: {error}") from error
+
+
+def _rebuild(card: Card, weights: Weights) -> nn.Module:
+    """The network of a card, its size compared with the file before anything is allocated."""
+    path = weights.path
     if card.architecture is not None:
+        try:
+            expected = expected_shapes(card.architecture)
+        except OptionError as error:
+            raise FileRefused(path, f"its card describes a network that cannot be built ({error})") from error
+        found = {name: entry.shape for name, entry in weights.entries.items()}
+        _check_fit(found, expected, f"{path}: does not fit its own card")
         return card.architecture.build()
     if card.factory is not None:
         raise UsageError(f"{path}: is built by code of your own; allow it with --network {card.factory}")
     raise UsageError(f"{path}: does not say how to build its network; tell it with --network package.module:function")
+
+
+def _in_stored_type(network: nn.Module, weights: Weights) -> nn.Module:
+    """Our own files keep their type: a network saved in half precision comes back in it."""
+    types = {entry.torch_dtype for entry in weights.entries.values() if entry.is_float}
+    return network.to(types.pop()) if len(types) == 1 else network
 
 
 def _recognised(weights: Weights, removed: Removed) -> Match:
@@ -107,53 +140,68 @@ def _card_of_match(match: Match, weights: Weights) -> Card:
     )
 
 
-def _card_as_asked(network: nn.Module, weights: Weights, stored: Card | None) -> Card:
-    """The card of a network the caller named: what the file says of its use still holds."""
-    match = recognise(weights) if stored is None else None
-    known = stored or Card(lineage=_read_from(weights))
-    architecture = architecture_of(network)
-    return dataclasses.replace(
-        known,
-        architecture=architecture,
-        factory=card_of(network).factory,
-        input_shape=architecture.input_shape if architecture else known.input_shape,
-        normalisation=match.normalisation if match else known.normalisation,
-    )
+def _card_as_asked(network: nn.Module, weights: Weights, stored: Card | None, notes: tuple[str, ...]) -> Card:
+    """The card of a network the caller named: its own first, then what the file says, then what its keys tell."""
+    own = card_of(network)
+    if stored is not None:
+        return dataclasses.replace(
+            stored,
+            architecture=own.architecture,
+            factory=own.factory,
+            input_shape=own.input_shape or stored.input_shape,
+            notes=notes,
+        )
+    match = recognise(weights)
+    normalisation = own.normalisation
+    if normalisation == NONE and match is not None:
+        normalisation = match.normalisation
+    elif normalisation == NONE:
+        notes = (*notes, "normalisation not known: none used (--normalise tells it)")
+    return dataclasses.replace(own, normalisation=normalisation, lineage=_read_from(weights), notes=notes)
 
 
 def _read_from(weights: Weights) -> Lineage:
     return Lineage(f"read from {weights.path.name} ({weights.format})")
 
 
-def _paired(network: nn.Module, weights: Weights) -> dict[str, str]:
-    """File key → network key: by name, or, where no name fits, by order if all shapes agree."""
+def _paired(network: nn.Module, weights: Weights) -> tuple[dict[str, str], tuple[str, ...]]:
+    """File key → network key, with notes: by name, by the catalogue, or by order where shapes leave no choice."""
     expected = {key: tuple(t.shape) for key, t in network.state_dict().items() if not is_counter(key)}
     names = {name: bare for name, bare in bare_names(weights.entries).items() if not is_counter(name)}
-    if set(names.values()) & set(expected):
-        return names
-    if [weights.entries[name].shape for name in names] == list(expected.values()):
-        return dict(zip(names, expected, strict=True))
-    return names
+    if set(names.values()) & set(expected) == set(expected):
+        return names, ()
+    match = recognise(weights, removed="zero")
+    if match is not None and set(match.keys.values()) >= set(expected):
+        return match.keys, (f"keys renamed as those of {match.layout}",)
+    shapes = [weights.entries[name].shape for name in names]
+    if shapes == list(expected.values()) and len({*shapes}) == len(shapes):
+        return dict(zip(names, expected, strict=True)), ("tensors matched by their shapes: no name fits",)
+    return names, ()
+
+
+def _check_fit(found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]], what: str) -> None:
+    """Every key and shape must agree, but for batch norm's counters, which many files leave out."""
+    missing = [key for key in expected if key not in found and not is_counter(key)]
+    strange = [key for key in found if key not in expected and not is_counter(key)]
+    if missing or strange:
+        told = f"lacks {missing[0]}" if missing else f"has {strange[0]}, which the network does not"
+        more = f" and {len(missing) + len(strange) - 1} more" if len(missing) + len(strange) > 1 else ""
+        raise DataMismatch(f"{what}: it {told}{more}")
+    for key, shape in expected.items():
+        if found.get(key, shape) != shape:
+            raise DataMismatch(f"{what}: {key} has shape {found[key]}, the network needs {shape}")
 
 
 @torch.no_grad()
 def _fill(network: nn.Module, weights: Weights, keys: dict[str, str]) -> nn.Module:
-    """Copy the file's tensors into ``network`` one at a time; every key must fit."""
+    """Copy the file's tensors into ``network`` one at a time, after checking that every key and shape fits."""
     state = network.state_dict()
-    found = {key: name for name, key in keys.items()}
-    missing = [key for key in state if key not in found and not is_counter(key)]
-    strange = [name for key, name in found.items() if key not in state and not is_counter(key)]
-    if missing or strange:
-        told = f"lacks {missing[0]}" if missing else f"has {strange[0]}, which the network does not"
-        more = f" and {len(missing) + len(strange) - 1} more" if len(missing) + len(strange) > 1 else ""
-        raise DataMismatch(f"{weights.path}: does not fit the network: it {told}{more}")
+    shapes = {key: weights.entries[name].shape for name, key in keys.items()}
+    _check_fit(shapes, {key: tuple(t.shape) for key, t in state.items()}, f"{weights.path}: does not fit the network")
+    names = {key: name for name, key in keys.items()}
     for key, target in state.items():
-        if key not in found:
-            continue
-        shape = weights.entries[found[key]].shape
-        if shape != tuple(target.shape):
-            raise DataMismatch(
-                f"{weights.path}: {found[key]} has shape {shape}, the network needs {tuple(target.shape)}"
-            )
-        target.copy_(weights.tensor(found[key]))
+        if key in names:
+            target.copy_(weights.tensor(names[key]))
+        else:  # a batch counter: statistics that were read must not be taken for none at all
+            target.fill_(1)
     return network

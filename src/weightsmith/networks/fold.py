@@ -18,6 +18,7 @@ import torch
 from torch import fx, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.dropout import Dropout
 from weightsmith.networks.resnet import ZeroPad
 
@@ -37,12 +38,17 @@ class Folded:
 
 
 def fold_batch_norm(network: nn.Module) -> Folded:
-    """A folded copy of ``network`` in ``eval`` mode; the network itself is not changed."""
+    """A folded copy of ``network`` in ``eval`` mode, its card attached; the network itself is not changed.
+
+    Dense layers are taken to see rows (n, features), where batch norm acts on their outputs.
+    """
     graph = trace(network)
     modules = dict(graph.named_modules())
     folded: dict[str, str] = {}
     kept: dict[str, str] = {}
     for node in list(graph.graph.nodes):
+        if node.target is nn.functional.batch_norm:
+            kept[node.name] = "is a function, not a module"
         norm = modules.get(str(node.target)) if node.op == "call_module" else None
         if not isinstance(norm, nn.modules.batchnorm._BatchNorm):
             continue
@@ -50,13 +56,14 @@ def fold_batch_norm(network: nn.Module) -> Folded:
         if reason is not None:
             kept[str(node.target)] = reason
             continue
-        before = node.args[0]
+        before = _input_of(node)
         _absorb(modules[before.target], norm)
         folded[str(node.target)] = str(before.target)
         node.replace_all_uses_with(before)
         graph.graph.erase_node(node)
     graph.delete_all_unused_submodules()
     graph.recompile()
+    with_card(graph, card_of(network))
     return Folded(graph, folded, kept)
 
 
@@ -65,7 +72,7 @@ def trace(network: nn.Module) -> fx.GraphModule:
     twin = copy.deepcopy(network).eval()
     try:
         graph = _Tracer().trace(twin)
-    except (fx.proxy.TraceError, TypeError) as error:
+    except (fx.proxy.TraceError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{type(network).__name__}: its data flow cannot be traced ({reason})") from error
     return fx.GraphModule(twin, graph)
@@ -78,7 +85,7 @@ class _Tracer(fx.Tracer):
 
 def _obstacle(node: fx.Node, modules: dict[str, nn.Module], norm: Any) -> str | None:
     """Why this batch norm cannot be folded, or None."""
-    before: Any = node.args[0]
+    before = _input_of(node)
     layer = modules.get(str(before.target)) if before.op == "call_module" else None
     if not isinstance(layer, _Layer):
         return "does not follow a dense layer or convolution"
@@ -86,10 +93,18 @@ def _obstacle(node: fx.Node, modules: dict[str, nn.Module], norm: Any) -> str | 
         return f"the output of {before.target} is also used elsewhere"
     if norm.running_mean is None:
         return "keeps no running statistics"
-    calls = [other for other in node.graph.nodes if other.op == "call_module" and other.target == before.target]
-    if len(calls) > 1:
-        return f"{before.target} is used more than once"
+    if norm.num_features != layer.weight.shape[0]:
+        return f"does not act on the outputs of {before.target}"
+    for name in (node.target, before.target):
+        if sum(other.op == "call_module" and other.target == name for other in node.graph.nodes) > 1:
+            return f"{name} is used more than once"
+    if any(other.op == "get_attr" and str(other.target).startswith(f"{before.target}.") for other in node.graph.nodes):
+        return f"the weight of {before.target} is also used elsewhere"
     return None
+
+
+def _input_of(node: fx.Node) -> Any:
+    return node.args[0] if node.args else node.kwargs["input"]
 
 
 @torch.no_grad()

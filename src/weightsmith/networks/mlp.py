@@ -40,7 +40,7 @@ class Mlp(Architecture, name="mlp"):
     def assemble(self) -> nn.Module:
         """Lay the layers out in a Sequential with readable names."""
         inputs = math.prod(self.input_shape)
-        kind = self.dropout_kind or ("alpha" if self.activation == "selu" else "inverted")
+        kind = self.dropout_kind or self.activation_option.dropout
         layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
         if self.input_norm:
             layers["input_norm"] = batch_norm(inputs, 1, self.statistics)

@@ -59,7 +59,10 @@ def entrywise(weights: Tensor, p: float, dim: int | tuple[int, ...] | None = Non
     >>> entrywise(torch.tensor([1.0, -2.0, 2.0]), 1), entrywise(torch.tensor([1.0, 1.0]), 4)
     (tensor(5.), tensor(1.1892))
     """
-    norm: Tensor = torch.linalg.vector_norm(weights, p, dim=dim)
+    # Scaled to largest 1 first: fourth powers of small or large float32 numbers leave the range of the type.
+    largest = weights.detach().abs().max() if weights.numel() else torch.ones(())
+    scale = torch.where(largest > 0, largest, torch.ones_like(largest))
+    norm: Tensor = torch.linalg.vector_norm(weights / scale, p, dim=dim) * scale
     return norm
 
 

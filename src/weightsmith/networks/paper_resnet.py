@@ -27,6 +27,7 @@ class PaperResnet(Architecture, name="paper-resnet"):
 
     def check(self) -> None:
         """Images that survive the pool and the strides; one inner width per block."""
+        super().check()
         least = 2 ** len(self.widths)
         if self.input_shape and (len(self.input_shape) != 3 or min(self.input_shape[1:]) < least):
             raise OptionError(
@@ -41,14 +42,15 @@ class PaperResnet(Architecture, name="paper-resnet"):
         stem: list[nn.Module] = []
         for number in range(3):
             stem += [nn.Conv2d(channels, self.widths[0], 3, padding=1, bias=False), act.module()]
-            stem.append(Dropout(self.dropout) if number < 2 else nn.AvgPool2d(2))
+            stem.append(Dropout(self.dropout, self.activation_option.dropout) if number < 2 else nn.AvgPool2d(2))
             channels = self.widths[0]
         height, width = height // 2, width // 2
         stages, inner = nn.Sequential(), iter(self.inner or [w for w in self.widths for _ in range(2)])
         for stage, leaving in enumerate(self.widths):
             for block in range(2):
                 stride = 2 if stage and block == 0 else 1
-                stages.append(_PlainBlock(act, (channels, next(inner), leaving), stride, self.dropout))
+                dropout = Dropout(self.dropout, self.activation_option.dropout)
+                stages.append(_PlainBlock(act, (channels, next(inner), leaving), stride, dropout))
                 channels = leaving
             if stage:
                 height, width = (height + 1) // 2, (width + 1) // 2
@@ -59,13 +61,13 @@ class PaperResnet(Architecture, name="paper-resnet"):
 class _PlainBlock(nn.Module):
     """out = act(identity(x) + conv2(dropout(act(conv1(x)))))."""
 
-    def __init__(self, act: Activation, channels: tuple[int, int, int], stride: int, dropout: float) -> None:
+    def __init__(self, act: Activation, channels: tuple[int, int, int], stride: int, dropout: Dropout) -> None:
         super().__init__()
         entering, inner, leaving = channels
         self.residual = nn.Sequential(
             nn.Conv2d(entering, inner, 3, stride, padding=1, bias=False),
             act.module(),
-            Dropout(dropout),
+            dropout,
             nn.Conv2d(inner, leaving, 3, padding=1, bias=False),
         )
         changes = stride != 1 or entering != leaving

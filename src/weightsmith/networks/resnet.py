@@ -27,7 +27,7 @@ __all__ = ["Resnet", "ZeroPad", "resnet"]
 class Resnet(Architecture, name="resnet"):
     """CIFAR ResNet of depth 6n + 2: 20, 32, 44, 56, 110 …"""
 
-    depth: int = param(ge=8, doc="6n + 2")
+    depth: int = param(ge=8, le=1202, doc="6n + 2")
     shortcut: Literal["pad", "conv"] = param(default="pad", doc="zero-padded (option A) or 1×1 convolution (option B)")
     widths: tuple[int, ...] = param(default=(16, 32, 64), ge=1, doc="channels of the three stages")
     inner: tuple[int, ...] = param(default=(), ge=1, doc="channels inside each block; empty: the stage's own")
@@ -36,6 +36,7 @@ class Resnet(Architecture, name="resnet"):
 
     def check(self) -> None:
         """Depth 6n + 2, three stages, one inner width per block, removals that keep shapes."""
+        super().check()
         if (self.depth - 2) % 6:
             raise OptionError(f"resnet: depth must be 6n + 2 (20, 32, 44, 56, 110 …), not {self.depth}")
         if len(self.widths) != 3 or list(self.widths) != sorted(self.widths):

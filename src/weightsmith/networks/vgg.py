@@ -49,6 +49,7 @@ class Vgg(Architecture, name="vgg"):
 
     def check(self) -> None:
         """Widths must be one per convolution, and the image must survive the pools."""
+        super().check()
         convolutions = sum(item != _POOL for item in LISTS[self.depth])
         if self.widths and len(self.widths) != convolutions:
             raise OptionError(f"vgg: depth {self.depth} has {convolutions} convolutions, widths has {len(self.widths)}")
@@ -81,7 +82,7 @@ class Vgg(Architecture, name="vgg"):
                 features.append(batch_norm(channels, 2, self.statistics))
             features.append(self.activation_option.module())
             if following != _POOL:
-                features.append(Dropout(self.dropout))
+                features.append(Dropout(self.dropout, self.activation_option.dropout))
         return _Vgg(nn.Sequential(*features), self._dense(math.prod((channels, height, width))))
 
     def _dense(self, inputs: int) -> nn.Sequential:
@@ -91,7 +92,7 @@ class Vgg(Architecture, name="vgg"):
             layers += [
                 nn.Linear(inputs, width, bias=self.bias),
                 self.activation_option.module(),
-                Dropout(self.classifier_dropout),
+                Dropout(self.classifier_dropout, self.activation_option.dropout),
             ]
             inputs = width
         return nn.Sequential(*layers, nn.Linear(inputs, self.classes or 0, bias=self.bias))

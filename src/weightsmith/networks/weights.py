@@ -157,6 +157,11 @@ class Weights(ABC):
         """Whether the values of ``name`` are real numbers, if need be after scaling; otherwise it is a buffer."""
         return self.entries[name].is_float or name in self._scalings
 
+    def tensor_as_stored(self, name: str) -> Tensor:
+        """The values of ``name`` in the type they are stored in; quantised ones scaled, as float32."""
+        values = self.tensor(name)
+        return values if name in self._scalings else values.to(self.entries[name].torch_dtype)
+
     def state_dict(self) -> dict[str, Tensor]:
         """All entries at once, by name; tied names share one tensor."""
         values: dict[str, Tensor] = {}
