@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weightsmith._version import __version__
 
 if TYPE_CHECKING:
-    from weightsmith import core, data, networks
+    from weightsmith import data, networks
     from weightsmith.core.errors import (
         DataMismatch,
         DataMissing,
@@ -69,7 +69,6 @@ __all__ = [
     "WeightsmithError",
     "WorkerLost",
     "__version__",
-    "core",
     "data",
     "evaluate",
     "grid",
@@ -82,7 +81,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("core", "data", "networks"):
+    if name in ("data", "networks"):
         return importlib.import_module(f"weightsmith.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'weightsmith' has no attribute {name!r}")

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
 import weightsmith as ws
 from weightsmith.core.statistics import wilson
@@ -16,6 +17,18 @@ def network(tmp_path_factory):
     made = ws.networks.mlp(64, 16, 10, seed=1)
     path = tmp_path_factory.mktemp("n") / "network.safetensors"
     return ws.save(made, path, classes=data.classes, normalisation=data.normalisation)
+
+
+@pytest.fixture
+def shared_data_folder(tmp_path):
+    """A small Fashion-MNIST: ten test images in IDX files."""
+    folder = tmp_path / "somewhere"
+    folder.mkdir()
+    pixels, labels = np.zeros((10, 28, 28), np.uint8), np.arange(10, dtype=np.uint8)
+    for name, array in (("images-idx3", pixels), ("labels-idx1", labels)):
+        head = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+        (folder / f"t10k-{name}-ubyte").write_bytes(head + array.tobytes())
+    return folder
 
 
 def test_the_figures_are_those_of_the_library(run, network):
@@ -72,6 +85,32 @@ def test_data_that_are_not_here_are_code_3(run, network, tmp_path, monkeypatch):
     answer = run("evaluate", network, "--data", "cifar10")
     assert (answer.code, len(answer.lines)) == (3, 1)
     assert "weightsmith data fetch cifar10" in answer.err
+
+
+def test_removed_layers_are_skipped_or_kept_as_asked(run, tmp_path):
+    network = ws.networks.resnet(8, (3, 8, 8), 2, shortcut="conv")
+    network.layer1[0].conv2.weight.data.zero_()
+    save_file({f"module.{name}": tensor for name, tensor in network.state_dict().items()}, tmp_path / "r.safetensors")
+    np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).random((4, 192), np.float32), y=np.arange(4) % 2)
+    command = ("evaluate", tmp_path / "r.safetensors", "--data", f"table:{tmp_path / 'd.npz'}")
+    assert "removed layers are skipped: layer1.0.conv2" in run(*command).err
+    assert "removed layers" not in run(*command, "--removed", "zero").err
+
+
+def test_what_a_class_is_taken_for(run, tmp_path):
+    network = ws.networks.mlp(64, 10)
+    network.output.weight.data.zero_()
+    network.output.bias.data[7] = 1.0
+    answer = run("evaluate", ws.save(network, tmp_path / "n.safetensors"), "--data", "digits", "--quiet")
+    rows = {line.split()[0]: line for line in answer.out.splitlines() if line[:1].isdigit()}
+    assert rows["3"].split()[1:] == ["37", "0.0", "%", "7", "(37×)"]
+    assert rows["7"].split()[1:] == ["36", "100.0", "%"]
+
+
+def test_data_at_a_path_of_the_users_own(run, tmp_path, shared_data_folder):
+    path = ws.save(ws.networks.mlp(784, 10), tmp_path / "n.safetensors")
+    answer = run("evaluate", path, "--data", "fashion-mnist", "--data-path", shared_data_folder, "--quiet")
+    assert (answer.code, "10 images" in answer.out) == (0, True)
 
 
 def test_a_table_of_the_users_own(run, tmp_path):

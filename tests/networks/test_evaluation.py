@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
 from weightsmith.data.normalise import HALF
 from weightsmith.networks.card import Card, with_card
@@ -74,6 +75,27 @@ def test_the_mode_and_the_weights_are_left_as_they_were():
     assert torch.equal(first, second)
     assert network.training
     assert ws.networks.weights_digest(network) == before
+
+
+def test_the_record_names_its_inputs_by_digest():
+    network, split = ws.networks.mlp(7, 7), ws.data.Split(SCORES, LABELS)
+    result = evaluate(network, ws.Data("own", test=split))
+    assert result.origin.inputs == {"network": ws.networks.weights_digest(network), "data": split.digest()}
+
+
+def test_one_thread_is_used_and_the_old_number_restored():
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(torch.get_num_threads())
+            return x
+
+    with pinned_threads(2):
+        evaluate(Spy(), (SCORES, LABELS))
+        evaluate(Spy(), (SCORES, LABELS), threads=2)
+        assert torch.get_num_threads() == 2
+    assert seen == [1, 2]
 
 
 def test_progress_is_told():

@@ -36,6 +36,18 @@ def test_fans_of_convolutions_count_the_kernel(kind, shape):
     assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / (32 * shape)), rel=0.03)
 
 
+def test_glorot_counts_the_kernel_on_both_sides():
+    layer = initialise(nn.Conv2d(32, 64, 3), "glorot-uniform", torch_stream(0))
+    assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / (9 * (32 + 64))), rel=0.03)
+
+
+def test_buffers_nobody_would_set_are_refused():
+    module = nn.Module()
+    module.register_buffer("table", torch.ones(3))
+    with pytest.raises(UnknownName, match="layer kind to initialise"):
+        initialise(nn.Sequential(module), "he-normal", torch_stream(0))
+
+
 def test_torch_default_is_what_torch_does():
     ours = initialise(nn.Linear(784, 300), "torch-default", torch_stream(0))
     theirs = nn.Linear(784, 300)

@@ -57,6 +57,11 @@ def test_selu_brings_alpha_dropout_and_lecun_weights():
     assert network.dense1.weight.std().item() == pytest.approx(784**-0.5, rel=0.01)
 
 
+def test_the_initialiser_can_be_chosen():
+    network = mlp(784, 300, 10, initialiser="torch-default")
+    assert network.dense1.weight.std().item() == pytest.approx((3 * 784) ** -0.5, rel=0.01)
+
+
 def test_it_computes_what_a_plain_torch_network_computes():
     ours = mlp(6, 5, 4, 3, activation="tanh", seed=2)
     plain = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))

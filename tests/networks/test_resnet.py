@@ -50,6 +50,13 @@ def test_a_block_without_both_convolutions_computes_relu_of_twice_its_input():
     assert torch.allclose(block(y), F.relu(F.relu(block.bn1(block.conv1(y))) + y))
 
 
+def test_activation_and_statistics_are_options():
+    network = resnet(8, activation="elu", statistics="seed")
+    kinds = [type(m).__name__ for m in network.modules()]
+    assert (kinds.count("ELU"), kinds.count("ReLU")) == (7, 0)
+    assert (kinds.count("SeedBatchNorm2d"), kinds.count("BatchNorm2d")) == (7, 0)
+
+
 def test_thinned_blocks_and_other_widths_build_and_run():
     inner = (11, 8, 9, 22, 20, 32, 52, 56, 64)
     network = resnet(20, shortcut="conv", inner=inner)

@@ -45,9 +45,11 @@ def test_no_dropout_stands_before_a_pool_and_none_after_the_output():
 
 
 def test_options_change_what_they_name():
-    network = vgg(5, classifier=(), bias=True, batch_norm=True, pool="max", activation="elu", dropout=0.1)
+    network = vgg(5, classifier=(), bias=True, batch_norm=True, pool="max", activation="elu", statistics="seed")
     kinds = [type(m).__name__ for m in network.features[:4]]
-    assert kinds == ["Conv2d", "BatchNorm2d", "ELU", "MaxPool2d"]
+    assert kinds == ["Conv2d", "SeedBatchNorm2d", "ELU", "MaxPool2d"]
+    selu = vgg(5, classifier=(8,), activation="selu")
+    assert {m.kind for m in selu.modules() if isinstance(m, Dropout)} == {"alpha"}
     assert network.features[0].bias is not None
     assert len(network.classifier) == 2
 

@@ -50,14 +50,15 @@ def initialise(module: nn.Module, name: str, generator: torch.Generator) -> nn.M
     """Set every parameter of ``module`` afresh, in place, drawing from ``generator`` in the order of its layers.
 
     Linear and convolution weights by ``name``; their biases zero (for ``torch-default`` drawn like the weights);
-    batch norm to scale 1, shift 0 and untouched statistics. Layers of other kinds with parameters are refused.
+    batch norm to scale 1, shift 0 and untouched statistics. Layers of other kinds that hold anything are refused. The
+    fans of a grouped convolution are counted as torch does: inputs per group, outputs of all groups.
     """
     for path, layer in module.named_modules():
         if isinstance(layer, _WEIGHTED):
             _draw(layer, name, generator)
         elif isinstance(layer, nn.modules.batchnorm._BatchNorm):
             layer.reset_parameters()
-        elif next(layer.parameters(recurse=False), None) is not None:
+        elif any(True for own in (layer.parameters, layer.buffers) for _ in own(recurse=False)):
             raise UnknownName(
                 f"layer kind to initialise, at {path!r}:", type(layer).__name__, ["Linear", "Conv", "BatchNorm"]
             )
