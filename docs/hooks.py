@@ -14,7 +14,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Fill in the front page, and replace ``{{ options weightsmith.module:Family }}`` by its tables."""
     if page.file.src_uri == "index.md":
         markdown = (ROOT / "README.md").read_text().replace("](docs/", "](")
-        markdown = markdown.replace("[Documentation](index.md) · ", "")
         for name in REPOSITORY_FILES:
             markdown = re.sub(rf"\[([^\]]+)\]\({name}\)", r"\1", markdown)
     return re.sub(r"\{\{ options ([\w.]+):(\w+) \}\}", lambda m: option_tables(m[1], m[2]), markdown)

@@ -51,6 +51,7 @@ def test_wrong_usage_is_one_line_and_code_2(run, words, message):
         (FileRefused("a.pt", "bad\nnews"), 3, "weightsmith: a.pt: bad news\n"),
         (UsageError("no"), 2, "weightsmith: no\n"),
         (KeyboardInterrupt(), 130, "weightsmith: interrupted\n"),
+        (PermissionError(13, "Permission denied", "there"), 3, "weightsmith: there: Permission denied\n"),
     ],
 )
 def test_errors_become_a_line_and_a_code(run, monkeypatch, error, code, line):
@@ -60,6 +61,12 @@ def test_errors_become_a_line_and_a_code(run, monkeypatch, error, code, line):
     monkeypatch.setattr(module, "app", fail)
     answer = run("inspect", "a.pt")
     assert (answer.code, answer.err) == (code, line)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"set -o pipefail; {sys.executable} -m weightsmith networks list | head -n 1"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (0, "")
 
 
 def test_debug_shows_the_traceback(tmp_path):

@@ -123,6 +123,14 @@ def test_a_table_of_the_users_own(run, tmp_path):
     assert (result["images"], result["split"], sorted(result["classes"])) == (12, "train", ["cat", "dog"])
 
 
+def test_a_path_serves_as_data_and_a_guessed_label_column_is_told(run, tmp_path):
+    (tmp_path / "t.csv").write_text("kind,a,b\n0,1,2\n1,2,1\n")
+    path = ws.save(ws.networks.mlp(2, 2), tmp_path / "n.safetensors")
+    answer = run("evaluate", path, "--data", tmp_path / "t.csv", "--json")
+    assert "the first column, 'kind', is taken for the label" in answer.err
+    assert any("'kind'" in note for note in json.loads(answer.out)["notes"])
+
+
 def test_a_network_of_the_users_own(run, tmp_path, monkeypatch):
     (tmp_path / "user_nets.py").write_text(
         "from torch import nn\ndef build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"

@@ -52,5 +52,6 @@ def test_threads_are_pinned_and_restored():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     assert torch.get_num_threads() == before
-    with pytest.raises(OptionError, match="threads must be ≥ 1"), pinned_threads(0):
-        pass
+    for count in (0, 100_000):
+        with pytest.raises(OptionError, match="threads must be ≥ 1"), pinned_threads(count):
+            pass

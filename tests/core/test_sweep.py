@@ -380,3 +380,15 @@ def test_a_sweep_killed_in_mid_run_ends_with_the_same_bytes(tmp_path):
 
 def _rows(journal: Path) -> int:
     return journal.read_bytes().count(b"\n") - 1 if journal.exists() else 0
+
+
+def test_results_of_an_edited_function_are_not_taken_for_its_own(tmp_path):
+    def version(text):
+        names = {}
+        exec(f"def trial(seed, a):\n    return {{'x': {text}}}", names)
+        return names["trial"]
+
+    for text in ("a + 1", "a + 1"):
+        sweep(version(text), grid(a=[1]), journal=tmp_path / "j.jsonl")
+    with pytest.raises(UsageError, match="code is"):
+        sweep(version("a + 1000"), grid(a=[1]), journal=tmp_path / "j.jsonl")

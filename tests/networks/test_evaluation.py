@@ -105,7 +105,7 @@ def test_progress_is_told():
 
 
 def test_what_does_not_fit_is_named():
-    with pytest.raises(DataMismatch, match="a label 6, the network has 2 outputs"):
+    with pytest.raises(DataMismatch, match="arrays has 7 classes, the network 2 outputs, none of them called '2'"):
         evaluate(nn.Linear(7, 2), (SCORES, torch.full((6,), 6)))
     with pytest.raises(DataMismatch, match=r"cannot take inputs of shape \(7,\)"):
         evaluate(nn.Linear(8, 2), (SCORES, LABELS))
@@ -132,7 +132,30 @@ def test_classes_are_matched_by_name():
     straight = evaluate(with_card(Table(), Card(classes=("a", "b", "c"))), data)
     swapped = with_card(nn.Linear(3, 3, bias=False), Card(classes=("c", "a", "b")))
     swapped.weight.data = torch.tensor([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
-    assert evaluate(swapped, data).confusion == straight.confusion
+    result = evaluate(swapped, data)
+    assert (result.correct, result.classes) == (straight.correct, ("c", "a", "b"))
+    order = [result.classes.index(name) for name in "abc"]
+    assert [[result.confusion[i][j] for j in order] for i in order] == [list(row) for row in straight.confusion]
+    some = ws.Data("some", test=ws.data.Split(SCORES[3:5, :3], torch.tensor([0, 0])), classes=("c",))
+    assert evaluate(swapped, some).accuracy.value == 1
+    with pytest.raises(DataMismatch, match="none of them called 'd'"):
+        evaluate(swapped, ws.Data("more", test=ws.data.Split(SCORES[:, :3], LABELS), classes=("a", "b", "c", "d")))
+
+
+def test_numbered_classes_of_a_part_of_the_data_are_matched_too():
+    """A table with classes 3 and 7 only, and a network of ten outputs without names."""
+    answers = torch.eye(10)[[3, 7, 7]]
+    data = ws.Data("some", test=ws.data.Split(answers, torch.tensor([0, 1, 1])), classes=("3", "7"))
+    result = evaluate(Table(), data)
+    assert (result.correct, result.confusion[7][7], result.recall[7]) == (3, 2, 1.0)
+
+
+def test_a_network_may_be_given_as_a_file(tmp_path):
+    network = ws.networks.mlp(7, 7)
+    path = ws.save(network, tmp_path / "n.safetensors")
+    assert evaluate(path, (SCORES, LABELS)).correct == evaluate(network, (SCORES, LABELS)).correct
+    with pytest.raises(UsageError, match="device 'gpu0'"):
+        evaluate(path, (SCORES, LABELS), device="gpu0")
 
 
 def test_every_module_keeps_its_mode_also_after_an_error():

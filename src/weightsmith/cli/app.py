@@ -7,7 +7,6 @@ refused · 130 interrupted.
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -74,15 +73,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = error.ctx.command_path if error.ctx else "weightsmith"
         say_error(f"{error.format_message()} (see {where} --help)")
         code = 2
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+    except SystemExit as ended:  # how typer ends when the reader, such as head, has seen enough
+        code = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except (KeyboardInterrupt, typer.Abort):
         say_error("interrupted")
         code = 130
     except Attention as notice:
         say_error(str(notice))
         code = 1
+    except OSError as error:  # what the system refuses beyond a single file: a folder, a full disk, a name too long
+        if debug:
+            raise
+        say_error(f"{error.filename or 'output'}: {error.strerror or error}")
+        code = 3
     except WeightsmithError as error:
         if debug:
             raise

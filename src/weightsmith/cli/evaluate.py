@@ -23,7 +23,9 @@ def evaluate(
     data_path: Annotated[
         Path | None, typer.Option(readable=False, help="Where the files of the data set are, if not found.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Which part of the data [default: test, or the only one].")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Which part of the data (by default test, or the only one).")
+    ] = None,
     network: Annotated[
         str | None,
         typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
@@ -73,10 +75,11 @@ def evaluate(
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
     """Only the split that is needed of a known set, which may be large; of the user's own data whatever there is."""
-    from weightsmith.data import Source, load
+    from weightsmith.data import load
+    from weightsmith.data.catalogue import CATALOGUE
 
-    own = name.partition(":")[0] in Source.members
-    return load(name, path=path, splits=(split,) if split else ("train", "validation", "test") if own else ("test",))
+    everything = ("test",) if name in CATALOGUE else ("train", "validation", "test")
+    return load(name, path=path, splits=(split,) if split else everything)
 
 
 def show(result: Evaluation, name: str) -> None:

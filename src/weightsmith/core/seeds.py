@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["pinned_threads", "stream", "subseed", "torch_stream"]
 
 
+_MOST_THREADS = 1024  # torch crashes when the system has no more to give
+
+
 def subseed(seed: int, *names: str | int) -> int:
     """The 63-bit seed of the stream ``names`` under ``seed``.
 
@@ -68,8 +71,8 @@ def pinned_threads(count: int = 1) -> Iterator[None]:
     """
     import torch
 
-    if count < 1:
-        raise OptionError(f"threads must be ≥ 1, not {count}")
+    if not 1 <= count <= _MOST_THREADS:
+        raise OptionError(f"threads must be ≥ 1 and ≤ {_MOST_THREADS}, not {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

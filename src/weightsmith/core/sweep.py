@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weightsmith.core._sweep_calls import Call, calls_of, timed
+from weightsmith.core._sweep_calls import Call, calls_of, code_digest, timed
 from weightsmith.core._sweep_table import SweepSummary, SweepTable
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
@@ -69,7 +69,12 @@ def sweep(
     """
     calls = calls_of(settings, seeds)
     origin, name = Origin(inputs=dict(inputs or {})), _name_of(function)
-    description = {"function": name, "calls": [call.written for call in calls], **origin.to_dict()}
+    description = {
+        "function": name,
+        "code": code_digest(function),
+        "calls": [call.written for call in calls],
+        **origin.to_dict(),
+    }
     rows = _Rows(calls, on_row)
     with contextlib.ExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, description))

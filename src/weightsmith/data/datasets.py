@@ -37,20 +37,22 @@ __all__ = ["Data", "Folder", "Known", "Source", "Split", "Table", "as_data", "fe
 
 
 def load(
-    name: str | Source,
+    name: str | Path | Source,
     *,
     path: str | Path | None = None,
     download: bool = False,
     splits: Sequence[str] = ("train", "test"),
     **options: Any,
 ) -> Data:
-    """The data set ``name``: one that is known, or ``folder:PATH`` or ``table:PATH`` (or these objects themselves).
+    """The data set ``name``: one that is known, or ``folder:PATH`` or ``table:PATH`` (or these objects, or a path).
 
     ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that is nowhere
     to be found; ``splits`` are the ones to read. Further options are those of :class:`Folder` and :class:`Table`, which
     bring the splits they have: all rows are ``train`` unless the folder is divided.
     """
     _check_splits(splits)
+    if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
+        name = (Folder if Path(name).is_dir() else Table)(str(name), **options)
     if isinstance(name, Source):
         return _own(name, splits)
     kind = name.partition(":")[0].strip()

@@ -74,7 +74,10 @@ class Table(Source, name="table"):
             )
         y, classes = classes_of([row.cells[label] for row in kept], path)
         x = [[_number(path, row, names, i) for i in range(len(names)) if i != label] for row in kept]
-        return Arrays(np.array(x, np.float32), y, classes, _note(dropped, list(gaps), len(rows)))
+        notes = _note(dropped, list(gaps), len(rows))
+        if not self.label and names[label] != "label":
+            notes = (f"the first column, {names[label]!r}, is taken for the label (label=… names another)", *notes)
+        return Arrays(np.array(x, np.float32), y, classes, notes)
 
 
 def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,12 @@ def _from_factory(text: str) -> nn.Module:
             raise UsageError(f"{text}: no module {error.name!r} to import; as a name: {unknown}") from error
     if not hasattr(module, function_name):
         raise UsageError(f"{text}: {module_name} has no {function_name!r}")
-    network = getattr(module, function_name)()
+    function = getattr(module, function_name)
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise UsageError(f"{text}: must be a function that can be called without arguments ({error})") from error
+    network = function()
     if not isinstance(network, nn.Module):
         raise UsageError(f"{text}: gives a {type(network).__name__}, not a torch.nn.Module")
     return with_card(network, dataclasses.replace(card_of(network), factory=text))

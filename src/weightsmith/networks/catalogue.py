@@ -17,6 +17,7 @@ from typing import Literal, get_args
 import torch
 
 from weightsmith.core.errors import OptionError
+from weightsmith.data.catalogue import CATALOGUE
 from weightsmith.data.normalise import HALF, IMAGENET, NONE, Normalisation
 from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.mlp import Mlp
@@ -41,6 +42,7 @@ class Match:
     normalisation: Normalisation
     keys: dict[str, str]
     notes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
 
 def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
@@ -54,6 +56,8 @@ def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
     names = bare_names(weights.entries)
     shapes = {names[name]: entry.shape for name, entry in weights.entries.items()}
     for layout in LAYOUTS:
+        if layout is _dense_chain and weights.format == "onnx":
+            continue  # the file says what stands between its layers, and we do not read it: no guess
         try:
             match = layout(shapes)
         except OptionError:  # the shapes are outside what the architecture allows, so it is not that one
@@ -103,10 +107,15 @@ def _residual(shapes: Shapes) -> Match | None:
     )
     keys = {name: re.sub(rf"^{last}\.", "fc.", name).replace(".shortcut.", ".downsample.") for name in shapes}
     if last == "linear" and not has_convolution:
-        return Match("akamaster/pytorch_resnet_cifar10", architecture, IMAGENET, keys)
+        return Match("akamaster/pytorch_resnet_cifar10", architecture, IMAGENET, keys, classes=_cifar(architecture))
     if last == "fc" and has_convolution:
-        return Match("IntelLabs/distiller", architecture, HALF, keys)
+        return Match("IntelLabs/distiller", architecture, HALF, keys, classes=_cifar(architecture))
     return Match("CIFAR ResNet", architecture, NONE, keys, ("normalisation not known: none used",))
+
+
+def _cifar(architecture: Resnet) -> tuple[str, ...]:
+    """Both origins publish networks for CIFAR-10; other numbers of outputs are somebody else's."""
+    return CATALOGUE["cifar10"].classes if architecture.classes == 10 else ()
 
 
 def _vgg(shapes: Shapes) -> Match | None:

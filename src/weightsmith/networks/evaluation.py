@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +15,10 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
-from weightsmith.data.datasets import as_data
-from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.data.datasets import Data, as_data
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.card import Card, card_of, weights_digest
+from weightsmith.networks.files import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +47,12 @@ class Evaluation(Record):
     recall: tuple[float | None, ...]
     confusion: tuple[tuple[int, ...], ...]
     normalisation: str
+    notes: tuple[str, ...]
     origin: Origin
 
 
 def evaluate(
-    network: nn.Module,
+    network: nn.Module | str | Path,
     data: Any,
     *,
     split: str | None = None,
@@ -59,25 +63,32 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
-    Without ``split`` it is the test split, or the only one there is. Inputs are normalised as the network's card says.
+    The network may also be a file that ``load`` reads without help. Without ``split`` it is the test split, or the only
+    one there is. Inputs are normalised as the network's card says, and classes of network and data are matched by name.
     ``progress`` is told (images done, images in all).
     """
+    if not isinstance(network, nn.Module):
+        network = load(network)
     known = as_data(data, splits=(split or "test",))
     chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
     part = known.split(chosen)
+    card, architecture = card_of(network), architecture_of(network)
+    if architecture is not None and architecture.classes is not None:
+        _class_names(known, card, architecture.classes)  # before the work, not after it
     answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=progress)
-    labels = part.y
     count = answers.shape[1]
-    if int(labels.max()) >= count:
+    names = _class_names(known, card, count)
+    labels = part.y
+    if int(labels.max()) >= max(count, len(known.classes)):
         raise DataMismatch(f"{known.name} has a label {int(labels.max())}, the network has {count} outputs")
-    answers = _in_order_of(known.classes, card_of(network).classes, answers)
+    if known.classes and set(known.classes) <= set(names):
+        labels = torch.tensor([names.index(name) for name in known.classes])[labels]
     finite = answers.isfinite().all(dim=1)
     called = answers.argmax(dim=1)
     pairs = (labels * count + called)[finite]
     confusion = torch.bincount(pairs, minlength=count * count).reshape(count, count)
     total, correct = len(labels), int(confusion.diagonal().sum())
     loss = float(nn.functional.cross_entropy(answers.double(), labels))
-    names = known.classes if len(known.classes) == count else tuple(map(str, range(count)))
     sizes = torch.bincount(labels, minlength=count).tolist()
     return Evaluation(
         data=known.name,
@@ -93,7 +104,8 @@ def evaluate(
             hit / size if size else None for hit, size in zip(confusion.diagonal().tolist(), sizes, strict=True)
         ),
         confusion=tuple(map(tuple, confusion.tolist())),
-        normalisation=str(card_of(network).normalisation),
+        normalisation=str(card.normalisation),
+        notes=(*card.notes, *known.notes),
         origin=Origin(inputs={"network": weights_digest(network), "data": part.digest()}),
     )
 
@@ -114,11 +126,15 @@ def scores(
     """
     if batch < 1 or len(x) == 0:
         raise UsageError(f"batches of {batch} from {len(x)} inputs: both must be at least 1")
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise UsageError(f"device {device!r} is none that torch knows") from error
     card, running = card_of(network), network
     _check_shape(tuple(x.shape[1:]), card.input_shape)
     like = next((p for p in network.parameters() if p.is_floating_point()), torch.empty(0))
-    if like.device != torch.device(device):
-        running = copy.deepcopy(network).to(device)
+    if like.device != place:
+        running = copy.deepcopy(network).to(place)
     modes = [(module, module.training) for module in running.modules()]
     running.eval()
     results = []
@@ -126,7 +142,7 @@ def scores(
         with pinned_threads(threads):
             for start in range(0, len(x), batch):
                 inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape)
-                inputs = inputs.to(device=device, dtype=like.dtype)
+                inputs = inputs.to(device=place, dtype=like.dtype)
                 if inputs.dim() == 4:  # measured 1.8 times faster through ResNet-20 on the CPU
                     inputs = inputs.contiguous(memory_format=torch.channels_last)
                 results.append(_outputs(running, inputs).cpu())
@@ -164,11 +180,17 @@ def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
     return inputs.reshape(-1, *shape) if shape and 1 in (len(shape), inputs.dim() - 1) else inputs
 
 
-def _in_order_of(wanted: tuple[str, ...], given: tuple[str, ...], answers: Tensor) -> Tensor:
-    """Columns in the order of the data's classes, if network and data name the same ones in another order."""
-    if wanted == given or len(given) != answers.shape[1] or sorted(wanted) != sorted(given):
-        return answers
-    return answers[:, [given.index(name) for name in wanted]]
+def _class_names(data: Data, card: Card, count: int) -> tuple[str, ...]:
+    """The names of the network's outputs; data whose classes are not among them must have as many, in that order."""
+    names = card.classes if len(card.classes) == count else tuple(map(str, range(count)))
+    if set(data.classes) <= set(names):
+        return names
+    if len(data.classes) == count:
+        return data.classes
+    strange = next(name for name in data.classes if name not in names)
+    raise DataMismatch(
+        f"{data.name} has {len(data.classes)} classes, the network {count} outputs, none of them called {strange!r}"
+    )
 
 
 def _among_best(answers: Tensor, labels: Tensor, count: int) -> int:

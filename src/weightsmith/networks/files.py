@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -35,13 +36,15 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     if filled.architecture is not None:
         found = {name: tuple(tensor.shape) for name, tensor in state.items()}
         _check_fit(found, expected_shapes(filled.architecture), f"{path}: the network was changed since it was built")
+        if len(filled.classes) not in (0, filled.architecture.classes):
+            raise UsageError(f"{len(filled.classes)} class names for {filled.architecture.classes} outputs")
     return write_sealed(path, state, filled.to_json())
 
 
 def load(
     path: str | Path,
     *,
-    network: str | Architecture | nn.Module | None = None,
+    network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
     normalise: str | Normalisation | None = None,
     removed: Removed = "skip",
     input_shape: tuple[int, ...] = (),
@@ -51,12 +54,15 @@ def load(
 
     Our own files build themselves from their card; known files of others are recognised by their keys. Otherwise
     ``network`` says what to build: the text form of an architecture (``input_shape`` and ``classes`` complete it),
-    ``package.module:function``, or a module to fill.
+    ``package.module:function``, a function that builds it, or a module to fill.
     """
     weights = open_weights(path)
     card = read_card(weights)
     if network is not None:
-        loaded = network if isinstance(network, nn.Module) else build(network, input_shape=input_shape, classes=classes)
+        if isinstance(network, str | Architecture):
+            loaded = build(network, input_shape=input_shape, classes=classes)
+        else:
+            loaded = network if isinstance(network, nn.Module) else network()
         keys, notes = _paired(loaded, weights)
         with_card(_fill(loaded, weights, keys), _card_as_asked(loaded, weights, card, notes))
     elif card is not None:
@@ -135,6 +141,7 @@ def _card_of_match(match: Match, weights: Weights) -> Card:
         match.architecture,
         input_shape=match.architecture.input_shape,
         normalisation=match.normalisation,
+        classes=match.classes,
         lineage=_read_from(weights),
         notes=(summary, *match.notes),
     )
