@@ -211,7 +211,7 @@ def test_closing_early_ends_the_workers_at_once():
     _, process = next(steps)
     start = time.monotonic()
     steps.close()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30  # and not the minute that the tasks would sleep
     _wait_until(lambda: not _is_alive(process), "the worker has ended")
 
 
@@ -416,7 +416,7 @@ def test_an_address_where_no_scheduler_answers_is_refused_in_seconds(listens, mo
         with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address} .*start one with") as caught:
             parallel_map(abs, [1], cluster=address)
     assert "\n" not in str(caught.value)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 def test_a_server_of_another_kind_is_refused(monkeypatch):

@@ -100,6 +100,12 @@ def test_dense_layers_are_put_in_order_only_where_that_is_certain(tmp_path):
     assert recognise(stored(tmp_path, prefixed)).keys["mlp.dense1.weight"] == "dense1.weight"
 
 
+def test_no_activation_is_guessed_for_a_file_that_tells_it(tmp_path):
+    tanh = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
+    torch.onnx.export(tanh, (torch.zeros(1, 4),), tmp_path / "t.onnx", dynamo=True, verbose=False)
+    assert recognise(open_weights(tmp_path / "t.onnx")) is None
+
+
 def test_zero_layers_that_cannot_have_been_removed_stay(tmp_path):
     network = resnet(20, shortcut="conv")
     torch.nn.init.zeros_(network.layer2[0].conv1.weight)

@@ -36,6 +36,7 @@ app.command("log")(log.log)
 app.command("demo")(demo.demo)
 
 
+_INTERRUPTED = 130
 # click's UsageError; some releases of typer carry a click of their own, so it is reached through typer's public name.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -76,8 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as ended:  # how typer ends when the reader, such as head, has seen enough
         code = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except (KeyboardInterrupt, typer.Abort):
-        say_error("interrupted")
-        code = 130
+        code = _INTERRUPTED
     except Attention as notice:
         say_error(str(notice))
         code = 1
@@ -91,4 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         say_error(str(error))
         code = error.exit_code
+    if code == _INTERRUPTED:  # typer answers an interrupt with the code alone
+        say_error("interrupted")
     sys.exit(code if isinstance(code, int) else 0)

@@ -86,7 +86,8 @@ def _print(report: dict[str, Any]) -> None:
     console.print(rows)
     total, inside = report["parameters"], report["in_layers"]
     share = f" ({100 * inside / total:.2f} %)" if total else ""
-    console.print(f"{len(report['layers'])} layers with {inside:,} of {total:,} parameters{share}")
+    count = len(report["layers"])
+    console.print(f"{count} layer{'' if count == 1 else 's'} with {inside:,} of {total:,} parameters{share}")
     _print_left_out(report["left_out"])
 
 
