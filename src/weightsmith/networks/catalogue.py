@@ -56,7 +56,7 @@ def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
     names = bare_names(weights.entries)
     shapes = {names[name]: entry.shape for name, entry in weights.entries.items()}
     for layout in LAYOUTS:
-        if layout is _dense_chain and weights.format == "onnx":
+        if layout is _dense_chain and weights.format in ("onnx", "keras"):
             continue  # the file says what stands between its layers, and we do not read it: no guess
         try:
             match = layout(shapes)
