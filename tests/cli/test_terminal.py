@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import sys
 
@@ -38,9 +39,17 @@ def test_progress_is_a_line_per_tenth_where_there_is_no_terminal(capsys):
 
 
 def test_progress_is_a_bar_on_a_terminal(monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm-256color")
     with terminal.progress_bar("fetch", quiet=False, unit="bytes") as progress:
         progress(5, 10)
+    assert "fetch" in shown.getvalue()
+    assert "5/10 bytes" in shown.getvalue()
 
 
 def test_tables_are_not_wrapped_in_a_pipe(capsys, monkeypatch):
