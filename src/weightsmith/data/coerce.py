@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,8 @@ def _inputs(x: Any) -> Tensor:
     if tensor.is_complex():
         raise DataMismatch("inputs must be real numbers, not complex")
     tensor = tensor.to(torch.float32)
-    if not bool(torch.isfinite(tensor).all()):
+    # The least and the largest value tell (NaN is both): torch.isfinite would make three copies of the data.
+    if tensor.numel() and not all(map(math.isfinite, torch.stack(torch.aminmax(tensor)).tolist())):
         row = int((~torch.isfinite(tensor)).nonzero()[0, 0])
         raise DataMismatch(f"inputs must be finite; row {row} holds nan or infinity")
     return tensor

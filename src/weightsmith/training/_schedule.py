@@ -1,0 +1,72 @@
+"""The family of learning-rate schedules, and the length of a run that they are shaped to.
+
+A schedule is asked before each step, ``at(step, span)``, and told a value after each epoch, ``observe``; most only
+answer the first. What it remembers is a :class:`~weightsmith.training.watching.Watch` that the caller keeps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from typing import Literal
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.options import Option
+from weightsmith.training.watching import FRESH, Monitor, Watch
+
+__all__ = ["Per", "Schedule", "Span", "count"]
+
+Per = Literal["step", "epoch"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """The length of a run: ``steps`` per epoch, ``epochs``; ``skipped`` steps at its start belong to a warm-up.
+
+    >>> Span(steps=100, epochs=3).total, Span(100, 3, skipped=50).total
+    (300, 250)
+    """
+
+    steps: int
+    epochs: int
+    skipped: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.epochs < 1 or self.skipped < 0:
+            raise UsageError(f"a run of {self.epochs} epochs with {self.steps} steps each: both must be at least 1")
+
+    @property
+    def total(self) -> int:
+        """All steps of the run that are not skipped, at least one."""
+        return max(1, self.steps * self.epochs - self.skipped)
+
+    def length(self, per: Per) -> int:
+        """The run in steps, or in epochs (one that was begun counts)."""
+        return self.total if per == "step" else math.ceil(self.total / self.steps)
+
+
+def count(step: int, span: Span, per: Per) -> int:
+    """The t of the formulas: the step itself, or the whole epochs done before it.
+
+    >>> count(250, Span(steps=100, epochs=3), "step"), count(250, Span(steps=100, epochs=3), "epoch")
+    (250, 2)
+    """
+    return step if per == "step" else step // span.steps
+
+
+class Schedule(Option):
+    """The family of learning-rate schedules."""
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """The column of the history that :meth:`observe` wants to see, or None."""
+        return None
+
+    @abstractmethod
+    def at(self, step: int, span: Span, watch: Watch = FRESH) -> float:
+        """The rate for this step (counted from 0) of a run of this length."""
+
+    def observe(self, watch: Watch, epoch: int, value: float) -> Watch:  # noqa: ARG002 (most do not look)
+        """The watch after an epoch (counted from 1) that ended with this ``value`` of the monitored column."""
+        return watch

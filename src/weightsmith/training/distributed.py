@@ -1,0 +1,111 @@
+"""Several processes train one network: each computes the gradient of its share of every batch, and they add them up.
+
+    torchrun --nproc-per-node 2 -m weightsmith train digits --network mlp:64,32 --out runs/two
+
+The batch is the global one: process r of p gets its r-th part, the loss of a batch is the mean over all of its images,
+and one sum over the flat gradient (:mod:`weightsmith.training.flat`) makes every process take the same step. So the
+number of processes changes nothing but the order of additions; only batch norm (its statistics are those of the share)
+and dropout (each process draws its own masks) differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+
+__all__ = ["Team", "joined", "team"]
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together, seen from one of them; a process alone is a team of one."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the files and speaks to the user."""
+        return self.rank == 0
+
+    def share(self, rows: Tensor) -> Tensor:
+        """This process's part of ``rows``, in order; the parts differ in length by at most one."""
+        return rows if self.size == 1 else rows.tensor_split(self.size)[self.rank]
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """Add ``tensor`` up over all processes, in place."""
+        if self.size > 1:
+            torch.distributed.all_reduce(tensor)
+        return tensor
+
+    @torch.no_grad()
+    def average_buffers(self, network: nn.Module) -> None:
+        """Give every process the mean of the running statistics of batch and instance norms."""
+        if self.size == 1:
+            return
+        norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._NormBase)]
+        for buffer in (buffer for norm in norms for buffer in norm.buffers()):
+            if buffer.is_floating_point():
+                self.sum(buffer).div_(self.size)
+
+    def from_first(self, tensors: Mapping[str, Tensor], facts: Any) -> tuple[dict[str, Tensor], Any]:
+        """Hand the tensors and the JSON values of the first process to all others."""
+        if self.size == 1:
+            return dict(tensors), facts
+        held = dict(tensors)
+        kinds = {name: [list(tensor.shape), str(tensor.dtype).removeprefix("torch.")] for name, tensor in held.items()}
+        kinds, facts = json.loads(self._text_of_first(json.dumps([kinds, facts])))
+        for name, (shape, dtype) in kinds.items():
+            if not self.first:
+                held[name] = torch.empty(shape, dtype=getattr(torch, dtype))
+            held[name] = held[name].contiguous()
+            # As bytes, because gloo does not know every type; a tensor without dimensions has no view of them.
+            torch.distributed.broadcast(held[name].reshape(-1).view(torch.uint8), 0)
+        return held, facts
+
+    def _text_of_first(self, text: str) -> str:
+        content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+        length = torch.tensor(len(content))
+        torch.distributed.broadcast(length, 0)
+        if not self.first:
+            content = torch.empty(int(length), dtype=torch.uint8)
+        torch.distributed.broadcast(content, 0)
+        return bytes(content.numpy()).decode()
+
+
+def team() -> Team:
+    """The team this process belongs to: that of torch's default process group, or itself alone."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return Team(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Team()
+
+
+@contextmanager
+def joined() -> Iterator[Team]:
+    """Join the processes that torchrun started (it tells by WORLD_SIZE and RANK); alone without it.
+
+    Inside another process group, or in a process that torchrun did not start, nothing is joined.
+    """
+    wanted = os.environ.get("WORLD_SIZE", "1")
+    if not wanted.isdigit():
+        raise UsageError(f"WORLD_SIZE must be a number of processes, not {wanted!r}; start with torchrun")
+    if int(wanted) == 1 or torch.distributed.is_initialized():
+        yield team()
+        return
+    try:
+        torch.distributed.init_process_group("gloo")
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"the processes could not join ({error}); start them with torchrun") from error
+    try:
+        yield team()
+    finally:
+        torch.distributed.destroy_process_group()

@@ -1,0 +1,201 @@
+"""The learning-rate finder: one short sweep from a tiny rate to a huge one shows which rates learn (Smith 2017)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.seeds import pinned_threads, subseed, torch_stream
+from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.dropout import reseed_dropout
+from weightsmith.training.clipping import Clip
+from weightsmith.training.distributed import Team
+from weightsmith.training.feeding import Feed
+from weightsmith.training.freezing import train_mode
+from weightsmith.training.losses import Loss
+from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.plan import Plan, make_plan
+from weightsmith.training.run import Stopped
+from weightsmith.training.settings import Settings
+from weightsmith.training.stepping import NotFinite, Stepper
+
+__all__ = ["RateCurve", "find_rate"]
+
+_KEPT = 0.8  # of the running mean that says whether the loss has left
+_FEWEST = 10  # steps without which there is no curve
+_CERTAIN, _VISIBLE = 4.0, 0.05  # standard errors, and share of the first level, that a fall must have to be one
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RateCurve(Record):
+    """The loss against the rate: ``losses[i]`` is that of the batch on which the step of ``rates[i]`` is then taken.
+
+    ``smoothed`` is a line fitted around each point (Gaussian weights over neighbouring steps, so it does not lag).
+    ``suggestion`` is the rate at which it falls most steeply per decade of the rate (Smith 2017), ``tenth`` a tenth of
+    the rate at its minimum: two customary readings, which agree within a factor of a few on a good curve. Both are None
+    if the loss does not fall clearly. A sweep ends early (``stopped``) when the loss has left; ``reason`` says where.
+    """
+
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    smoothed: tuple[float, ...]
+    suggestion: float | None
+    tenth: float | None
+    stopped: Stopped
+    reason: str
+    settings: dict[str, Any]
+    origin: Origin
+
+
+def find_rate(
+    network: nn.Module | Architecture | str | Path,
+    data: Any,
+    *,
+    optimiser: Optimiser | str = "momentum",
+    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
+    clip: Clip | str | None = None,
+    batch: int = 32,
+    least: float = 1e-6,
+    most: float = 10.0,
+    steps: int = 100,
+    normalise: str | Normalisation | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int = 1,
+) -> RateCurve:
+    """Train a copy of ``network`` while the rate grows from ``least`` to ``most``, and read the curve of the loss.
+
+    The rate of step i of n is least·(most/least)^(i/(n−1)): the same factor from each step to the next. Batches come
+    in the order that :func:`~weightsmith.training.loop.train` would take them; the network itself is not changed. The
+    steepest fall lies inside the range that the range test of Smith (2017, "Cyclical learning rates for training neural
+    networks") takes, from where the curve begins to improve to where it stops. The sweep ends early when a running mean
+    of the loss lies above its lowest value by three times that value (or three quarters of the first loss, if that is
+    more), or when the loss is NaN or infinite.
+
+    >>> import weightsmith as ws
+    >>> curve = find_rate("mlp:32", ws.data.load("digits"))
+    >>> curve.stopped, 0.01 < curve.suggestion < 1
+    (<Stopped.DIVERGED: 'diverged'>, True)
+    """
+    if not 0 < least < most < math.inf or steps < _FEWEST:
+        raise UsageError(
+            f"a sweep from {least:g} to {most:g} in {steps} steps: the rates must be positive and grow, the steps at "
+            f"least {_FEWEST}"
+        )
+    settings = Settings.read(
+        optimiser=optimiser,
+        schedule=least,
+        loss=loss,
+        clip=clip,
+        normalise=normalise,
+        batch=batch,
+        epochs=1,
+        seed=seed,
+        device=device,
+    )
+    plan = make_plan(network, data, settings)
+    rates = np.geomspace(least, most, steps).tolist()
+    with pinned_threads(threads), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        losses, stopped, reason = _swept(plan, rates)
+    smoothed, steepest, lowest = _read(losses, max(2.0, steps / 25))
+    kept = ("network", "data", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device")
+    return RateCurve(
+        rates=tuple(rates[: len(losses)]),
+        losses=tuple(losses),
+        smoothed=smoothed,
+        suggestion=None if steepest is None else rates[steepest],
+        tenth=None if lowest is None else rates[lowest] / 10,
+        stopped=stopped,
+        reason=reason if steepest is not None else f"{reason}; the loss falls clearly nowhere, so no rate is suggested",
+        settings={name: plan.written[name] for name in kept} | {"least": least, "most": most, "steps": steps},
+        origin=Origin(seed=seed, inputs=plan.inputs),
+    )
+
+
+def _swept(plan: Plan, rates: list[float]) -> tuple[list[float], Stopped, str]:
+    """The losses up to the end of the sweep, and why it ended."""
+    stepper, watch, losses = Stepper(plan, Team()), _Departure(), list[float]()
+    with contextlib.closing(_batches(plan)) as batches:
+        for rate, (x, y) in zip(rates, batches, strict=False):
+            try:
+                losses.append(stepper(x, y, len(y), rate).loss)
+            except NotFinite:
+                return losses, Stopped.DIVERGED, f"the loss is NaN or infinite at the rate {rate:.3g}"
+            if watch.left(losses[-1]):
+                reason = f"the loss has left: around {watch.mean:.3g} at the rate {rate:.3g}, after {watch.lowest:.3g}"
+                return losses, Stopped.DIVERGED, reason
+    return losses, Stopped.DONE, f"all {len(rates)} steps done, up to the rate {rates[-1]:.3g}"
+
+
+def _batches(plan: Plan) -> Generator[tuple[Tensor, Tensor]]:
+    """Batch after batch, epoch after epoch, as training would take them."""
+    feed, seed = Feed(plan.train, plan.normalisation, plan.layout), plan.settings.seed
+    train_mode(plan.network)
+    for epoch in itertools.count(1):
+        torch.manual_seed(subseed(seed, "torch", epoch, 0))  # for dropout of torch's own; put back by the caller
+        reseed_dropout(plan.network, torch_stream(seed, "dropout", epoch, 0, device=plan.layout.device.type))
+        order = torch.randperm(len(plan.train), generator=torch_stream(seed, "order", epoch))
+        rows = torch.split(order[: len(order) - plan.left_out], plan.settings.batch)
+        with feed.shuffled(rows, seed, epoch) as batches:
+            yield from batches
+
+
+class _Departure:
+    """Watches a running mean of the loss, and says when it has left its lowest value for good."""
+
+    def __init__(self) -> None:
+        self._sum = self._weight = 0.0
+        self._first: float | None = None
+        self.mean, self.lowest = math.nan, math.inf
+
+    def left(self, loss: float) -> bool:
+        self._first = loss if self._first is None else self._first
+        self._sum, self._weight = _KEPT * self._sum + loss, _KEPT * self._weight + 1
+        self.mean = self._sum / self._weight
+        self.lowest = min(self.lowest, self.mean)
+        return self.mean > self.lowest + 3 * max(abs(self.lowest), abs(self._first) / 4)
+
+
+def _read(losses: list[float], width: float) -> tuple[tuple[float, ...], int | None, int | None]:
+    """The smoothed curve, and where it falls most steeply and is lowest, if it falls by more than its noise."""
+    if len(losses) < _FEWEST:
+        return tuple(losses), None, None
+    values = np.asarray(losses)
+    # The leap at the end of a sweep that diverged would drown what lies before it.
+    values = np.minimum(values, values[0] + abs(values[0]))
+    levels, slopes = _lines(len(values), width)
+    smooth = levels @ values
+    lowest = int(smooth.argmin())
+    noise = float(np.std((values - smooth)[: lowest + 1]))
+    error = noise * float(np.linalg.norm(levels[0] - levels[lowest]))  # of the difference of the two levels
+    fall = float(smooth[0] - smooth[lowest])
+    if fall <= max(_CERTAIN * error, _VISIBLE * abs(float(smooth[0]))):
+        return tuple(smooth.tolist()), None, None
+    steepest = int((slopes @ values)[: lowest + 1].argmin())
+    return tuple(smooth.tolist()), steepest, lowest
+
+
+def _lines(count: int, width: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two matrices: value and slope, at each of ``count`` points, of the line fitted with Gaussian weights around it.
+
+    For weights w and distances d from the point, with S_k = Σ w d^k: value = Σ w (S₂ − S₁ d) y / (S₀ S₂ − S₁²), slope =
+    Σ w (S₀ d − S₁) y / (S₀ S₂ − S₁²) (local linear regression).
+    """
+    distance = np.arange(count)[None, :] - np.arange(count)[:, None]
+    weight = np.exp(-0.5 * (distance / width) ** 2)
+    s0, s1, s2 = ((weight * distance**power).sum(axis=1, keepdims=True) for power in range(3))
+    determinant = s0 * s2 - s1**2
+    return weight * (s2 - s1 * distance) / determinant, weight * (s0 * distance - s1) / determinant

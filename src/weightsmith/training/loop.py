@@ -1,0 +1,179 @@
+"""``train``: a plain torch loop over tensors in memory, with everything the slides ask for around it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.storage import write_atomic
+from weightsmith.data.augment import Augment
+from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.card import Card, weights_digest, with_card
+from weightsmith.networks.files import save
+from weightsmith.training.checkpoints import Checkpoints
+from weightsmith.training.clipping import Clip
+from weightsmith.training.distributed import team
+from weightsmith.training.losses import Loss
+from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.penalties import Penalty
+from weightsmith.training.plan import Plan, TrainingWarning, make_plan
+from weightsmith.training.run import History, Hook, Progress, TrainRecord, TrainRun
+from weightsmith.training.schedules import Schedule
+from weightsmith.training.settings import Settings, whole
+from weightsmith.training.stopping import Stop
+from weightsmith.training.trainer import Trainer
+
+__all__ = ["train"]
+
+
+def train(
+    network: nn.Module | Architecture | str | Path,
+    data: Any,
+    *,
+    optimiser: Optimiser | str = "momentum",
+    schedule: Schedule | float | str | None = None,
+    clip: Clip | str | None = None,
+    stop: Stop | str | None = None,
+    penalties: Sequence[Penalty | str] | Penalty | str = (),
+    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
+    augment: Augment | str | None = None,
+    batch: int = 32,
+    epochs: int = 10,
+    validation: float | None = None,
+    normalise: str | Normalisation | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int = 1,
+    out: str | Path | None = None,
+    keep: Sequence[int] = (),
+    hooks: Sequence[Hook] = (),
+    progress: Callable[[Progress], None] | None = None,
+    diagnose: bool = True,
+) -> TrainRun:
+    """Train a copy of ``network`` on the training split of ``data``.
+
+    Options are objects or their text form. ``schedule`` may be a number, a constant rate; without one it is the
+    optimiser's usual rate. ``validation`` moves this fraction of the training rows into a validation split, where the
+    data have none. Inputs are normalised as the network's card says, or by the data's own, unless ``normalise`` names
+    another. With ``out``, a folder, every epoch is kept on disk, and the same call goes on where it was stopped;
+    ``keep`` names epochs whose weights stay available (0: before training). ``hooks`` are called after each epoch and
+    may return numbers for the history. ``diagnose`` measures the first step of each epoch for vanishing and exploding
+    gradients.
+
+    A run whose loss or weights become NaN or infinite ends with ``Stopped.DIVERGED`` and the best weights so far.
+
+    >>> import weightsmith as ws
+    >>> run = train("mlp:16", ws.data.load("digits"), schedule=0.05, epochs=2, seed=1)
+    >>> run.stopped, len(run.history.rows), run.network.dense1
+    (<Stopped.DONE: 'done'>, 2, Linear(in_features=64, out_features=16, bias=True))
+    """
+    options = Settings.read(
+        optimiser=optimiser,
+        schedule=schedule,
+        loss=loss,
+        clip=clip,
+        stop=stop,
+        penalties=penalties,
+        augment=augment,
+        normalise=normalise,
+        batch=batch,
+        epochs=epochs,
+        validation=validation,
+        seed=seed,
+        device=device,
+    )
+    keep = tuple(whole("keep", epoch, least=0) for epoch in keep)
+    wrong = [epoch for epoch in keep if epoch > options.epochs]
+    if wrong:
+        raise UsageError(f"keep names the epoch {wrong[0]}, but the run has the epochs 0 (before training) to {epochs}")
+    members = team()
+    plan = make_plan(network, data, options, members.size)
+    if members.first:
+        for sentence in plan.warnings:
+            warnings.warn(sentence, TrainingWarning, stacklevel=2)
+    written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
+    origin = Origin(seed=seed, inputs=plan.inputs)
+    call = {"settings": written, "processes": members.size, **origin.to_dict()}
+    folder = None if out is None or not members.first else Path(out)
+    with pinned_threads(threads), _own_random_state(), closing(Checkpoints(folder, call)) as checkpoints:
+        trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
+        run = _finished(plan, trainer, written, origin)
+    if folder is not None:
+        _write(folder, run)
+    return run
+
+
+def _finished(plan: Plan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
+    """Train; then the network, taken out of the trainer and given its card, and the record."""
+    ended = trainer.run()
+    network, removed = trainer.release(ended)
+    network = with_card(network.cpu(), _card(plan, ended.restored)).eval()
+    record = TrainRecord(
+        settings=written,
+        history=History(trainer.standing.rows),
+        stopped=ended.stopped,
+        reason=ended.reason,
+        monitor=plan.monitor,
+        best_epoch=trainer.standing.best_epoch,
+        restored=ended.restored,
+        parameters=sum(value.numel() for value in network.parameters()),
+        trained=sum(value.numel() for value in network.parameters() if value.requires_grad),
+        gradients=trainer.diagnosis(),
+        removed=removed,
+        warnings=plan.warnings,
+        notes=plan.notes,
+        network=weights_digest(network),
+        origin=origin,
+    )
+    kept = {
+        epoch: functools.partial(_as_it_was, network, state, _card(plan, epoch))
+        for epoch, state in trainer.kept.items()
+    }
+    return TrainRun(record, network, kept)
+
+
+def _card(plan: Plan, epoch: int) -> Card:
+    """The card of the network after ``epoch``; before training it is still the one that came in."""
+    if epoch == 0:
+        return plan.card
+    told = plan.written
+    operation = (
+        f"trained on {told['data']} ({told['optimiser']}, {told['schedule']}, epoch {epoch} of {told['epochs']})"
+    )
+    return dataclasses.replace(plan.card, lineage=plan.card.lineage.then(operation, plan.inputs["network"]))
+
+
+def _as_it_was(network: nn.Module, state: Mapping[str, Tensor], card: Card) -> nn.Module:
+    """A copy of the network with the weights of an earlier epoch."""
+    earlier = copy.deepcopy(network)
+    earlier.load_state_dict(dict(state))
+    return with_card(earlier, card)
+
+
+def _write(folder: Path, run: TrainRun) -> None:
+    """The files of a finished run: network, kept epochs, history as a table, and last, as its seal, the record."""
+    for epoch in run.kept:
+        save(run.checkpoint(epoch), folder / f"epoch-{epoch:04d}.safetensors")
+    save(run.network, folder / "network.safetensors")
+    write_atomic(folder / "history.csv", run.history.to_csv())
+    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+
+
+@contextmanager
+def _own_random_state() -> Iterator[None]:
+    """Let modules that read torch's global generator do so (it is seeded in each epoch), and put it back after."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        yield

@@ -1,0 +1,212 @@
+"""Optimisers by name: how a gradient becomes a step. The learning rate itself belongs to the schedule.
+
+Symbols: θ the parameters, g their gradient, η the rate of this step, t the step counted from 1. All operations are
+per number, on one flat parameter. Descent with and without momentum is written out; the adaptive ones are torch's own,
+fused into a single pass where torch has that for the processor. What Keras does differently under the same name is
+said below it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import MutableMapping
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.options import Option, param
+
+__all__ = ["Adam", "AdamW", "Momentum", "NAdam", "Nesterov", "Optimiser", "RmsProp", "Sgd", "Updater"]
+
+
+class Updater(Protocol):
+    """What moves the parameter, as torch's optimisers do: the rate of a step is ``param_groups[0]["lr"]``."""
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """One group with the rate in it."""
+
+    @property
+    def state(self) -> MutableMapping[Any, Any]:
+        """What is remembered from step to step, by parameter."""
+
+    def step(self) -> Any:
+        """Move the parameter by its gradient."""
+
+
+class Optimiser(Option):
+    """The family of optimisers; ``usual_rate`` is the rate in use when none is given."""
+
+    usual_rate: ClassVar[float] = 0.01
+
+    @property
+    def gain(self) -> float:
+        """How many times η·g one gradient moves θ in the end: 1 / (1 − μ) with momentum μ, else 1.
+
+        A proximal step has to be as long as the gradient's, so it takes the rate times this. Optimisers that divide
+        by the gradient's own size have no such number; there it is 1, and strengths are relative to that size.
+        """
+        return 1.0
+
+    @abstractmethod
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """An updater for one flat parameter that starts at ``rate``."""
+
+
+class Sgd(Optimiser, name="sgd"):
+    """θ ← θ − η·g: plain gradient descent (seed 002, eq. 9).
+
+    >>> weights = nn.Parameter(torch.tensor([1.0, 2.0]))
+    >>> optimiser = Sgd().build(weights, rate=0.1)
+    >>> weights.grad = torch.tensor([1.0, -1.0])
+    >>> optimiser.step()
+    >>> weights.data
+    tensor([0.9000, 2.1000])
+    """
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """One addition; torch's optimiser takes as long again for its bookkeeping when the network is small."""
+        return _Descent(parameter, rate)
+
+
+class _Descent:
+    """Gradient descent in place, with momentum μ or without; b is kept under torch's own name for it."""
+
+    def __init__(self, parameter: nn.Parameter, rate: float, momentum: float = 0.0, *, ahead: bool = False) -> None:
+        self._parameter, self._momentum, self._ahead = parameter, momentum, ahead
+        self.param_groups: list[dict[str, Any]] = [{"params": [parameter], "lr": rate}]
+        self.state: dict[Any, dict[str, Tensor]] = {}
+
+    def step(self) -> None:
+        values, gradient, rate = self._parameter.data, self._parameter.grad, self.param_groups[0]["lr"]
+        if gradient is None:
+            return
+        if not self._momentum:
+            values.add_(gradient, alpha=-rate)
+            return
+        state = self.state.setdefault(self._parameter, {})
+        if "momentum_buffer" in state:
+            torch.add(gradient, state["momentum_buffer"], alpha=self._momentum, out=state["momentum_buffer"])
+        else:
+            state["momentum_buffer"] = gradient.clone()
+        if self._ahead:
+            values.add_(gradient, alpha=-rate).add_(state["momentum_buffer"], alpha=-rate * self._momentum)
+        else:
+            values.add_(state["momentum_buffer"], alpha=-rate)
+
+
+class Momentum(Optimiser, name="momentum"):
+    """b ← μ·b + g;  θ ← θ − η·b, with b = 0 before the first step (Polyak 1964, as torch writes it).
+
+    Keras keeps v ← μ·v − η·g and θ ← θ + v: the same path while η is constant. When η changes, here the whole of b
+    follows at once, there the old v goes on at the old rate.
+
+    >>> Momentum(0.9).gain
+    10.000000000000002
+    """
+
+    momentum: float = param(default=0.9, ge=0, lt=1, doc="μ, the share of the last direction that is kept")
+
+    @property
+    def gain(self) -> float:
+        """1 / (1 − μ)."""
+        return 1 / (1 - self.momentum)
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """Two additions."""
+        return _Descent(parameter, rate, self.momentum)
+
+
+class Nesterov(Optimiser, name="nesterov"):
+    """b ← μ·b + g;  θ ← θ − η·(g + μ·b) (Nesterov 1983, in the form of Sutskever et al. 2013).
+
+    Keras: v ← μ·v − η·g, θ ← θ + μ·v − η·g; the same while η is constant, see :class:`Momentum`.
+    """
+
+    momentum: float = param(default=0.9, gt=0, lt=1, doc="μ, the share of the last direction that is kept")
+
+    @property
+    def gain(self) -> float:
+        """1 / (1 − μ)."""
+        return 1 / (1 - self.momentum)
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """Three additions."""
+        return _Descent(parameter, rate, self.momentum, ahead=True)
+
+
+class RmsProp(Optimiser, name="rmsprop"):
+    """v ← ρ·v + (1 − ρ)·g²;  θ ← θ − η·g / (√v + ε) (Tieleman & Hinton 2012).
+
+    Keras takes the root of v + ε and ε = 10⁻⁷, torch ρ = 0.99. As v starts at 0 without correction, the first steps
+    are up to 1/√(1 − ρ) times η long.
+    """
+
+    usual_rate = 0.001
+    decay: float = param(default=0.9, ge=0, lt=1, doc="ρ, the memory of the squared gradient")
+    epsilon: float = param(default=1e-8, gt=0, doc="ε, against division by zero; added to the root")
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """torch's RMSprop, which has no fused form."""
+        return torch.optim.RMSprop([parameter], lr=rate, alpha=self.decay, eps=self.epsilon, foreach=False)
+
+
+class Adam(Optimiser, name="adam"):
+    """m ← β₁·m + (1 − β₁)·g;  v ← β₂·v + (1 − β₂)·g²;  θ ← θ − η·m̂ / (√v̂ + ε) (Kingma & Ba 2015, algorithm 1).
+
+    m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ) take the start at zero out. Keras adds its ε = 10⁻⁷ to the uncorrected √v
+    (the paper's "ε-hat"), which for small gradients makes its first steps shorter.
+    """
+
+    usual_rate = 0.001
+    beta1: float = param(default=0.9, ge=0, lt=1, doc="memory of the gradient")
+    beta2: float = param(default=0.999, ge=0, lt=1, doc="memory of the squared gradient")
+    epsilon: float = param(default=1e-8, gt=0, doc="ε, against division by zero; added to the root")
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """Fused Adam."""
+        betas = (self.beta1, self.beta2)
+        return torch.optim.Adam([parameter], lr=rate, betas=betas, eps=self.epsilon, fused=True)
+
+
+class AdamW(Optimiser, name="adamw"):
+    """θ ← θ − η·λ·θ, then the step of :class:`Adam` (Loshchilov & Hutter 2019).
+
+    Unlike an L2 penalty the decay is not divided by √v̂. It acts on all parameters, biases and norms included, as in
+    torch (λ = 0.01) and Keras (λ = 0.004, and ε as in its Adam).
+    """
+
+    usual_rate = 0.001
+    decay: float = param(default=0.01, ge=0, doc="λ, the share of each weight lost per step is η·λ")
+    beta1: float = param(default=0.9, ge=0, lt=1, doc="memory of the gradient")
+    beta2: float = param(default=0.999, ge=0, lt=1, doc="memory of the squared gradient")
+    epsilon: float = param(default=1e-8, gt=0, doc="ε, against division by zero; added to the root")
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """Fused AdamW."""
+        betas = (self.beta1, self.beta2)
+        return torch.optim.AdamW(
+            [parameter], lr=rate, betas=betas, eps=self.epsilon, weight_decay=self.decay, fused=True
+        )
+
+
+class NAdam(Optimiser, name="nadam"):
+    """:class:`Adam` with Nesterov's look ahead: m̂ = μ_{t+1}·m / (1 − M_{t+1}) + (1 − μ_t)·g / (1 − M_t) (Dozat 2016).
+
+    μ_t = β₁·(1 − ½·0.96^(t·ψ)) grows from ½·β₁ to β₁, and M_t = μ_1·…·μ_t. ψ = 0.004 is Dozat's and torch's; Keras 3
+    has ψ = 1, so that its μ is fully grown after about a hundred steps instead of 25,000.
+    """
+
+    usual_rate = 0.002
+    beta1: float = param(default=0.9, ge=0, lt=1, doc="memory of the gradient")
+    beta2: float = param(default=0.999, ge=0, lt=1, doc="memory of the squared gradient")
+    epsilon: float = param(default=1e-8, gt=0, doc="ε, against division by zero; added to the root")
+    growth: float = param(default=0.004, ge=0, doc="ψ, how fast μ grows (torch's momentum_decay; Keras 3: 1)")
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """torch's NAdam, which has no fused form."""
+        betas = (self.beta1, self.beta2)
+        return torch.optim.NAdam(
+            [parameter], lr=rate, betas=betas, eps=self.epsilon, momentum_decay=self.growth, foreach=False
+        )

@@ -1,0 +1,190 @@
+"""What is going to be trained, on what and how: everything resolved and checked before the first step."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.data.catalogue import CATALOGUE
+from weightsmith.data.coerce import as_data
+from weightsmith.data.datasets import load as load_data
+from weightsmith.data.normalise import Normalisation
+from weightsmith.data.tensors import SPLITS, Data, Split
+from weightsmith.networks.architecture import Architecture, architecture_of
+from weightsmith.networks.building import build
+from weightsmith.networks.card import Card, card_of, weights_digest
+from weightsmith.networks.files import load
+from weightsmith.training.feeding import Layout
+from weightsmith.training.freezing import frozen, train_mode
+from weightsmith.training.schedule_check import check_schedule
+from weightsmith.training.schedules import Span
+from weightsmith.training.settings import Settings
+from weightsmith.training.suitability import check_finite, check_labels, check_loss, doubts, scores_of
+from weightsmith.training.watching import Monitor
+
+__all__ = ["Plan", "TrainingWarning", "make_plan"]
+
+_VALIDATION = 0.1  # of the training rows, where something watches the validation and there is none
+
+
+class TrainingWarning(UserWarning):
+    """Something in the settings or the data that will probably spoil a run, and what to do about it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A run, ready to start. ``network`` is our own copy; ``card`` will be its card when it is trained."""
+
+    network: nn.Module
+    train: Split
+    validation: Split | None
+    settings: Settings
+    card: Card
+    layout: Layout
+    span: Span
+    left_out: int
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    written: dict[str, Any]
+    inputs: dict[str, str]
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """How inputs are normalised."""
+        return self.card.normalisation
+
+    @property
+    def monitor(self) -> Monitor:
+        """The column that says which epoch is best."""
+        if self.settings.stop is not None:
+            return self.settings.stop.monitor
+        return "train_loss" if self.validation is None else "validation_loss"
+
+
+def make_plan(
+    network: nn.Module | Architecture | str | Path, data: Any, settings: Settings, processes: int = 1
+) -> Plan:
+    """Build, read or copy the network, split the data, and refuse or warn of what will not work."""
+    known, notes = _with_validation(_data(data), settings)
+    module, brings = _network(network, known, settings.seed)
+    card = card_of(module)
+    # A network that was loaded or trained brings the normalisation it is used to.
+    normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
+    layout = _layout(module, card, settings.device)
+    if layout.channels_last:
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    check_finite(known)
+    part = known.split("train")
+    scores = scores_of(module, part, normalisation, layout)
+    check_labels(known, outputs := scores.shape[1])
+    check_loss(settings.loss, scores, part.y[:2])
+    left_out = _left_out(module, len(part), settings.batch, processes)
+    span = Span(-(-(len(part) - left_out) // settings.batch), settings.epochs)
+    if left_out:
+        notes += (
+            f"{len(part)} rows in batches of {settings.batch} leave {left_out} over, too few for batch norm: every "
+            f"epoch leaves out {left_out}, others each time",
+        )
+    names = (known.classes, card.classes)
+    return Plan(
+        network=module,
+        train=part,
+        validation=known.validation,
+        settings=settings,
+        card=dataclasses.replace(
+            card,
+            input_shape=card.input_shape or known.input_shape,
+            normalisation=normalisation,
+            classes=next((found for found in names if len(found) == outputs), ()),
+        ),
+        layout=layout,
+        span=span,
+        left_out=left_out,
+        warnings=(*check_schedule(settings.schedule, span), *doubts(known, settings.batch)),
+        notes=(*known.notes, *notes),
+        written={
+            "network": _name(module),
+            "data": known.name,
+            **settings.written(),
+            "normalise": str(normalisation),
+            "frozen": list(frozen(module)),
+        },
+        inputs=_digests(module, known),
+    )
+
+
+def _data(given: Any) -> Data:
+    """What is trained on: of a known set the training split, of the user's own files whatever there is."""
+    if isinstance(given, Path) or (isinstance(given, str) and given not in CATALOGUE):
+        return load_data(given, splits=SPLITS)
+    return as_data(given, splits=("train",))
+
+
+def _network(network: nn.Module | Architecture | str | Path, data: Data, seed: int) -> tuple[nn.Module, bool]:
+    """A network of our own to train (read from its file, a copy, or built), and whether it brings a card."""
+    if isinstance(network, nn.Module):
+        return copy.deepcopy(network), isinstance(getattr(network, "card", None), Card)
+    if isinstance(network, Path) or (isinstance(network, str) and Path(network).exists()):
+        return load(network), True
+    classes = len(data.classes) or 1 + int(data.split("train").y.max())
+    return build(network, input_shape=data.input_shape, classes=classes, seed=seed), False
+
+
+def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, ...]]:
+    """The data with a validation split where one is asked for or needed."""
+    data.split("train")
+    fraction = settings.validation
+    if data.validation is not None:
+        if fraction is not None:
+            raise UsageError(f"{data.name} has a validation split already; leave validation={fraction:g} out")
+        return data, ()
+    if fraction is not None:
+        return data.with_validation(fraction, settings.seed), ()
+    if not settings.watches_validation:
+        return data, ()
+    reason = f"{_VALIDATION:.0%} of the training rows became the validation split, because the validation is watched"
+    return data.with_validation(_VALIDATION, settings.seed), (reason,)
+
+
+def _layout(network: nn.Module, card: Card, device: str) -> Layout:
+    """How inputs reach the network, which is moved to its device."""
+    try:
+        place = torch.device(device)
+        network.to(place)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+        first = str(error).splitlines()[0]
+        raise UsageError(f"device {device!r} cannot be used here ({first})") from error
+    like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
+    convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
+    return Layout(card.input_shape, like.dtype, place, convolves)
+
+
+def _left_out(network: nn.Module, rows: int, batch: int, processes: int) -> int:
+    """Rows of the last batch that batch norm, which needs two at least in each process, has to go without."""
+    train_mode(network)
+    norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    if not any(norm.training for norm in norms):
+        return 0
+    least = 2 * processes
+    if min(batch, rows) < least:
+        raise UsageError(f"batch norm needs batches of at least {least} rows here, not {min(batch, rows)}")
+    over = rows % batch
+    return over if over < least else 0
+
+
+def _name(network: nn.Module) -> str:
+    architecture = architecture_of(network)
+    if architecture is not None:
+        return str(architecture)
+    return f"{type(network).__name__} with {sum(value.numel() for value in network.parameters()):,} parameters"
+
+
+def _digests(network: nn.Module, data: Data) -> dict[str, str]:
+    parts = {name: part.digest() for name, part in data.splits.items() if name != "test"}
+    return {"network": weights_digest(network), **parts}

@@ -1,0 +1,139 @@
+"""How a run is trained: every option, read from its text form where one is given."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.options import Option
+from weightsmith.data.augment import Augment, NoAugment
+from weightsmith.data.normalise import Normalisation
+from weightsmith.training.clipping import Clip
+from weightsmith.training.engines import LossFunction
+from weightsmith.training.losses import Loss
+from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.penalties import Penalty
+from weightsmith.training.schedules import Schedule, as_schedule
+from weightsmith.training.stopping import Stop
+
+__all__ = ["Settings", "whole"]
+
+_Family = TypeVar("_Family", bound=Option)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of :func:`weightsmith.train` as objects; ``normalise`` None leaves it to network and data."""
+
+    optimiser: Optimiser
+    schedule: Schedule
+    clip: Clip | None
+    stop: Stop | None
+    penalties: tuple[Penalty, ...]
+    loss: LossFunction
+    augment: Augment
+    normalise: Normalisation | None
+    batch: int
+    epochs: int
+    validation: float | None
+    seed: int
+    device: str
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        optimiser: Optimiser | str,
+        schedule: Schedule | float | str | None,
+        loss: Loss | str | Callable[[Tensor, Tensor], Tensor],
+        clip: Clip | str | None = None,
+        stop: Stop | str | None = None,
+        penalties: Sequence[Penalty | str] | Penalty | str = (),
+        augment: Augment | str | None = None,
+        normalise: Normalisation | str | None = None,
+        batch: int,
+        epochs: int,
+        validation: float | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> Self:
+        """The settings from objects or text forms.
+
+        >>> Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=32, epochs=10).schedule
+        Constant(rate=0.1)
+        """
+        chosen = _option(Optimiser, optimiser, "optimiser")
+        several = (penalties,) if isinstance(penalties, Penalty | str) else tuple(penalties)
+        return cls(
+            optimiser=chosen,
+            schedule=as_schedule(schedule, chosen.usual_rate),
+            clip=None if clip is None else _option(Clip, clip, "clip"),
+            stop=None if stop is None else _option(Stop, stop, "stop"),
+            penalties=tuple(_option(Penalty, item, "a penalty") for item in several),
+            loss=loss if callable(loss) else _option(Loss, loss, "loss"),
+            augment=NoAugment() if augment is None else _option(Augment, augment, "augment"),
+            normalise=Normalisation.parse(normalise) if isinstance(normalise, str) else normalise,
+            batch=whole("batch", batch),
+            epochs=whole("epochs", epochs),
+            validation=validation,
+            seed=whole("seed", seed, least=0),
+            device=device,
+        )
+
+    @property
+    def watches_validation(self) -> bool:
+        """Whether the schedule or the stop looks at the validation split."""
+        columns = (self.schedule.monitor, None if self.stop is None else self.stop.monitor)
+        return any(column is not None and column.startswith("validation") for column in columns)
+
+    def written(self) -> dict[str, Any]:
+        """Every option in its text form, as records keep them."""
+        return {
+            "optimiser": str(self.optimiser),
+            "schedule": str(self.schedule),
+            "clip": None if self.clip is None else str(self.clip),
+            "stop": None if self.stop is None else str(self.stop),
+            "penalties": [str(penalty) for penalty in self.penalties],
+            "loss": str(self.loss) if isinstance(self.loss, Loss) else _qualified(self.loss),
+            "augment": str(self.augment),
+            "batch": self.batch,
+            "epochs": self.epochs,
+            "validation": self.validation,
+            "seed": self.seed,
+            "device": self.device,
+        }
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """``value`` as an int if it is a whole number (NumPy's included) of at least ``least``.
+
+    >>> whole("epochs", 2.5)
+    Traceback (most recent call last):
+    weightsmith.core.errors.UsageError: epochs must be a whole number ≥ 1, not 2.5
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise UsageError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+    return number
+
+
+def _option(family: type[_Family], given: Any, what: str) -> _Family:
+    """A member of the family, or the one that a text form describes."""
+    if isinstance(given, str):
+        return family.parse(given)
+    if not isinstance(given, family):
+        raise UsageError(f"{what} must be one of {', '.join(family.members)} as an object or as text, not {given!r}")
+    return given
+
+
+def _qualified(function: Callable[..., Any]) -> str:
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,0 +1,162 @@
+"""The stages of transfer learning on one cut of the base: trained frozen, then with its top blocks free.
+
+What is frozen follows from the cut and the stage alone and is set anew whenever a stage begins, so a run that was
+interrupted and goes on freezes what it had frozen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Record
+from weightsmith.core.seeds import torch_stream
+from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
+from weightsmith.data.tensors import Data
+from weightsmith.networks.activations import Activation, Relu
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import scores
+from weightsmith.networks.grafted import graft, reused
+from weightsmith.networks.initialisers import initialise
+from weightsmith.training.freezing import freeze, frozen, unfreeze
+from weightsmith.training.loop import train
+from weightsmith.training.remedies import Cut
+from weightsmith.training.run import TrainRecord
+from weightsmith.training.schedules import Schedule
+
+__all__ = ["Recipe", "Stage", "Tried", "scaled"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stage(Record):
+    """One training of the recipe: what was frozen, and what came out on the validation images.
+
+    ``accuracy`` has a Wilson interval; ``gain`` compares, image by image (McNemar), with the best stage before.
+    """
+
+    name: str
+    reuse: int
+    fresh: int
+    unfrozen: int
+    frozen: tuple[str, ...]
+    accuracy: Interval
+    gain: Comparison | None
+    training: TrainRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """A stage with its network and the validation images it has right."""
+
+    stage: Stage
+    network: nn.Module
+    right: NDArray[np.bool_]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What all stages have in common; ``unfreeze`` None frees every block of the base."""
+
+    base: nn.Module
+    data: Data
+    top: Mapping[str, Any]
+    unfreeze: int | None
+    schedule: Schedule
+    finer: float
+    epochs: tuple[int, int]
+    seed: int
+    out: Path | None
+    options: Mapping[str, Any]
+
+    def graft(self, cut: Cut) -> nn.Module:
+        """The base cut and given its head, the fresh blocks drawn."""
+        network = graft(
+            self.base, self.data.input_shape, self.data.classes, reuse=cut.reuse, seed=self.seed, **self.top
+        )
+        generator = torch_stream(self.seed, "fresh blocks", cut.fresh)
+        architecture = architecture_of(network)
+        activation: Activation = Relu() if architecture is None else architecture.activation_option
+        for block in reused(network)[cut.taken :]:
+            for layer in block.layers:
+                initialise(network.get_submodule(layer), activation.initialiser, generator)
+        return network
+
+    def stages(self, cut: Cut, before: tuple[Tried, ...] = ()) -> Iterator[Tried]:
+        """Train with the base frozen, then with its top blocks free; ``before`` is what other cuts gave."""
+        first = self.stage(self.graft(cut), cut, 0, before)
+        yield first
+        count = cut.taken if self.unfreeze is None else min(self.unfreeze, cut.taken)
+        if count:
+            yield self.stage(first.network, cut, count, (*before, first))
+
+    def stage(self, network: nn.Module, cut: Cut, unfrozen: int, before: tuple[Tried, ...] = ()) -> Tried:
+        """Train a copy of ``network`` with the top ``unfrozen`` blocks of the base free and the lower ones frozen."""
+        freeze(network, "base")
+        for block in reused(network)[cut.taken - unfrozen :]:
+            unfreeze(network, block.layers)
+        held = frozen(network)
+        number, kind = len(before) + 1, "unfrozen" if unfrozen else "frozen"
+        run = train(
+            network,
+            self.data,
+            schedule=scaled(self.schedule, self.finer) if unfrozen else self.schedule,
+            epochs=self.epochs[bool(unfrozen)],
+            normalise=card_of(network).normalisation,
+            seed=self.seed,
+            out=None if self.out is None else self.out / f"{number}-{kind}",
+            **self.options,
+        )
+        right = self._right(run.network)
+        best = max(before, key=lambda tried: int(tried.right.sum()), default=None)
+        stage = Stage(
+            name=_name(cut, unfrozen),
+            reuse=cut.reuse,
+            fresh=cut.fresh,
+            unfrozen=unfrozen,
+            frozen=held,
+            accuracy=wilson(int(right.sum()), len(right)),
+            gain=None if best is None else mcnemar(right, best.right),
+            training=run.record,
+        )
+        return Tried(stage, run.network, right)
+
+    def _right(self, network: nn.Module) -> NDArray[np.bool_]:
+        part = self.data.split("validation")
+        chosen = {name: self.options[name] for name in ("device", "threads") if name in self.options}
+        answers = scores(network, part.x, **chosen)
+        # An answer that is not finite is wrong, whatever its largest value is.
+        right: NDArray[np.bool_] = ((answers.argmax(1) == part.y) & answers.isfinite().all(1)).numpy()
+        return right
+
+
+def scaled(schedule: Schedule, factor: float) -> Schedule:
+    """The schedule with all its rates multiplied.
+
+    >>> str(scaled(Schedule.parse("warm-up:100,cosine:0.5"), 0.1))
+    'warm-up:100,cosine:0.05'
+    """
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(schedule):
+        value = getattr(schedule, field.name)
+        if field.name in ("rate", "least"):
+            changes[field.name] = value * factor
+        elif field.name == "rates":
+            changes[field.name] = tuple(rate * factor for rate in value)
+        elif field.name == "then":
+            changes[field.name] = str(scaled(Schedule.parse(value), factor))
+    if not changes:
+        raise UsageError(f"the schedule {schedule} has no rate that could be reduced for the unfrozen stage")
+    return dataclasses.replace(schedule, **changes)
+
+
+def _name(cut: Cut, unfrozen: int) -> str:
+    words = [f"{cut.fresh} fresh"] if cut.fresh else []
+    return ", ".join([f"top {unfrozen} unfrozen" if unfrozen else "frozen", *words])

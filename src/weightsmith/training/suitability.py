@@ -1,0 +1,96 @@
+"""Whether data and network fit each other: what cannot be trained is refused, what is doubtful is said."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.data.normalise import Normalisation
+from weightsmith.data.tensors import Data, Split
+from weightsmith.training.engines import LossFunction
+from weightsmith.training.feeding import Layout
+
+__all__ = ["check_finite", "check_labels", "check_loss", "doubts", "scores_of"]
+
+_LARGE = 1e3  # inputs beyond this make the first steps useless at any customary rate
+
+
+def check_finite(data: Data) -> None:
+    """Refuse NaN and infinity in what is trained on or watched, naming the row."""
+    for name, part in data.splits.items():
+        if name != "test" and part.x.is_floating_point() and not math.isfinite(_largest(part.x)):
+            row = int((~torch.isfinite(part.x)).nonzero()[0, 0])
+            raise DataMismatch(f"{data.name}: row {row} of the {name} split holds nan or infinity")
+
+
+def check_labels(data: Data, outputs: int) -> None:
+    """Refuse a label that the network has no output for."""
+    for name, part in data.splits.items():
+        highest = int(part.y.max())
+        if name != "test" and highest >= outputs:
+            raise DataMismatch(
+                f"{data.name}: the {name} split has the label {highest}, but the network has {outputs} outputs "
+                f"(labels 0 to {outputs - 1})"
+            )
+
+
+@torch.no_grad()
+def scores_of(network: nn.Module, part: Split, normalisation: Normalisation, layout: Layout) -> Tensor:
+    """What the network gives for the first two rows, one score per class; every module keeps its mode."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    x = layout.arrange(normalisation.apply(part.x[:2]))
+    try:
+        scores = network(x)
+    except (RuntimeError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise DataMismatch(f"the network cannot take inputs of shape {tuple(x.shape[1:])} ({first})") from error
+    finally:
+        for module, training in modes:
+            module.training = training
+    if not isinstance(scores, Tensor) or scores.dim() != 2:
+        shape = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+        raise DataMismatch(f"the network gives {shape}, not one score per class (images × classes)")
+    return scores
+
+
+def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
+    """Refuse a loss that is not one number, or does not depend on the scores."""
+    leaf = scores.detach().clone().requires_grad_()
+    name = getattr(loss, "__name__", type(loss).__name__)
+    try:
+        value = loss(leaf, labels.to(scores.device))
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise UsageError(f"loss {name} cannot be computed from scores and labels ({error})") from error
+    if not isinstance(value, Tensor):
+        raise UsageError(f"loss {name} gives a {type(value).__name__}, not a tensor with one number")
+    if value.dim():
+        raise UsageError(f"loss {name} gives a tensor of shape {tuple(value.shape)}, not one number; take its mean")
+    if not value.requires_grad:
+        raise UsageError(f"loss {name} does not depend on the scores: there is no gradient to follow")
+
+
+def doubts(data: Data, batch: int) -> tuple[str, ...]:
+    """What is allowed but probably not meant, a sentence each."""
+    part, found = data.split("train"), []
+    if batch > len(part):
+        found.append(f"batch {batch} is larger than the {len(part)} training rows: every epoch is a single step")
+    counts = torch.bincount(part.y, minlength=len(data.classes)).tolist()
+    empty = [name for name, count in zip(data.classes, counts, strict=False) if not count]
+    if empty:
+        shown = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
+        found.append(f"{len(empty)} of {len(data.classes)} classes have no training row ({shown}): none can be learnt")
+    if sum(count > 0 for count in counts) == 1:
+        found.append("all training rows belong to one class: there is nothing to tell apart")
+    if part.x.is_floating_point() and (largest := _largest(part.x)) > _LARGE:
+        found.append(f"inputs reach {largest:.3g}: scale them to about 1, or the first steps will be far too long")
+    return tuple(found)
+
+
+def _largest(x: Tensor) -> float:
+    """max |x|, or NaN or infinity if there is one; no copy of the data is made."""
+    least, most = torch.aminmax(x)
+    return math.nan if math.isnan(float(least)) else max(-float(least), float(most))

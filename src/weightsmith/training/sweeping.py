@@ -1,0 +1,196 @@
+"""Training over many settings and seeds: what may be varied, one run as one flat row, and the table of all of them.
+
+    train_sweep("fashion-mnist", grid(rate=[0.1, 0.01], width=[50, 100]), network="mlp:50,50", seeds=range(3))
+
+A setting may hold any option of :func:`~weightsmith.training.loop.train`, any parameter of the network (``activation``,
+``dropout``, ``batch_norm`` …), and three words for what is usually searched: ``rate`` (of the schedule, whichever it
+is), ``width`` and ``depth`` (of an MLP's hidden layers).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.sweep import SweepTable, sweep
+from weightsmith.data.catalogue import CATALOGUE
+from weightsmith.data.datasets import Data, as_data, load
+from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.building import is_factory
+from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.mlp import Mlp
+from weightsmith.training.loop import train
+from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.plan import TrainingWarning
+from weightsmith.training.run import Stopped, TrainRun
+from weightsmith.training.schedules import Constant, Schedule, as_schedule
+from weightsmith.training.settings import Settings
+
+__all__ = ["load_to_train", "train_once", "train_sweep", "training_options"]
+
+_OWN = ("network", "rate", "width", "depth", "penalty")
+_OF_TRAIN = tuple(field.name for field in dataclasses.fields(Settings) if field.name != "seed")  # the sweep gives that
+
+
+def train_sweep(
+    data: Any,
+    settings: Iterable[Mapping[str, Any]],
+    *,
+    seeds: Iterable[int] = (0,),
+    path: str | Path | None = None,
+    journal: str | Path | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
+    on_row: Callable[[dict[str, Any]], object] | None = None,
+    **fixed: Any,
+) -> SweepTable:
+    """Train once for every setting and seed; ``fixed`` holds for all of them, unless a setting says otherwise.
+
+    ``data`` are best given by name (and ``path``): each worker then reads them itself. The rest is that of
+    :func:`weightsmith.core.sweep.sweep`.
+    """
+    chosen = [dict(setting) for setting in settings]
+    for setting in chosen:
+        _check(training_options({**fixed, **setting}))  # what is wrong is told before the first run, not after it
+    inputs = {"data": _read(data, path).digest(), **{name: _text(value) for name, value in fixed.items()}}
+    function = functools.partial(train_once, data=data, path=path, **fixed)
+    return sweep(
+        function,
+        chosen,
+        seeds=seeds,
+        journal=journal,
+        workers=workers,
+        cluster=cluster,
+        inputs=inputs,
+        on_row=on_row,
+    )
+
+
+def train_once(*, data: Any, seed: int, path: str | Path | None = None, **setting: Any) -> dict[str, Any]:
+    """One run as a flat row: epochs, why it ended, losses and accuracies (last and best), health of the gradients.
+
+    The test accuracy is that of the weights the run ends with. A run that diverged has neither validation nor test
+    figures: a mean over seeds must not take in what the untrained network happened to score.
+    """
+    known = _read(data, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)  # they stand in the row
+        run = train(data=known, seed=seed, **training_options(setting))
+    return _row(run, known)
+
+
+def training_options(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of ``train`` that ``setting`` stands for, network included.
+
+    >>> made = training_options({"network": "mlp:50,50", "width": 20, "depth": 3, "activation": "selu", "rate": 0.1})
+    >>> str(made["network"]), str(made["schedule"])
+    ('mlp:20,20,20,activation=selu', 'constant:0.1')
+    """
+    left = dict(setting)
+    if "network" not in left:
+        raise UsageError("a network is needed, such as network='mlp:50,50'")
+    options = {name: left.pop(name) for name in _OF_TRAIN if name in left}
+    network, rate, penalty = left.pop("network"), left.pop("rate", None), left.pop("penalty", None)
+    if rate is not None:
+        options["schedule"] = _with_rate(options.get("schedule"), rate, options.get("optimiser"))
+    if penalty is not None:
+        given = options.get("penalties", ())
+        options["penalties"] = (*([given] if isinstance(given, str) else given), penalty)
+    options["network"] = _shaped(network, left) if left else network
+    return options
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Read every text form once."""
+    ordinary = {"optimiser": "momentum", "schedule": None, "loss": "cross-entropy", "batch": 1, "epochs": 1}
+    Settings.read(**{**ordinary, **{name: value for name, value in options.items() if name != "network"}})
+    network = options["network"]
+    if isinstance(network, str) and not is_factory(network) and not Path(network).exists():
+        Architecture.parse(network)
+
+
+def load_to_train(name: str | Path, path: str | Path | None = None) -> Data:
+    """All splits that data given by name have: a known set's training and test rows, whatever the user's own bring."""
+    known = isinstance(name, str) and name in CATALOGUE
+    return load(name, path=path, splits=("train", "test") if known else ("train", "validation", "test"))
+
+
+def _read(data: Any, path: str | Path | None) -> Data:
+    return _read_once(data, path) if isinstance(data, str | Path) else as_data(data)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(name: str | Path, path: str | Path | None) -> Data:
+    """A worker trains on the same data again and again."""
+    return load_to_train(name, path)
+
+
+def _with_rate(schedule: Any, rate: float, optimiser: Any) -> Schedule:
+    """The schedule with another first (or highest) rate."""
+    if schedule is None:
+        return Constant(rate)
+    usual = (Optimiser.parse(optimiser) if isinstance(optimiser, str) else optimiser or Optimiser).usual_rate
+    given = as_schedule(schedule, usual)
+    if "rate" not in {field.name for field in dataclasses.fields(given)}:
+        raise OptionError(f"{given} has no single rate that could be varied; vary the schedule itself")
+    return dataclasses.replace(given, rate=rate)  # type: ignore[call-arg]  # just looked at
+
+
+def _shaped(network: Any, changes: dict[str, Any]) -> Architecture:
+    """The architecture with other parameters; ``width`` and ``depth`` make all hidden layers alike."""
+    if not isinstance(network, Architecture):
+        if not isinstance(network, str) or is_factory(network) or Path(network).exists():
+            raise UsageError(f"{network} is no architecture, so {', '.join(changes)} cannot be varied; take mlp:50,50")
+        network = Architecture.parse(network)
+    architecture: Architecture = network
+    width, depth = changes.pop("width", None), changes.pop("depth", None)
+    if width is not None or depth is not None:
+        if not isinstance(architecture, Mlp):
+            raise UsageError(f"width and depth are those of an mlp, not of {architecture.name}")
+        changes["hidden"] = _hidden(architecture.hidden, width, depth)
+    known = {field.name for field in dataclasses.fields(architecture)}
+    for name in changes:
+        if name not in known:
+            raise UnknownName("thing to vary", name, {*_OF_TRAIN, *_OWN, *known})
+    return dataclasses.replace(architecture, **changes)
+
+
+def _hidden(given: tuple[int, ...], width: int | None, depth: int | None) -> tuple[int, ...]:
+    if width is None and len(set(given)) != 1:
+        raise UsageError(f"the hidden layers {list(given)} differ, so width must be given beside depth")
+    return (given[0] if width is None else width,) * (len(given) if depth is None else depth)
+
+
+def _row(run: TrainRun, data: Data) -> dict[str, Any]:
+    record, history = run.record, run.history
+    sound = run.stopped is not Stopped.DIVERGED
+    test = evaluate(run.network, data, split="test") if sound and "test" in data.splits else None
+    losses = [value for value in history.column("validation_loss") if value is not None]
+    accuracies = [value for value in history.column("validation_accuracy") if value is not None]
+    return {
+        "epochs": len(history.rows),
+        "stopped": run.stopped.value,
+        "restored": record.restored,
+        "train_loss": history.rows[-1].train_loss if sound else None,
+        "train_accuracy": history.rows[-1].train_accuracy if sound else None,
+        "validation_loss": losses[-1] if sound and losses else None,
+        "validation_accuracy": accuracies[-1] if sound and accuracies else None,
+        "best_validation_loss": min(losses) if sound and losses else None,
+        "best_validation_accuracy": max(accuracies) if sound and accuracies else None,
+        "test_accuracy": None if test is None else test.accuracy.value,
+        "test_correct": None if test is None else test.correct,
+        "test_images": None if test is None else test.images,
+        "gradients": None if record.gradients is None else record.gradients.health.value,
+        "parameters": record.parameters,
+        "warnings": "; ".join(record.warnings) or None,
+    }
+
+
+def _text(value: Any) -> str:
+    """An option in the form that tells two sweeps apart."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -1,0 +1,332 @@
+"""The epochs of a run: batches in an order of their own, validation, hooks, checkpoint, and when to end."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import subseed, torch_stream
+from weightsmith.networks.dropout import reseed_dropout
+from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.distributed import Team
+from weightsmith.training.engines import LossFunction
+from weightsmith.training.feeding import Feed
+from weightsmith.training.freezing import train_mode
+from weightsmith.training.gradients import GradientDiagnosis
+from weightsmith.training.plan import Plan
+from weightsmith.training.probe import Probe
+from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped
+from weightsmith.training.stepping import NotFinite, Step, Stepper
+from weightsmith.training.watching import improves
+
+__all__ = ["Ended", "Trainer", "measure"]
+
+_REPORT = 0.1  # seconds between two reports of progress
+_NETWORK, _BEST, _KEPT, _OPTIMISER = "network/", "best/", "kept/", "optimiser/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """How a run ended, and the epoch whose weights it leaves (0: those before training)."""
+
+    stopped: Stopped
+    reason: str
+    restored: int
+
+
+class _Diverged(Exception):
+    """The loss or the weights are no longer finite; the text says where."""
+
+
+class Trainer:
+    """Trains the network of a plan; ``standing`` is where it stands, ``kept`` the states of chosen epochs."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        members: Team,
+        checkpoints: Checkpoints,
+        *,
+        keep: Sequence[int] = (),
+        hooks: Sequence[Hook] = (),
+        progress: Callable[[Progress], None] | None = None,
+        diagnose: bool = True,
+    ) -> None:
+        self._plan, self._team, self._checkpoints = plan, members, checkpoints
+        self._keep, self._hooks = frozenset(keep), tuple(hooks)
+        self._stepper = Stepper(plan, members)
+        self._feed = Feed(plan.train, plan.normalisation, plan.layout, plan.settings.augment)
+        self._validation = None
+        if plan.validation is not None and len(plan.validation) > members.rank:
+            share = plan.validation.take(slice(members.rank, None, members.size))
+            self._validation = Feed(share, plan.normalisation, plan.layout)
+        self._probe = Probe(plan.network) if diagnose and members.first else None
+        self._best = self._state()
+        self._clock = _Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
+        self.standing = Standing()
+        self.kept: dict[int, dict[str, Tensor]] = {}
+
+    def run(self) -> Ended:
+        """All epochs that are left."""
+        self._resume()
+        if not self.standing.rows and 0 in self._keep:
+            self.kept[0] = self._state()
+        while len(self.standing.rows) < self._plan.span.epochs and not self.standing.stopped_early:
+            start = time.monotonic()
+            try:
+                row = self._epoch(len(self.standing.rows) + 1)
+            except _Diverged as error:
+                return Ended(Stopped.DIVERGED, str(error), self.standing.best_epoch)
+            self._note(row)
+            self._checkpoints.write(self._tensors(), self.standing, time.monotonic() - start)
+        done, best = len(self.standing.rows), self.standing.best_epoch
+        restores = self._plan.settings.stop is not None and self._plan.settings.stop.restore
+        restored = best if restores else done
+        if not self.standing.stopped_early:
+            return Ended(Stopped.DONE, f"all {done} epochs done", restored)
+        watch = self.standing.stop
+        reason = f"{self._plan.monitor} has not improved for {watch.waited} epochs, since epoch {watch.best_epoch}"
+        return Ended(Stopped.EARLY, reason, restored)
+
+    def release(self, ended: Ended) -> tuple[nn.Module, tuple[str, ...]]:
+        """The network with the weights that ``ended`` names, on its own again, and what the penalties removed."""
+        network = self._plan.network
+        if ended.restored != len(self.standing.rows) or ended.stopped is Stopped.DIVERGED:
+            network.load_state_dict(self._best)
+        removed = tuple(sentence for penaliser in self._stepper.penalisers for sentence in penaliser.removed())
+        self._stepper.flat.release()
+        reseed_dropout(network, None)
+        return network.to(memory_format=torch.contiguous_format), removed  # type: ignore[call-overload]
+
+    def diagnosis(self) -> GradientDiagnosis | None:
+        """What the probe saw; None if there was none or the run ended before its first step."""
+        return self._probe.diagnosis() if self._probe is not None and self._probe.probes else None
+
+    def _epoch(self, epoch: int) -> EpochRow:
+        plan, network = self._plan, self._plan.network
+        train_mode(network)
+        names = (epoch, self._team.rank)
+        torch.manual_seed(
+            subseed(plan.settings.seed, "torch", *names)
+        )  # for dropout of torch's own; put back after the run
+        reseed_dropout(network, torch_stream(plan.settings.seed, "dropout", *names, device=plan.layout.device.type))
+        self._stepper.start_epoch()
+        batches = self._batches(epoch)
+        shares = tuple(self._team.share(rows) for rows in batches)
+        rate, total = 0.0, _Total()
+        with self._feed.shuffled(shares, plan.settings.seed, *names) as feed:
+            for number, (x, y) in enumerate(feed):
+                step = (epoch - 1) * plan.span.steps + number
+                rate = plan.settings.schedule.at(step, plan.span, self.standing.schedule)
+                try:
+                    total.add(self._step(step, x, y, len(batches[number]), rate, first=number == 0))
+                except NotFinite:
+                    raise _Diverged(_where("the loss", epoch, number, rate)) from None
+                self._clock.tick(epoch, number, plan, total, rate)
+        self._team.average_buffers(network)
+        if not bool(torch.isfinite(self._stepper.flat.parameter).all()):
+            raise _Diverged(_where("the weights", epoch, len(batches) - 1, rate))
+        return self._row(epoch, rate, total)
+
+    def _step(self, number: int, x: Tensor, y: Tensor, rows: int, rate: float, *, first: bool) -> Step:
+        """A step; the first of an epoch goes under the probe."""
+        if self._probe is None or not first:
+            return self._stepper(x, y, rows, rate)
+        with self._probe.step(number):
+            return self._stepper(x, y, rows, rate, watched=True)
+
+    def _batches(self, epoch: int) -> tuple[Tensor, ...]:
+        """The rows of each batch: all rows in an order that the seed and the epoch give."""
+        order = torch.randperm(len(self._plan.train), generator=torch_stream(self._plan.settings.seed, "order", epoch))
+        if self._plan.left_out:
+            order = order[: -self._plan.left_out]
+        return torch.split(order, self._plan.settings.batch)
+
+    def _row(self, epoch: int, rate: float, total: _Total) -> EpochRow:
+        plan, loss, accuracy = self._plan, None, None
+        if plan.validation is not None:
+            loss, accuracy = measure(plan.network, self._validation, plan.settings.loss, self._team)
+            if not math.isfinite(loss):
+                raise _Diverged(_where("the validation loss", epoch, plan.span.steps - 1, rate))
+        penalisers = self._stepper.penalisers
+        row = EpochRow(
+            epoch=epoch,
+            steps=plan.span.steps,
+            rate=rate,
+            train_loss=total.loss,
+            train_accuracy=total.accuracy,
+            validation_loss=loss,
+            validation_accuracy=accuracy,
+            penalty=math.fsum(penaliser.value() for penaliser in penalisers) if penalisers else None,
+            clipped=None if plan.settings.clip is None else self._stepper.clipped / plan.span.steps,
+        )
+        return dataclasses.replace(row, extra=self._measured_by_hooks(row))
+
+    def _measured_by_hooks(self, row: EpochRow) -> dict[str, float]:
+        measured: dict[str, float] = {}
+        self._plan.network.eval()
+        for hook in self._hooks:
+            for name, value in (hook(EpochEnd(self._plan.network, row)) or {}).items():
+                if name in measured or name in {field.name for field in dataclasses.fields(row)}:
+                    raise UsageError(f"a hook returns {name!r}, which is a column of the history already")
+                if not math.isfinite(value):
+                    raise UsageError(f"a hook returns {name} = {value}: leave out what could not be measured")
+                measured[name] = float(value)
+        return measured
+
+    def _note(self, row: EpochRow) -> None:
+        """Take the epoch into the standing: the best so far, the schedule's and the stop's watch."""
+        plan, before = self._plan, self.standing
+        value = _seen(row, plan.monitor)
+        better = improves(value, before.best, plan.monitor)
+        schedule, stop = before.schedule, before.stop
+        if plan.settings.schedule.monitor is not None:
+            schedule = plan.settings.schedule.observe(schedule, row.epoch, _seen(row, plan.settings.schedule.monitor))
+        if plan.settings.stop is not None:
+            stop = plan.settings.stop.observe(stop, row.epoch, value)
+        if better:
+            self._best = self._state()
+        if row.epoch in self._keep:
+            self.kept[row.epoch] = self._state()
+        self.standing = Standing(
+            rows=(*before.rows, row),
+            schedule=schedule,
+            stop=stop,
+            best=value if better else before.best,
+            best_epoch=row.epoch if better else before.best_epoch,
+            stopped_early=plan.settings.stop is not None and plan.settings.stop.stops(stop),
+            probes=None if self._probe is None else self._probe.to_state(),
+        )
+
+    # the state of a run as tensors with names
+
+    def _state(self) -> dict[str, Tensor]:
+        state = self._plan.network.state_dict()
+        strange = [name for name, value in state.items() if not isinstance(value, Tensor)]
+        if strange:
+            raise UsageError(f"{strange[0]}: the network keeps state that is not a tensor, which no file of ours holds")
+        return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        momenta = self._stepper.optimiser.state.get(self._stepper.flat.parameter, {})
+        return {
+            **_named(_NETWORK, self._state()),
+            **_named(_BEST, self._best),
+            **{
+                name: tensor
+                for epoch, state in self.kept.items()
+                for name, tensor in _named(f"{_KEPT}{epoch}/", state).items()
+            },
+            **_named(_OPTIMISER, {name: value for name, value in momenta.items() if isinstance(value, Tensor)}),
+        }
+
+    def _resume(self) -> None:
+        """Go on from the checkpoint, which the first process reads for all; without one, from its weights."""
+        found = self._checkpoints.read()
+        held, standing = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
+        tensors, facts = self._team.from_first(held, standing)
+        self._plan.network.load_state_dict(_under(_NETWORK, tensors))
+        if facts is None:
+            return
+        self.standing = Standing.from_dict(facts)
+        self._best = _under(_BEST, tensors)
+        self.kept = {
+            epoch: _under(f"{_KEPT}{epoch}/", tensors) for epoch in self._keep if epoch <= len(self.standing.rows)
+        }
+        place = self._plan.layout.device
+        momenta = {
+            # A count of steps stays on the CPU, as torch has it.
+            name: value.to(place) if value.dim() else value
+            for name, value in _under(_OPTIMISER, tensors).items()
+        }
+        if momenta:
+            self._stepper.optimiser.state[self._stepper.flat.parameter] = momenta
+        if self._probe is not None and self.standing.probes is not None:
+            self._probe = Probe.from_state(self._plan.network, self.standing.probes)
+        self._clock.skip(len(self.standing.rows) * self._plan.span.steps)
+
+
+@torch.no_grad()
+def measure(network: nn.Module, feed: Feed | None, loss: LossFunction, members: Team) -> tuple[float, float]:
+    """Mean loss and accuracy over all rows of all processes, in evaluation mode; ``feed`` is this process's share."""
+    network.eval()
+    sums = torch.zeros(3, dtype=torch.float64)
+    for x, y in () if feed is None else feed.in_order(feed.comfortable):
+        scores = network(x)
+        sums += torch.tensor([float(loss(scores, y)) * len(y), int((scores.argmax(1) == y).sum()), len(y)])
+    total, correct, rows = members.sum(sums).tolist()
+    return total / rows, correct / rows
+
+
+class _Total:
+    """Sums over the steps of an epoch."""
+
+    def __init__(self) -> None:
+        self._loss, self._correct, self._rows = 0.0, 0, 0
+
+    def add(self, step: Step) -> None:
+        self._loss += step.loss * step.rows
+        self._correct += step.correct
+        self._rows += step.rows
+
+    @property
+    def loss(self) -> float:
+        return self._loss / self._rows
+
+    @property
+    def accuracy(self) -> float:
+        return self._correct / self._rows
+
+
+class _Clock:
+    """Tells the progress at intervals, with an estimate of the time left."""
+
+    def __init__(self, progress: Callable[[Progress], None] | None, steps: int) -> None:
+        self._progress, self._steps = progress, steps
+        self._skipped = self._done = 0
+        self._began, self._told = time.monotonic(), 0.0
+
+    def skip(self, steps: int) -> None:
+        """Count steps that an earlier run has done."""
+        self._skipped = self._done = steps
+
+    def tick(self, epoch: int, number: int, plan: Plan, total: _Total, rate: float) -> None:
+        """A step is done."""
+        self._done += 1
+        if self._progress is None:
+            return
+        now = time.monotonic()
+        if now - self._told < _REPORT and number + 1 < plan.span.steps:
+            return
+        self._told = now
+        left = (now - self._began) / (self._done - self._skipped) * (self._steps - self._done)
+        self._progress(
+            Progress(epoch, plan.span.epochs, number + 1, plan.span.steps, total.loss, total.accuracy, rate, left)
+        )
+
+
+def _where(what: str, epoch: int, number: int, rate: float) -> str:
+    verb = "are" if what.endswith("weights") else "is"
+    return (
+        f"{what} {verb} NaN or infinite in epoch {epoch}, step {number + 1} (rate {rate:.4g}); "
+        "try a lower rate, clip=ClipGlobalNorm(1.0), or look at run.gradients"
+    )
+
+
+def _seen(row: EpochRow, column: str) -> float:
+    value = row.value(column)
+    return math.nan if value is None else value
+
+
+def _named(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {prefix + name: value for name, value in state.items()}
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
