@@ -3,8 +3,8 @@
     import weightsmith as ws
 
     data = ws.data.load("digits")
-    network = ws.load("network.safetensors")
-    print(ws.evaluate(network, data).accuracy)
+    run = ws.train("mlp:64,32", data, schedule=ws.Cosine(0.1), epochs=20)
+    print(ws.evaluate(run.network, data).accuracy)
 
 Names are brought in on first use, so that ``import weightsmith`` costs nothing and changes nothing.
 """
@@ -30,12 +30,42 @@ if TYPE_CHECKING:
         WorkerLost,
     )
     from weightsmith.core.sweep import SweepTable, grid, sweep
+    from weightsmith.data.augment import CropFlip
     from weightsmith.data.datasets import Data
     from weightsmith.data.normalise import Normalisation
     from weightsmith.networks.architecture import Architecture
     from weightsmith.networks.evaluation import Evaluation, evaluate
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layers import LayerWeights, walk
+    from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
+    from weightsmith.training.diagnosis import diagnose
+    from weightsmith.training.estimator import Classifier
+    from weightsmith.training.finder import RateCurve, find_rate
+    from weightsmith.training.freezing import freeze, unfreeze
+    from weightsmith.training.gradients import GradientDiagnosis
+    from weightsmith.training.loop import train
+    from weightsmith.training.losses import CrossEntropy, SquaredError
+    from weightsmith.training.montecarlo import Prediction, monte_carlo
+    from weightsmith.training.optimisers import Adam, AdamW, Momentum, NAdam, Nesterov, RmsProp, Sgd
+    from weightsmith.training.penalties import L1, L2, GroupLasso, L4Balance, MaxNorm, SpectralNorm, StableRank
+    from weightsmith.training.plan import TrainingWarning
+    from weightsmith.training.presets import spike_ready
+    from weightsmith.training.run import History, TrainRecord, TrainRun
+    from weightsmith.training.schedule_check import check_schedule
+    from weightsmith.training.schedules import (
+        Constant,
+        Cosine,
+        Exponential,
+        OneCycle,
+        Piecewise,
+        Plateau,
+        Power,
+        Span,
+        WarmUp,
+    )
+    from weightsmith.training.stopping import EarlyStopping
+    from weightsmith.training.tensorboard import TensorBoard
+    from weightsmith.training.transfer import TransferRun, transfer
 
 _HOMES = {
     "core.errors": (
@@ -43,39 +73,108 @@ _HOMES = {
         "WorkerLost"
     ),
     "core.sweep": "SweepTable grid sweep",
+    "data.augment": "CropFlip",
     "data.datasets": "Data",
     "data.normalise": "Normalisation",
     "networks.architecture": "Architecture",
     "networks.evaluation": "Evaluation evaluate",
     "networks.files": "load save",
     "networks.layers": "LayerWeights walk",
+    "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
+    "training.diagnosis": "diagnose",
+    "training.estimator": "Classifier",
+    "training.finder": "RateCurve find_rate",
+    "training.freezing": "freeze unfreeze",
+    "training.gradients": "GradientDiagnosis",
+    "training.loop": "train",
+    "training.losses": "CrossEntropy SquaredError",
+    "training.montecarlo": "Prediction monte_carlo",
+    "training.optimisers": "Adam AdamW Momentum NAdam Nesterov RmsProp Sgd",
+    "training.penalties": "L1 L2 GroupLasso L4Balance MaxNorm SpectralNorm StableRank",
+    "training.plan": "TrainingWarning",
+    "training.presets": "spike_ready",
+    "training.run": "History TrainRecord TrainRun",
+    "training.schedule_check": "check_schedule",
+    "training.schedules": "Constant Cosine Exponential OneCycle Piecewise Plateau Power Span WarmUp",
+    "training.stopping": "EarlyStopping",
+    "training.tensorboard": "TensorBoard",
+    "training.transfer": "TransferRun transfer",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "L1",
+    "L2",
+    "Adam",
+    "AdamW",
     "Architecture",
+    "Classifier",
+    "ClipGlobalNorm",
+    "ClipNorm",
+    "ClipValue",
+    "Constant",
+    "Cosine",
+    "CropFlip",
+    "CrossEntropy",
     "Data",
     "DataMismatch",
     "DataMissing",
+    "EarlyStopping",
     "Evaluation",
+    "Exponential",
     "FileRefused",
+    "GradientDiagnosis",
+    "GroupLasso",
+    "History",
+    "L4Balance",
     "LayerWeights",
+    "MaxNorm",
     "MissingExtra",
+    "Momentum",
+    "NAdam",
+    "Nesterov",
     "Normalisation",
+    "OneCycle",
     "OptionError",
+    "Piecewise",
+    "Plateau",
+    "Power",
+    "Prediction",
+    "RateCurve",
+    "RmsProp",
+    "Sgd",
+    "Span",
+    "SpectralNorm",
+    "SquaredError",
+    "StableRank",
     "SweepTable",
+    "TensorBoard",
+    "TrainRecord",
+    "TrainRun",
+    "TrainingWarning",
+    "TransferRun",
     "UnknownName",
     "UsageError",
+    "WarmUp",
     "WeightsmithError",
     "WorkerLost",
     "__version__",
+    "check_schedule",
     "data",
+    "diagnose",
     "evaluate",
+    "find_rate",
+    "freeze",
     "grid",
     "load",
+    "monte_carlo",
     "networks",
     "save",
+    "spike_ready",
     "sweep",
+    "train",
+    "transfer",
+    "unfreeze",
     "walk",
 ]
 

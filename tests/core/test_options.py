@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import weightsmith.networks  # noqa: F401  (so that every option object of the package is defined)
+import weightsmith.networks
+import weightsmith.training.transfer  # noqa: F401  (so that every option object of the package is defined)
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.options import Option, param
 from weightsmith.core.text import read_value
@@ -36,6 +37,14 @@ class Chain(Tool, name="chain"):
 
     links: tuple[int, ...] = param(ge=1, min_length=1)
     label: str = param(default="none yet")
+
+
+def test_a_member_passes_and_text_is_read():
+    saw = Saw(8)
+    assert Tool.of(saw) is saw
+    assert Tool.of("saw:8") == saw
+    with pytest.raises(OptionError, match=r"^tool must be one of saw, chain, .*\(an object or its text form\), not 8$"):
+        Tool.of(8)
 
 
 def families(root=Option):
@@ -198,7 +207,9 @@ def test_ranges_are_checked_for_every_option_of_the_package(member):
     assert member.__doc__
     rows = {row["name"]: row for row in member.table()}
     required = {
-        f.name: ((2,) if "several" in rows[f.name]["type"] else _allowed(rows[f.name]))
+        f.name: (2,) * max(1, f.metadata["range"].min_length)
+        if "several" in rows[f.name]["type"]
+        else _allowed(rows[f.name])
         for f in dataclasses.fields(member)
         if f.default is dataclasses.MISSING
     }
@@ -208,7 +219,7 @@ def test_ranges_are_checked_for_every_option_of_the_package(member):
             b + 1 for b in (bounds.le, bounds.lt) if b is not None
         ]:
             with pytest.raises(OptionError, match=field.name):
-                member(**{**required, field.name: int(bad)})
+                member(**{**required, field.name: int(bad) if math.isfinite(bad) else bad})
         with pytest.raises(OptionError, match=field.name):
             member(**{**required, field.name: object()})
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from weightsmith import data
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.dropout import Dropout
 from weightsmith.training import finder
 from weightsmith.training.finder import RateCurve, find_rate
 from weightsmith.training.loop import train
@@ -62,7 +63,9 @@ def test_the_losses_are_those_of_plain_gradient_descent(rows):
 
 @pytest.mark.parametrize("batch", [16, 9])  # 64 rows in nines leave one over, which batch norm cannot take
 def test_batches_dropout_and_batch_norm_are_those_of_training(rows, batch):
-    network = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2))
+    network = nn.Sequential(
+        nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), Dropout(0.3), nn.Linear(8, 2)
+    )
     curve = find_rate(network, rows, batch=batch, least=0.01, most=0.01 + 1e-9, steps=14, normalise="none", seed=3)
     run = train(network, rows, schedule=0.01, batch=batch, epochs=2, normalise="none", seed=3, diagnose=False)
     per_epoch = 64 // batch
@@ -146,3 +149,21 @@ def test_the_steepest_fall_and_the_minimum_of_a_known_curve():
     assert abs(steepest - 60) <= 1
     assert abs(lowest - 80) <= 1
     assert smoothed[:85] == pytest.approx(losses[:85], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("losses", "last"),
+    [
+        ([2.0] * 20 + [7.9] * 40, None),  # below four times the lowest, however long
+        ([2.0] * 20 + [8.1] * 400, 70),  # above it: as soon as the running mean is
+        ([2.0] * 20 + [0.1] * 40 + [1.5] * 40, None),  # from a low level: below 0.1 + 3/4 of the first
+        ([2.0] * 20 + [0.1] * 40 + [2.0] * 40, 70),
+        ([-2.0] * 20 + [3.0] * 40, None),  # losses below zero have a scale too
+        ([-2.0] * 20 + [9.0] * 40, 30),
+    ],
+)
+def test_when_a_loss_has_left(losses, last):
+    watch = finder._Departure()
+    ended = next((place for place, loss in enumerate(losses) if watch.left(loss)), None)
+    assert (ended is None) == (last is None)
+    assert last is None or ended <= last

@@ -357,11 +357,12 @@ def test_killed_at_any_moment_the_same_call_ends_with_the_same_bytes(tmp_path):
 
 def test_measured_in_pieces_or_at_once_the_numbers_are_the_same():
     network, (x, y) = mlp(4, 8, 3).train(), rows()
-    feed = Feed(Split(x, y), NONE, Layout((), torch.float32, torch.device("cpu"), channels_last=False))
+    feed = Feed(Split(x, y), NONE, Layout((), torch.float64, torch.device("cpu"), channels_last=False))
+    network, x = network.double(), x.double()
     expected = F.cross_entropy(network(x), y).item(), float((network(x).argmax(1) == y).double().mean())
     for size in (1, 7, 70, 100):
         feed.comfortable = size
-        assert measure(network, feed, CrossEntropy(), Team()) == pytest.approx(expected, rel=1e-6)
+        assert measure(network, feed, CrossEntropy(), Team()) == pytest.approx(expected, rel=1e-12)
     assert not network.training
 
 

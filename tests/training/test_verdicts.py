@@ -72,13 +72,22 @@ def test_the_later_half_of_the_probes_decides():
         ((LARGEST_UPDATE * 1.01,), Health.EXPLODING),
         ((LARGEST_FIRST_UPDATE * 0.99, 0.1), Health.HEALTHY),
         ((LARGEST_FIRST_UPDATE * 1.01, 0.1), Health.EXPLODING),
-        ((LARGEST_FIRST_UPDATE * 0.99, None), Health.EXPLODING),
         ((0.1, LARGEST_UPDATE * 1.01, 0.1), Health.EXPLODING),
     ],
 )
 def test_an_update_that_overwrites_the_weights_explodes(updates, health):
     found = two([reading(update=update) for update in updates])
     assert healths(found)["dense1"] is health
+
+
+def test_a_first_step_that_kills_the_layer_or_breaks_its_numbers_explodes():
+    large = reading(update=LARGEST_FIRST_UPDATE * 0.99)
+    dead = two([large, reading(0.0, gradient=0.0)])
+    assert dead.layers[0].health is Health.EXPLODING
+    assert dead.layers[0].reason.endswith("overwrites them), its gradient is exactly zero at step 1")
+    broken = two([large, reading(None, finite=False)])
+    assert broken.layers[0].health is Health.EXPLODING
+    assert broken.layers[0].reason.endswith("overwrites them), its gradient is NaN or infinite at step 1")
 
 
 def test_only_the_first_step_of_the_run_is_allowed_more():

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from weightsmith._version import __version__
-from weightsmith.cli import data, demo, evaluate, inspect, log, networks
+from weightsmith.cli import data, demo, evaluate, inspect, log, networks, reproduce, sweep, train
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
 
@@ -30,6 +30,9 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.add_typer(networks.app, name="networks")
+app.add_typer(sweep.app, name="sweep")
+app.add_typer(reproduce.app, name="reproduce")
+app.command("train")(train.train)
 app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)

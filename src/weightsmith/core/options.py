@@ -136,6 +136,16 @@ class Option(ABC):
         return f"{self.name}:{','.join(parts)}" if parts else self.name
 
     @classmethod
+    def of(cls, given: Any) -> Self:
+        """``given`` itself if it is a member of this family, or the member that it describes as text."""
+        if isinstance(given, str):
+            return cls.parse(given)
+        if not isinstance(given, cls):
+            known = ", ".join(cls.members)
+            raise OptionError(f"{cls.family} must be one of {known} (an object or its text form), not {given!r}")
+        return given
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """The member of this family that ``text`` describes."""
         name, _, rest = text.strip().partition(":")

@@ -77,11 +77,11 @@ class _Place:
     """What one layer reads and writes for batches of ``rows``: every view is made once, not in every step."""
 
     def __init__(self, layer: _Layer, rows: int) -> None:
-        linear = layer.linear
+        linear, bias = layer.linear, dict(layer.linear.named_parameters()).get("bias")
         self.weight = linear.weight.detach()
         self.transposed = self.weight.t()
-        self.bias = None if linear.bias is None else linear.bias.detach()
-        self.weight_gradient, self.bias_gradient = linear.weight.grad, None if self.bias is None else linear.bias.grad
+        self.bias = None if bias is None else bias.detach()
+        self.weight_gradient, self.bias_gradient = linear.weight.grad, None if bias is None else bias.grad
         self.forward, self.backward = layer.forward, layer.backward
         self.activation = self.weight.new_empty((rows, linear.out_features))
         self.sensitivity = torch.empty_like(self.activation)

@@ -25,7 +25,7 @@ from weightsmith.training.freezing import frozen, train_mode
 from weightsmith.training.schedule_check import check_schedule
 from weightsmith.training.schedules import Span
 from weightsmith.training.settings import Settings
-from weightsmith.training.suitability import check_finite, check_labels, check_loss, doubts, scores_of
+from weightsmith.training.suitability import check_finite, check_labels, check_loss, check_state, doubts, scores_of
 from weightsmith.training.watching import Monitor
 
 __all__ = ["Plan", "TrainingWarning", "make_plan"]
@@ -73,6 +73,7 @@ def make_plan(
     """Build, read or copy the network, split the data, and refuse or warn of what will not work."""
     known, notes = _with_validation(_data(data), settings)
     module, brings = _network(network, known, settings.seed)
+    check_state(module)
     card = card_of(module)
     # A network that was loaded or trained brings the normalisation it is used to.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from torch import Tensor
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.options import Option
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
@@ -22,8 +21,6 @@ from weightsmith.training.schedules import Schedule, as_schedule
 from weightsmith.training.stopping import Stop
 
 __all__ = ["Settings", "whole"]
-
-_Family = TypeVar("_Family", bound=Option)
 
 
 @dataclass(frozen=True)
@@ -67,16 +64,16 @@ class Settings:
         >>> Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=32, epochs=10).schedule
         Constant(rate=0.1)
         """
-        chosen = _option(Optimiser, optimiser, "optimiser")
+        chosen = Optimiser.of(optimiser)
         several = (penalties,) if isinstance(penalties, Penalty | str) else tuple(penalties)
         return cls(
             optimiser=chosen,
             schedule=as_schedule(schedule, chosen.usual_rate),
-            clip=None if clip is None else _option(Clip, clip, "clip"),
-            stop=None if stop is None else _option(Stop, stop, "stop"),
-            penalties=tuple(_option(Penalty, item, "a penalty") for item in several),
-            loss=loss if callable(loss) else _option(Loss, loss, "loss"),
-            augment=NoAugment() if augment is None else _option(Augment, augment, "augment"),
+            clip=None if clip is None else Clip.of(clip),
+            stop=None if stop is None else Stop.of(stop),
+            penalties=tuple(Penalty.of(item) for item in several),
+            loss=loss if callable(loss) else Loss.of(loss),
+            augment=NoAugment() if augment is None else Augment.of(augment),
             normalise=Normalisation.parse(normalise) if isinstance(normalise, str) else normalise,
             batch=whole("batch", batch),
             epochs=whole("epochs", epochs),
@@ -123,15 +120,6 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     if number < least:
         raise UsageError(f"{name} must be a whole number ≥ {least}, not {value!r}")
     return number
-
-
-def _option(family: type[_Family], given: Any, what: str) -> _Family:
-    """A member of the family, or the one that a text form describes."""
-    if isinstance(given, str):
-        return family.parse(given)
-    if not isinstance(given, family):
-        raise UsageError(f"{what} must be one of {', '.join(family.members)} as an object or as text, not {given!r}")
-    return given
 
 
 def _qualified(function: Callable[..., Any]) -> str:

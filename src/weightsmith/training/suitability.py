@@ -13,7 +13,7 @@ from weightsmith.data.tensors import Data, Split
 from weightsmith.training.engines import LossFunction
 from weightsmith.training.feeding import Layout
 
-__all__ = ["check_finite", "check_labels", "check_loss", "doubts", "scores_of"]
+__all__ = ["check_finite", "check_labels", "check_loss", "check_state", "doubts", "scores_of"]
 
 _LARGE = 1e3  # inputs beyond this make the first steps useless at any customary rate
 
@@ -35,6 +35,13 @@ def check_labels(data: Data, outputs: int) -> None:
                 f"{data.name}: the {name} split has the label {highest}, but the network has {outputs} outputs "
                 f"(labels 0 to {outputs - 1})"
             )
+
+
+def check_state(network: nn.Module) -> None:
+    """Refuse a network that keeps state which is not a tensor: no file of ours could hold it."""
+    strange = [name for name, value in network.state_dict().items() if not isinstance(value, Tensor)]
+    if strange:
+        raise UsageError(f"{strange[0]}: the network keeps state that is not a tensor, which no file of ours can hold")
 
 
 @torch.no_grad()

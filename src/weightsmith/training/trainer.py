@@ -21,13 +21,13 @@ from weightsmith.training.freezing import train_mode
 from weightsmith.training.gradients import GradientDiagnosis
 from weightsmith.training.plan import Plan
 from weightsmith.training.probe import Probe
+from weightsmith.training.progress import Clock, Total
 from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped
 from weightsmith.training.stepping import NotFinite, Step, Stepper
 from weightsmith.training.watching import improves
 
 __all__ = ["Ended", "Trainer", "measure"]
 
-_REPORT = 0.1  # seconds between two reports of progress
 _NETWORK, _BEST, _KEPT, _OPTIMISER = "network/", "best/", "kept/", "optimiser/"
 
 
@@ -68,7 +68,7 @@ class Trainer:
             self._validation = Feed(share, plan.normalisation, plan.layout)
         self._probe = Probe(plan.network) if diagnose and members.first else None
         self._best = self._state()
-        self._clock = _Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
+        self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
         self.standing = Standing()
         self.kept: dict[int, dict[str, Tensor]] = {}
 
@@ -119,7 +119,7 @@ class Trainer:
         self._stepper.start_epoch()
         batches = self._batches(epoch)
         shares = tuple(self._team.share(rows) for rows in batches)
-        rate, total = 0.0, _Total()
+        rate, total = 0.0, Total()
         with self._feed.shuffled(shares, plan.settings.seed, *names) as feed:
             for number, (x, y) in enumerate(feed):
                 step = (epoch - 1) * plan.span.steps + number
@@ -128,7 +128,7 @@ class Trainer:
                     total.add(self._step(step, x, y, len(batches[number]), rate, first=number == 0))
                 except NotFinite:
                     raise _Diverged(_where("the loss", epoch, number, rate)) from None
-                self._clock.tick(epoch, number, plan, total, rate)
+                self._clock.tick(epoch, number, plan.span, total, rate)
         self._team.average_buffers(network)
         if not bool(torch.isfinite(self._stepper.flat.parameter).all()):
             raise _Diverged(_where("the weights", epoch, len(batches) - 1, rate))
@@ -148,7 +148,7 @@ class Trainer:
             order = order[: -self._plan.left_out]
         return torch.split(order, self._plan.settings.batch)
 
-    def _row(self, epoch: int, rate: float, total: _Total) -> EpochRow:
+    def _row(self, epoch: int, rate: float, total: Total) -> EpochRow:
         plan, loss, accuracy = self._plan, None, None
         if plan.validation is not None:
             loss, accuracy = measure(plan.network, self._validation, plan.settings.loss, self._team)
@@ -208,9 +208,6 @@ class Trainer:
 
     def _state(self) -> dict[str, Tensor]:
         state = self._plan.network.state_dict()
-        strange = [name for name, value in state.items() if not isinstance(value, Tensor)]
-        if strange:
-            raise UsageError(f"{strange[0]}: the network keeps state that is not a tensor, which no file of ours holds")
         return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -262,53 +259,6 @@ def measure(network: nn.Module, feed: Feed | None, loss: LossFunction, members: 
         sums += torch.tensor([float(loss(scores, y)) * len(y), int((scores.argmax(1) == y).sum()), len(y)])
     total, correct, rows = members.sum(sums).tolist()
     return total / rows, correct / rows
-
-
-class _Total:
-    """Sums over the steps of an epoch."""
-
-    def __init__(self) -> None:
-        self._loss, self._correct, self._rows = 0.0, 0, 0
-
-    def add(self, step: Step) -> None:
-        self._loss += step.loss * step.rows
-        self._correct += step.correct
-        self._rows += step.rows
-
-    @property
-    def loss(self) -> float:
-        return self._loss / self._rows
-
-    @property
-    def accuracy(self) -> float:
-        return self._correct / self._rows
-
-
-class _Clock:
-    """Tells the progress at intervals, with an estimate of the time left."""
-
-    def __init__(self, progress: Callable[[Progress], None] | None, steps: int) -> None:
-        self._progress, self._steps = progress, steps
-        self._skipped = self._done = 0
-        self._began, self._told = time.monotonic(), 0.0
-
-    def skip(self, steps: int) -> None:
-        """Count steps that an earlier run has done."""
-        self._skipped = self._done = steps
-
-    def tick(self, epoch: int, number: int, plan: Plan, total: _Total, rate: float) -> None:
-        """A step is done."""
-        self._done += 1
-        if self._progress is None:
-            return
-        now = time.monotonic()
-        if now - self._told < _REPORT and number + 1 < plan.span.steps:
-            return
-        self._told = now
-        left = (now - self._began) / (self._done - self._skipped) * (self._steps - self._done)
-        self._progress(
-            Progress(epoch, plan.span.epochs, number + 1, plan.span.steps, total.loss, total.accuracy, rate, left)
-        )
 
 
 def _where(what: str, epoch: int, number: int, rate: float) -> str:

@@ -124,30 +124,40 @@ def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
         return Health.DEAD, "no gradient ever came to it: the forward pass leaves it out, or cuts it off from the loss"
     overwritten, grown = _overwritten(layer), layer.ratio is not None and layer.ratio > GROWN
     if overwritten or grown:
-        reasons = [overwritten, _numbers(layer, update=not overwritten) if grown else ""]
+        reasons = [overwritten, _numbers(layer, update=not overwritten) if grown else "", _aftermath(layer)]
         return Health.EXPLODING, ", ".join(filter(None, reasons))
-    for step, reading in zip(layer.probes, readings, strict=True):
-        if not reading.finite:
-            what = "gradient" if reading.output_finite else "output"
-            return Health.NOT_FINITE, f"its {what} is NaN or infinite at step {step}"
-    if last.gradient == 0 if last.sensitivity is None else last.sensitivity == 0:
-        if underflow:
-            return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is below what a float can hold"
-        return Health.DEAD, f"its gradient is exactly zero at step {layer.probes[-1]}: no image of the batch moves it"
+    if not all(reading.finite for reading in readings):
+        return Health.NOT_FINITE, _aftermath(layer)
+    if _is_zero(last) and underflow:
+        return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is below what a float can hold"
+    if _is_zero(last):
+        return Health.DEAD, f"{_aftermath(layer)}: no image of the batch moves it"
     if layer.ratio is not None and layer.ratio < SHRUNK:
         return Health.VANISHING, _numbers(layer)
     return Health.HEALTHY, _numbers(layer)
 
 
+def _aftermath(layer: _Layer) -> str:
+    """On numbers that are not finite, or a gradient that has become zero, if any."""
+    for step, reading in zip(layer.probes, layer.readings, strict=True):
+        if not reading.finite:
+            return f"its {'gradient' if reading.output_finite else 'output'} is NaN or infinite at step {step}"
+    return f"its gradient is exactly zero at step {layer.probes[-1]}" if _is_zero(layer.readings[-1]) else ""
+
+
 def _overwritten(layer: _Layer) -> str:
-    """On the first update larger than the weights, if any; the first step of a run that went on is allowed more."""
-    updates = [reading.update for reading in layer.readings]
-    for place, (step, update) in enumerate(zip(layer.probes, updates, strict=True)):
-        went_on = any(later is not None for later in updates[place + 1 :])
-        limit = LARGEST_FIRST_UPDATE if step == 0 and went_on else LARGEST_UPDATE
-        if update is not None and update > limit:
-            return f"its update at step {step} is {update:.2g} times its weights (more than {limit:g} overwrites them)"
+    """On the first update larger than the weights, if any; the first step is allowed more, if the layer lives on."""
+    lives_on = len(layer.probes) > 1 and layer.readings[-1].finite and not _is_zero(layer.readings[-1])
+    for step, reading in zip(layer.probes, layer.readings, strict=True):
+        limit = LARGEST_FIRST_UPDATE if step == 0 and lives_on else LARGEST_UPDATE
+        if reading.update is not None and reading.update > limit:
+            size = f"{reading.update:.2g} times its weights (more than {limit:g} overwrites them)"
+            return f"its update at step {step} is {size}"
     return ""
+
+
+def _is_zero(reading: Reading) -> bool:
+    return reading.gradient == 0 if reading.sensitivity is None else reading.sensitivity == 0
 
 
 def _numbers(layer: _Layer, *, update: bool = True) -> str:

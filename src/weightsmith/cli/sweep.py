@@ -1,0 +1,186 @@
+"""``weightsmith sweep train DATA --vary …``: one training over many settings and seeds, as a table with spread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from weightsmith.cli import _training_options as given
+from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
+from weightsmith.core.errors import OptionError
+from weightsmith.core.text import read_value, split_items
+
+if TYPE_CHECKING:
+    from weightsmith.core.sweep import SweepSummary, SweepTable
+
+__all__ = ["app", "read_vary", "sweep_train"]
+
+app = typer.Typer(help="One command over many settings and seeds.", invoke_without_command=True)
+app.callback()(help_without_command)
+
+_SUMMARISED = ("validation_accuracy", "best_validation_accuracy", "test_accuracy", "epochs")
+
+
+@app.command("train")
+def sweep_train(
+    data: given.DataName,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            help="rate=0.1,0.01, width=50,100, depth=1,2, activation=relu,selu, clip=none,norm:1 …: any option of "
+            "train, any parameter of the network; repeatable. A value with a comma stands in double quotes."
+        ),
+    ],
+    network: given.Network = "mlp:50,50",
+    optimiser: given.OptimiserName = "momentum",
+    schedule: given.ScheduleName = None,
+    clip: given.Clipping = None,
+    stop: given.Stopping = None,
+    penalty: given.Penalties = None,
+    loss: given.LossName = "cross-entropy",
+    augment: given.Augmentation = None,
+    batch: given.Batch = 32,
+    epochs: given.Epochs = 10,
+    validation: given.Validation = None,
+    normalise: given.Normalise = None,
+    seeds: Annotated[str, typer.Option(help="Seeds of weights, split, order and dropout.")] = "0,1,2",
+    device: given.Device = "cpu",
+    workers: given.Workers = 1,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on instead.")] = None,
+    data_path: given.DataPath = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the table; the same command again goes on in it.")
+    ] = None,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Train for every combination of the values and every seed; mean and spread over the seeds, CSV and JSON."""
+    from weightsmith.core.sweep import grid
+    from weightsmith.training.sweeping import load_to_train, train_sweep
+
+    settings, numbers = grid(**read_vary(vary)), given.whole_numbers(seeds, "--seeds")
+    known = load_to_train(data, data_path)
+    fixed = {
+        "network": given.network_of(network),
+        "optimiser": optimiser,
+        "schedule": given.none_or(schedule),
+        "clip": given.none_or(clip),
+        "stop": given.none_or(stop),
+        "penalties": tuple(penalty or ()),
+        "loss": loss,
+        "augment": given.none_or(augment),
+        "batch": batch,
+        "epochs": epochs,
+        "validation": given.validation_of(validation, present=known.validation is not None),
+        "normalise": normalise,
+        "device": device,
+    }
+    done, total = 0, len(settings) * len(numbers)
+    try:
+        with progress_bar("sweep", quiet) as progress:
+
+            def told(_row: dict[str, Any]) -> None:
+                nonlocal done
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+
+            result = train_sweep(
+                data,
+                settings,
+                seeds=numbers,
+                path=data_path,
+                journal=None if out_folder is None else out_folder / "journal.jsonl",
+                workers=workers,
+                cluster=cluster,
+                on_row=told,
+                **fixed,
+            )
+    except KeyboardInterrupt:
+        kept = "without --out nothing is kept" if out_folder is None else f"{out_folder} keeps them: repeat to go on"
+        say_note(f"{done} of {total} runs are done; {kept}")
+        raise
+    _finish(result, out_folder, as_json)
+
+
+def read_vary(several: list[str]) -> dict[str, tuple[Any, ...]]:
+    """``["rate=0.1,0.01", "clip=none,norm:1"]`` as names and values; ``none`` is None.
+
+    >>> read_vary(["rate=0.1,0.01", "clip=none,norm:1", 'schedule="power:0.1,20",cosine:0.1'])
+    {'rate': (0.1, 0.01), 'clip': (None, 'norm:1'), 'schedule': ('power:0.1,20', 'cosine:0.1')}
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for text in several:
+        name, equals, values = (part.strip() for part in text.partition("="))
+        plain, named = split_items(values, text)
+        if not equals or not name or not plain:
+            raise OptionError(f"--vary {text}: write a name and its values, such as rate=0.1,0.01")
+        if named:
+            whole = f"{plain[-1]},{named[0][0]}={named[0][1]}"
+            raise OptionError(f"--vary {text}: a value with a comma stands in double quotes, {name}='\"{whole}\"'")
+        if name in found:
+            raise OptionError(f"--vary names {name} twice; write all its values in one")
+        read = (read_value(item) for item in plain)
+        # "none" is the name of a normalisation, not its absence
+        found[name] = tuple("none" if name == "normalise" and value is None else value for value in read)
+    return found
+
+
+def _finish(result: SweepTable, folder: Path | None, as_json: bool) -> None:
+    from weightsmith.core.storage import write_atomic
+
+    summaries = {name: result.summary(name) for name in _SUMMARISED}
+    if folder is not None:
+        write_atomic(folder / "sweep.csv", result.to_csv())
+        write_atomic(folder / "record.json", result.to_json(indent=1) + "\n")
+    if as_json:
+        told = {name: [each.to_dict() for each in several] for name, several in summaries.items()}
+        print_json({"table": result.to_dict(), "summaries": told})
+    else:
+        _show(result, summaries)
+        if folder is not None:
+            out().print(f"files  {escape(', '.join(str(folder / name) for name in ('sweep.csv', 'record.json')))}")
+    if all(row["stopped"] == "diverged" for row in result.rows):
+        raise Attention("every run diverged: vary lower rates, or look with weightsmith train … --find-rate")
+
+
+def _show(result: SweepTable, summaries: dict[str, tuple[SweepSummary, ...]]) -> None:
+    heads = ("validation", "best epoch", "test", "epochs")
+    rows = table(*result.names, *heads, "", numbers=heads)
+    accuracies = [each.mean for each in summaries["validation_accuracy"]]
+    best = max((mean for mean in accuracies if mean is not None), default=None)
+    unhealthy = _unhealthy(result)
+    for place, first in enumerate(summaries["validation_accuracy"]):
+        cells = [_spread(summaries[name][place]) for name in _SUMMARISED[:3]]
+        remarks = ["← best"] if best is not None and first.mean == best else []
+        remarks += unhealthy[place]
+        setting = [escape("none" if value is None else str(value)) for value in first.setting.values()]
+        rows.add_row(*setting, *cells, f"{summaries['epochs'][place].mean:.3g}", ", ".join(remarks))
+    out().print(rows)
+    seeds = len({row["seed"] for row in result.rows})
+    out().print(
+        f"mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; accuracies after the last epoch"
+    )
+
+
+def _spread(summary: SweepSummary) -> str:
+    if summary.mean is None:
+        return "–"
+    spread = "" if summary.deviation is None else f" ± {100 * summary.deviation:.2f}"
+    return f"{100 * summary.mean:.2f}{spread} %"
+
+
+def _unhealthy(result: SweepTable) -> list[list[str]]:
+    """Per setting what is wrong in how many of its runs: diverged, or gradients that are not healthy."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in result.rows:
+        groups.setdefault(tuple(repr(row[name]) for name in result.names), []).append(row)
+    found = []
+    for rows in groups.values():
+        words = [row["stopped"] if row["stopped"] == "diverged" else row["gradients"] for row in rows]
+        wrong = dict.fromkeys(word for word in words if word not in (None, "healthy", "frozen"))
+        found.append([f"{words.count(word)} of {len(rows)} {word}" for word in wrong])
+    return found

@@ -1,0 +1,206 @@
+"""The lower blocks of a trained network with a new head on them: the slides' way to reuse a network (seed 002).
+
+The slides: reuse the lower layers of a pretrained network, add layers for the new data on top of them, and resize the
+data to what the network takes. A *block* is what can be cut off as a whole (:mod:`weightsmith.networks.cutting`): a
+dense layer or a convolution, in residual networks the stem or a residual block.
+
+>>> from weightsmith.networks.vgg import vgg
+>>> network = graft(vgg(5, classifier=(32,)), (1, 28, 28), 4, reuse=2, hidden=(16,))
+>>> [name for name, _ in network.named_children()], network.head.dense1
+(['resize', 'channels', 'base', 'pool', 'head'], Linear(in_features=128, out_features=16, bias=True))
+>>> [block.layers for block in reused(network)]
+[('base.features.0',), ('base.features.3',)]
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import DataMismatch, OptionError, UsageError
+from weightsmith.core.options import param
+from weightsmith.data.normalise import NONE, Normalisation
+from weightsmith.networks.architecture import Architecture, architecture_of
+from weightsmith.networks.card import Card, card_of, weights_digest, with_card
+from weightsmith.networks.cutting import Block, Chain, without_last_dense
+from weightsmith.networks.fitting import fit_inputs
+from weightsmith.networks.mlp import Mlp
+
+__all__ = ["Grafted", "graft", "reused"]
+
+
+class Grafted(Architecture, name="grafted"):
+    """The first ``reuse`` blocks of ``base`` under a new head of dense layers.
+
+    Inputs of another shape than the base takes are resized and grey ones get its channels
+    (:mod:`weightsmith.networks.fitting`). Where the reused part ends in feature maps, each is averaged, or all are
+    flattened, before the head.
+    """
+
+    base: str = param(doc="text form of the network whose lower part is reused")
+    reuse: int = param(ge=1, doc="how many of its blocks")
+    hidden: tuple[int, ...] = param(default=(), ge=1, doc="widths of the head's hidden layers")
+    dropout: float = param(default=0.0, ge=0, lt=1, doc="rate after each hidden layer of the head")
+    pool: Literal["mean", "flatten"] = param(default="mean", doc="what becomes of feature maps")
+    normalise: str = param(default="none", doc="normalisation after grey images got the base's channels")
+
+    def check(self) -> None:
+        """The base must be complete, and the inputs such that they can be made into its own."""
+        super().check()
+        base = self.base_option
+        if not base.input_shape or base.classes is None:
+            raise OptionError(f"grafted: the base {self.base} must tell its input_shape and classes")
+        if self.input_shape:
+            self._inputs()
+
+    @functools.cached_property
+    def base_option(self) -> Architecture:
+        """The base as an option object; read once, or bases of bases would be read again and again."""
+        return Architecture.parse(self.base)
+
+    def assemble(self) -> nn.Module:
+        """What fits the inputs, ``base``, ``pool`` where there are feature maps, ``head``."""
+        chain = Chain(self.base_option.assemble())
+        if self.reuse >= len(chain.blocks):
+            raise OptionError(f"grafted: {self.base} has {len(chain.blocks) - 1} blocks to reuse, not {self.reuse}")
+        lower = chain.lower(self.reuse)
+        pool, width = _pooled(_features(lower, self.base_option.input_shape), self.pool)
+        return _Graft(self._inputs(), lower, chain.blocks[: self.reuse], pool, self.head(width).assemble())
+
+    def head(self, width: int) -> Mlp:
+        """The head for that many features, as an architecture of its own."""
+        return Mlp(
+            self.hidden,
+            dropout=self.dropout,
+            dropout_layers=max(1, len(self.hidden)),
+            input_shape=(width,),
+            classes=self.classes,
+            activation=self.activation,
+            initialiser=self.initialiser,
+        )
+
+    def _inputs(self) -> OrderedDict[str, nn.Module]:
+        return fit_inputs(self.input_shape, self.base_option.input_shape, Normalisation.parse(self.normalise))
+
+
+def graft(
+    base: nn.Module,
+    input_shape: Sequence[int],
+    classes: int | Sequence[str],
+    *,
+    reuse: int | None = None,
+    seed: int = 0,
+    **options: object,
+) -> nn.Module:
+    """A network for inputs of ``input_shape`` on the lowest ``reuse`` blocks of ``base`` (None: all but the last).
+
+    ``classes`` are the new ones, by name or number; further parameters of :class:`Grafted` (``hidden``, ``dropout``,
+    ``pool``, ``activation``) by name, the activation by default that of the base. The reused weights are copied, the
+    head's drawn from ``seed``. The card keeps the base's normalisation; one that does not fit grey images goes into the
+    network.
+
+    A module of the user's own is taken as well. Its result has no architecture, so it reloads through a function of the
+    user's; where its data flow cannot be traced, only its last dense layer can be cut off.
+    """
+    shape, count = tuple(input_shape), classes if isinstance(classes, int) else len(classes)
+    card, architecture = card_of(base), architecture_of(base)
+    takes = (architecture.input_shape if architecture is not None else card.input_shape) or shape
+    inside = len(card.normalisation.mean) > 1 and shape[0] != takes[0]
+    values = {"normalise": str(card.normalisation) if inside else "none", **options}
+    values |= {"input_shape": shape, "classes": count}
+    if architecture is not None:
+        kept = len(Chain(base).blocks) - 1 if reuse is None else reuse
+        values = {"activation": architecture.activation, "base": str(architecture), "reuse": kept, **values}
+        network = Grafted.from_values(values).build(seed)
+        _copy(base, network.get_submodule("base"))
+    else:
+        # Any base serves for reading the options: that of the user's own module has no text form.
+        stand_in = Mlp((1,), input_shape=takes, classes=1)
+        spec = Grafted.from_values({"base": str(stand_in), "reuse": 1, **values})
+        network = _on_own_module(base, takes, reuse, spec, seed)
+    lineage = card.lineage.then(f"cut, with a new head for {count} classes", weights_digest(base))
+    normalisation, names = NONE if inside else card.normalisation, () if isinstance(classes, int) else tuple(classes)
+    new = Card(architecture_of(network), None, shape, normalisation, names, lineage)
+    return with_card(network.requires_grad_(True), new)
+
+
+def reused(network: nn.Module) -> tuple[Block, ...]:
+    """The blocks that a grafted network took over from its base, lowest first, by their names in this network."""
+    if not isinstance(network, _Graft):
+        raise UsageError(f"{type(network).__name__} is not a grafted network: it has no reused blocks")
+    return network.blocks
+
+
+class _Graft(nn.Sequential):
+    """Inputs, base, pool and head in a row; ``blocks`` are those of the base."""
+
+    def __init__(
+        self,
+        inputs: OrderedDict[str, nn.Module],
+        lower: nn.Module,
+        blocks: tuple[Block, ...],
+        pool: nn.Module | None,
+        head: nn.Module,
+    ) -> None:
+        middle = {"base": lower} if pool is None else {"base": lower, "pool": pool}
+        super().__init__(OrderedDict(**inputs, **middle, head=head))
+        self.blocks = tuple(block.under("base") for block in blocks)
+
+
+def _on_own_module(base: nn.Module, takes: tuple[int, ...], reuse: int | None, spec: Grafted, seed: int) -> nn.Module:
+    """A graft on a module that is not one of our architectures."""
+    try:
+        chain = Chain(base)
+        lower = chain.lower(len(chain.blocks) - 1 if reuse is None else reuse)
+        blocks = chain.blocks[: reuse if reuse is not None else -1]
+    except UsageError:
+        if reuse is not None:
+            raise
+        lower, blocks = without_last_dense(base, _example(base, takes))
+    pool, width = _pooled(_features(lower, takes), spec.pool)
+    inputs = fit_inputs(spec.input_shape, takes, Normalisation.parse(spec.normalise))
+    return _Graft(inputs, lower, blocks, pool, spec.head(width).build(seed))
+
+
+def _example(network: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
+    return torch.zeros((2, *shape), dtype=like.dtype, device=like.device)
+
+
+@torch.no_grad()
+def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    """What the reused part gives for two inputs of that shape."""
+    try:
+        found = lower.eval()(_example(lower, shape))
+    except (RuntimeError, ValueError) as error:
+        raise DataMismatch(f"the base cannot take inputs of shape {shape} ({str(error).splitlines()[0]})") from error
+    if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[0] != 2:
+        what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise UsageError(
+            f"the part kept of the base gives {what} for two inputs, not features of each; cut it elsewhere"
+        )
+    return found
+
+
+def _pooled(features: Tensor, kind: str) -> tuple[nn.Module | None, int]:
+    """What averages feature maps, if there are any and it is asked for, and how many features are left."""
+    pools = {3: nn.AdaptiveAvgPool1d, 4: nn.AdaptiveAvgPool2d, 5: nn.AdaptiveAvgPool3d}
+    if kind == "flatten" or features.dim() not in pools:
+        return None, math.prod(features.shape[1:])
+    return pools[features.dim()](1), features.shape[1]
+
+
+@torch.no_grad()
+def _copy(base: nn.Module, lower: nn.Module) -> None:
+    """The weights and statistics of ``base`` into the part of it that is kept."""
+    source = base.state_dict()
+    for name, target in lower.state_dict().items():
+        if name not in source or source[name].shape != target.shape:
+            raise DataMismatch(f"the base was changed since it was built: {name} is not as its architecture says")
+        target.copy_(source[name])

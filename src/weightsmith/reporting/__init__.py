@@ -1,0 +1,1 @@
+"""Reporting: reads records and numbers, never tensors; gives figures, tables and pages."""

@@ -1,0 +1,1 @@
+"""Figures: numbers in, a matplotlib figure out, the same bytes each time it is saved."""

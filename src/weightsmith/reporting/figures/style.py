@@ -1,0 +1,113 @@
+"""One look for all figures, and the same bytes whenever one is saved.
+
+A figure is drawn and saved inside :func:`house_style`, which starts from matplotlib's own defaults, so that neither a
+user's ``matplotlibrc`` nor an earlier change of ``rcParams`` shows, and puts everything back afterwards.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.storage import write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "INK",
+    "LINES",
+    "ORANGE",
+    "PURPLE",
+    "RED",
+    "house_style",
+    "new_figure",
+    "save_figure",
+]
+
+# Distinct for readers who see colours differently (after Okabe and Ito 2008), and dark enough on white.
+BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#D55E00", "#00805C", "#C0282D", "#8A4F9E"
+GREY, INK = "#8C8C8C", "#222222"
+LINES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
+
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same on every machine
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelsize": 8,
+    "axes.edgecolor": "#555555",
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.6,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": True,  # white, so that lines behind it do not cross the words
+    "legend.fancybox": False,
+    "legend.edgecolor": "none",
+    "legend.framealpha": 0.9,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "svg.hashsalt": "weightsmith",  # names of clip paths and markers do not change from run to run
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+}
+_DOTS_PER_INCH = 200
+# What each format would write of the moment and of the versions in use.
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw inside the block as all figures here are drawn."""
+    import matplotlib.style
+
+    with matplotlib.style.context(_STYLE, after_reset=True):
+        yield
+
+
+def new_figure(
+    width: float, height: float, rows: int = 1, *, heights: tuple[float, ...] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of that many inches with ``rows`` of axes that share their x; call it inside :func:`house_style`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    grid = figure.subplots(rows, 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights or (1,) * rows})
+    return figure, list(grid[:, 0])
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write ``figure`` as PNG, SVG or PDF by the suffix of ``path``; equal figures give equal bytes."""
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix not in _METADATA:
+        raise UsageError(
+            f"{path}: a figure is written as .png, .svg or .pdf, not as {Path(path).suffix or 'no suffix'!r}"
+        )
+    content = io.BytesIO()
+    with house_style():
+        figure.savefig(content, format=suffix, dpi=_DOTS_PER_INCH, metadata=_METADATA[suffix])
+    return write_atomic(path, content.getvalue())

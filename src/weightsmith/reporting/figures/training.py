@@ -1,0 +1,143 @@
+"""Figures of a training run: its curves, its rates, and how the learning rate was found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures.gradients import gradient_figure
+from weightsmith.reporting.figures.style import BLUE, GREY, INK, LINES, ORANGE, house_style, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weightsmith.training.finder import RateCurve
+    from weightsmith.training.run import History
+
+__all__ = ["curves", "gradient_figure", "rate_curve", "save_figure", "schedule_figure"]
+
+_WIDE = 30.0  # largest over smallest value from which on an axis is logarithmic
+
+
+def curves(history: History, *, best: int | None = None) -> Figure:
+    """Loss, accuracy and rate against epochs, for training and validation.
+
+    Values of training are those of the batches while the weights moved, as the history has them. ``best`` is the epoch
+    to mark; without it, that of the lowest validation loss, if there is a validation.
+    """
+    if not history.rows:
+        raise UsageError("the history has no epochs: there is nothing to draw")
+    epochs = [row.epoch for row in history.rows]
+    validated = [(row.validation_loss, row.epoch) for row in history.rows if row.validation_loss is not None]
+    label = "best epoch"
+    if best is None and validated:
+        best, label = min(validated)[1], "lowest validation loss: epoch"
+    with house_style():
+        figure, (loss, accuracy, rate) = new_figure(5.5, 5.2, 3, heights=(3, 3, 1.4))
+        for axes, what, scale in ((loss, "loss", 1), (accuracy, "accuracy", 100)):
+            for split, colour in (("train", BLUE), ("validation", ORANGE)):
+                values = [math.nan if v is None else scale * v for v in history.column(f"{split}_{what}")]
+                if not all(map(math.isnan, values)):
+                    name = "training" if split == "train" else split
+                    axes.plot(epochs, values, color=colour, label=name, **_marks(len(epochs)))
+        rate.plot(epochs, [row.rate for row in history.rows], color=INK, drawstyle="steps-mid", **_marks(len(epochs)))
+        for axes, text in ((loss, "loss (mean per image)"), (accuracy, "accuracy (%)"), (rate, "learning rate")):
+            axes.set_ylabel(text)
+        _logarithmic_if_wide(loss, (*history.column("train_loss"), *history.column("validation_loss")))
+        _logarithmic_if_wide(rate, history.column("rate"))
+        if best is not None:
+            for axes in (loss, accuracy, rate):
+                axes.axvline(best, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+            loss.plot([], [], color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), label=f"{label} {best}")
+        figure.legend(*loss.get_legend_handles_labels(), loc="outside upper left", ncols=3)
+        _epochs_below(rate, epochs)
+        figure.align_ylabels()
+    return figure
+
+
+def rate_curve(curve: RateCurve) -> Figure:
+    """The loss against the rate of the step that follows it: raw, smoothed, and the rates it suggests."""
+    if not curve.rates:
+        raise UsageError(f"the sweep holds no steps ({curve.reason}): there is nothing to draw")
+    with house_style():
+        figure, (axes,) = new_figure(5.5, 3.2)
+        axes.plot(curve.rates, curve.losses, ".", color=GREY, markersize=2.5, alpha=0.7, label="loss of a batch")
+        axes.plot(curve.rates, curve.smoothed, color=BLUE, label="smoothed")
+        marks = (
+            (curve.suggestion, ORANGE, "-", "suggestion {:.2g}: steepest fall"),
+            (curve.tenth, INK, (0, (4, 3)), "{:.2g}: a tenth of the rate at the minimum"),
+        )
+        for rate, colour, style, text in marks:
+            if rate is not None:
+                axes.axvline(rate, color=colour, linewidth=1.1, linestyle=style, label=text.format(rate))
+        axes.set_xscale("log")
+        axes.set_xlim(curve.rates[0] / 1.5, curve.rates[-1] * 1.5)
+        axes.set_ylim(*_without_spikes(curve.smoothed, curve.losses))
+        axes.set_xlabel("learning rate of the step")
+        axes.set_ylabel("loss (mean per image)")
+        axes.legend(loc="best")
+    return figure
+
+
+def schedule_figure(rates: Mapping[str, Sequence[float]], *, steps_per_epoch: int | None = None) -> Figure:
+    """The rate at every step (``rates["power"][t]`` is that of step t), a line per schedule, epochs on top if told."""
+    if not rates or not all(len(values) for values in rates.values()):
+        raise UsageError("every schedule needs at least one rate to be drawn")
+    with house_style():
+        figure, (axes,) = new_figure(5.5, 3.0)
+        for place, (name, values) in enumerate(rates.items()):
+            style = ("-", (0, (5, 2)), (0, (1, 1.5)))[place // len(LINES) % 3]
+            axes.plot(range(len(values)), values, color=LINES[place % len(LINES)], linestyle=style, label=name)
+        axes.set_xlim(0, max(map(len, rates.values())))
+        axes.set_xlabel("step")
+        axes.set_ylabel("learning rate")
+        _logarithmic_if_wide(axes, itertools.chain.from_iterable(rates.values()))
+        if len(rates) > 1:
+            axes.legend(loc="best")
+        else:
+            axes.set_title(next(iter(rates)))
+        if steps_per_epoch:
+            top = axes.secondary_xaxis("top", functions=_scaled(1 / steps_per_epoch))
+            top.set_xlabel("epoch")
+    return figure
+
+
+def _marks(count: int) -> dict[str, Any]:
+    """Points on the line as long as they can be told apart; a single epoch is nothing but a point."""
+    return {"marker": "o", "markersize": 3} if count <= 30 else {}
+
+
+def _epochs_below(axes: Axes, epochs: Sequence[int]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(x=0.02)
+    if len(epochs) == 1:
+        axes.set_xlim(epochs[0] - 1, epochs[0] + 1)
+
+
+def _scaled(factor: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """To another unit and back."""
+    return lambda value: value * factor, lambda value: value / factor
+
+
+def _logarithmic_if_wide(axes: Axes, values: Iterable[float | None]) -> None:
+    known = [value for value in values if value is not None]
+    if known and min(known) > 0 and max(known) / min(known) > _WIDE:
+        axes.set_yscale("log")
+    elif known and max(known) > 0:
+        axes.set_ylim(0, 1.06 * max(known))
+
+
+def _without_spikes(smoothed: Sequence[float], losses: Sequence[float]) -> tuple[float, float]:
+    """Limits that show the fall of the loss: a sweep ends in values that would press it flat."""
+    low = min(*smoothed, *losses)
+    start = max(losses[: max(1, len(losses) // 4)])
+    high = min(max(losses), low + 1.6 * max(start - low, 1e-12))
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room

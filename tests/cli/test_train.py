@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+import weightsmith as ws
+from weightsmith.cli import train as command
+from weightsmith.cli.training_view import View
+from weightsmith.core.statistics import wilson
+from weightsmith.networks import Evaluation
+from weightsmith.training.loop import train
+from weightsmith.training.run import TrainRecord
+
+SMALL = ("train", "digits", "--network", "mlp:16", "--schedule", "0.05", "--epochs", 2)
+
+
+def test_the_run_is_that_of_the_library(run, tmp_path):
+    options = ("--optimiser", "nesterov", "--clip", "norm:1", "--stop", "early:3", "--penalty", "l1:1e-5")
+    more = ("--penalty", "l2:1e-4", "--batch", 64, "--seed", 5, "--validation", 0.2, "--normalise", "0.5/0.5")
+    answer = run(*SMALL, *options, *more, "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    told = json.loads(answer.out)
+    data = ws.data.load("digits").with_validation(0.2, seed=5)
+    same = train(
+        "mlp:16",
+        data,
+        optimiser="nesterov",
+        schedule=0.05,
+        clip="norm:1",
+        stop="early:3",
+        penalties=["l1:1e-5", "l2:1e-4"],
+        batch=64,
+        epochs=2,
+        seed=5,
+        normalise="0.5/0.5",
+    )
+    assert TrainRecord.from_dict(told["record"]) == same.record
+    assert Evaluation.from_dict(told["test"]) == ws.evaluate(same.network, data)
+    last = same.history.rows[-1]
+    assert told["validation"]["accuracy"]["value"] == pytest.approx(last.validation_accuracy)
+    assert told["files"] == []
+
+
+def test_what_is_printed(run):
+    answer = run(*SMALL)
+    assert answer.code == 0
+    assert answer.lines[0] == "validation split: 144 of 1437 training rows, stratified, seed 0"
+    assert [line.split(":")[0] for line in answer.lines[1:]] == ["epoch 1 of 2", "epoch 2 of 2"]
+    told = json.loads(run(*SMALL, "--json", "--quiet").out)
+    correct, images = told["test"]["correct"], told["test"]["images"]
+    interval = wilson(correct, images)
+    shown = f"{100 * interval.value:.2f} % ({100 * interval.low:.2f} – {100 * interval.high:.2f})  360 images"
+    for text in (shown, "144 images", "all 2 epochs done", "healthy in all 2 layers", "← best", "try next", "mlp:16"):
+        assert text in answer.out
+
+
+def test_the_folder_of_a_run(run, tmp_path):
+    folder = tmp_path / "run"
+    answer = run(*SMALL, "--keep", "0,1", "--out", folder)
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert names == {
+        "checkpoint.safetensors",
+        "curves.svg",
+        "epoch-0000.safetensors",
+        "epoch-0001.safetensors",
+        "evaluation.json",
+        "gradients.svg",
+        "history.csv",
+        "journal.jsonl",
+        "network.safetensors",
+        "record.json",
+    }
+    assert all(name in answer.out for name in names)
+    result = Evaluation.from_json((folder / "evaluation.json").read_text())
+    assert ws.evaluate(ws.load(folder), ws.data.load("digits")) == result
+    assert (folder / "curves.svg").read_text().startswith("<?xml")
+    assert run("evaluate", folder, "--data", "digits", "--quiet").code == 0
+    assert "trained on digits" in run("log", folder).out
+
+
+def test_an_interrupted_run_goes_on_with_the_same_command(run, tmp_path, monkeypatch):
+    words = (*SMALL[:-1], 3, "--no-figures", "--out")
+    run(*words, tmp_path / "whole")
+
+    @contextmanager
+    def interrupted(quiet):
+        def after(end):
+            if end.row.epoch == 3:
+                raise KeyboardInterrupt
+
+        yield View(None, (after,))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "training_view", interrupted)
+        answer = run(*words, tmp_path / "parts")
+    assert answer.code == 130
+    assert f"the epochs done are kept in {tmp_path / 'parts'}: the same command goes on" in answer.err
+    assert not (tmp_path / "parts" / "record.json").exists()
+    again = run(*words, tmp_path / "parts")
+    assert again.code == 0
+    assert "going on after epoch 2, which was done before" in again.err
+    assert "epoch 3 of 3" in again.err
+    assert "epoch 2 of 3" not in again.err
+    for name in ("network.safetensors", "record.json", "history.csv"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_interrupt_without_a_folder_says_that_nothing_is_kept(run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weightsmith.training.loop.train", interrupted)
+    answer = run(*SMALL)
+    assert answer.code == 130
+    assert "nothing is kept without --out" in answer.err
+
+
+def test_a_folder_takes_one_run_only(run, tmp_path):
+    run(*SMALL, "--out", tmp_path, "--no-figures")
+    answer = run(*SMALL, "--seed", 1, "--out", tmp_path, "--quiet")
+    assert (answer.code, len(answer.lines)) == (2, 1)
+    assert "belongs to another call" in answer.err
+
+
+def test_warnings_are_notes_before_the_work(run):
+    answer = run(*SMALL[:-4], "--schedule", "exponential:0.1,s=5", "--epochs", 2)
+    assert answer.code == 0
+    warning = next(place for place, line in enumerate(answer.lines) if line.startswith("warning: exponential:0.1,5.0"))
+    assert warning < next(place for place, line in enumerate(answer.lines) if line.startswith("epoch 1"))
+    assert "hardly learns" in answer.err
+
+
+def test_a_run_that_diverges_ends_with_code_1(run):
+    answer = run(*SMALL[:-4], "--schedule", 1e6, "--epochs", 2)
+    assert answer.code == 1
+    assert answer.lines[-1].startswith("weightsmith: the loss is NaN or infinite in epoch 1")
+    assert "the weights are those before training" in answer.out
+    assert "--find-rate" in answer.out
+
+
+def test_validation_by_default_none_and_own(run, tmp_path):
+    assert "144 of 1437" in run(*SMALL).err
+    without = json.loads(run(*SMALL, "--validation", 0, "--json", "--quiet").out)
+    assert without["record"]["history"]["rows"][0]["validation_loss"] is None
+    assert "validation" not in without
+    assert "have a validation" not in run(*SMALL, "--validation", 0.5).err
+    assert "718 of 1437" in run(*SMALL, "--validation", 0.5).err
+
+
+def test_a_preset_says_what_it_changed(run):
+    answer = run("train", "digits", "--network", "mlp:8,activation=elu", "--epochs", 1, "--preset", "spike-ready")
+    assert answer.code == 0
+    assert "spike-ready: activation=elu became relu" in answer.err
+    for text in ("mlp:8,bias=false", "normalised by 0.5/0.5", "l4-balance"):
+        assert text in answer.out
+    assert run(*SMALL, "--preset", "spike").code == 2
+
+
+def test_training_goes_on_from_a_file_with_its_normalisation(run, tmp_path):
+    run(*SMALL, "--normalise", "0.5/0.5", "--out", tmp_path / "a", "--no-figures")
+    words = ("train", "digits", "--network", tmp_path / "a", "--epochs", 1, "--json", "--quiet")
+    told = json.loads(run(*words).out)
+    assert told["record"]["settings"]["normalise"] == "0.5/0.5"
+    before = json.loads((tmp_path / "a" / "record.json").read_text())
+    assert told["record"]["history"]["rows"][0]["train_loss"] < before["history"]["rows"][0]["train_loss"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--optimiser", "adm"), "did you mean 'adam'"),
+        (("--schedule", "powr:0.1,20"), "did you mean 'power'"),
+        (("--clip", "nrm:1"), "did you mean 'norm'"),
+        (("--stop", "erly"), "did you mean 'early'"),
+        (("--penalty", "l3:1"), "unknown penalty 'l3'"),
+        (("--network", "mpl:3"), "did you mean 'mlp'"),
+        (("--keep", "0,x"), "--keep takes whole numbers"),
+        (("--keep", "7"), "keep names the epoch 7"),
+        (("--validation", "1"), "--validation"),
+        (("--batch", "0"), "--batch"),
+        (("--device", "moon"), "device 'moon'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, options, message):
+    answer = run("train", "digits", "--network", "mlp:4", "--epochs", 1, "--quiet", *options)
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert message in answer.err
+
+
+def test_none_is_the_absence_of_an_option(run):
+    words = ("--clip", "none", "--stop", "none", "--schedule", "none", "--augment", "none")
+    settings = json.loads(run(*SMALL[:4], "--epochs", 1, *words, "--json", "--quiet").out)["record"]["settings"]
+    assert (settings["clip"], settings["stop"], settings["schedule"]) == (None, None, "constant:0.01")
+
+
+def test_tensorboard_gets_every_epoch(run, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    told = json.loads(run(*SMALL, "--tensorboard", tmp_path / "log", "--json", "--quiet").out)
+    events = EventAccumulator(str(tmp_path / "log")).Reload()
+    written = [(event.step, event.value) for event in events.Scalars("loss/validation")]
+    rows = told["record"]["history"]["rows"]
+    assert written == [(row["epoch"], pytest.approx(row["validation_loss"])) for row in rows]
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_network_and_one_of_them_speaks(run, tmp_path):
+    alone = json.loads(run(*SMALL, "--json", "--quiet").out)
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "weightsmith"]
+    words = [*map(str, SMALL), "--json", "--quiet", "--out", str(tmp_path / "two"), "--no-figures"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    answer = subprocess.run([*start, *words], capture_output=True, text=True, check=True, env=environment)
+    told = json.loads(answer.stdout)
+    losses = [[row["train_loss"] for row in each["record"]["history"]["rows"]] for each in (alone, told)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert (tmp_path / "two" / "network.safetensors").exists()

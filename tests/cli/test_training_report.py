@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import weightsmith as ws
+from weightsmith.cli.training_report import advice, epoch_table, show_run, spark_line
+from weightsmith.training.loop import train
+from weightsmith.training.run import EpochRow, History, Stopped
+
+
+@pytest.fixture(scope="module")
+def record():
+    return train("mlp:8", ws.data.load("digits"), schedule=0.05, epochs=2, validation=0.1).record
+
+
+def rows(losses, train_accuracy=0.9, validation_accuracy=0.9):
+    return History(
+        tuple(
+            EpochRow(
+                epoch=number,
+                steps=10,
+                rate=0.1,
+                train_loss=loss,
+                train_accuracy=train_accuracy,
+                validation_loss=loss,
+                validation_accuracy=validation_accuracy,
+            )
+            for number, loss in enumerate(losses, 1)
+        )
+    )
+
+
+def of(record, history, best, stopped=Stopped.DONE, **settings):
+    changed = {**record.settings, **settings}
+    return dataclasses.replace(record, history=history, best_epoch=best, stopped=stopped, settings=changed)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"), [([1, 2, 3, 4, 5, 6, 7, 8], "▁▂▃▄▅▆▇█"), ([3, 3], "▁▁"), ([1], "▁"), ([8, 1], "█▁")]
+)
+def test_a_spark_line_rises_from_least_to_largest(values, line):
+    assert spark_line(values) == line
+
+
+def test_a_long_spark_line_keeps_its_ends():
+    assert len(spark_line(range(1000))) == 40
+    assert (spark_line(range(1000))[0], spark_line(range(1000))[-1]) == ("▁", "█")
+
+
+@pytest.mark.parametrize("count", [1, 5, 12, 100])
+def test_the_table_has_first_last_and_best_epoch(count):
+    best = count // 2 + 1
+    shown = epoch_table(rows([0.5] * count), best)
+    epochs = list(shown.columns[0].cells)
+    assert {"1", str(best), str(count)} <= set(epochs)
+    assert len(epochs) == len(set(epochs)) <= 13
+    assert epochs == sorted(epochs, key=int)
+    marks = dict(zip(epochs, shown.columns[-1].cells, strict=True))
+    assert [epoch for epoch, mark in marks.items() if mark] == [str(best)]
+
+
+def test_columns_of_hooks_are_shown():
+    history = rows([0.5, 0.4])
+    extra = tuple(dataclasses.replace(row, extra={"alpha": 2.5 + row.epoch}) for row in history.rows)
+    shown = epoch_table(History(extra), 1)
+    heads = [str(column.header) for column in shown.columns]
+    assert list(shown.columns[heads.index("alpha")].cells) == ["3.5", "4.5"]
+
+
+def test_advice_follows_from_the_numbers(record):
+    improving = advice(of(record, rows([0.5, 0.4]), 2))
+    assert improving == ["--epochs 4: the validation loss was best in the last epoch, so there may be more"]
+    overfitted = advice(of(record, rows([0.5, 0.6], train_accuracy=0.99, validation_accuracy=0.9), 1))
+    assert any("99.0 % in training, 90.0 % in validation" in line for line in overfitted)
+    assert any("epoch 1 was better than the last one" in line for line in overfitted)
+    kept = advice(of(record, rows([0.5, 0.6]), 1, Stopped.EARLY, stop="early"))
+    assert len(kept) == 1
+    assert "sweep" in kept[0]
+    assert "--find-rate" in advice(of(record, History(), 0, Stopped.DIVERGED))[0]
+
+
+def test_a_run_without_any_epoch_can_be_shown(record, capsys):
+    lost = dataclasses.replace(
+        record, history=History(), best_epoch=0, restored=0, stopped=Stopped.DIVERGED, gradients=None
+    )
+    show_run(lost, {})
+    assert "the weights are those before training" in capsys.readouterr().out
+
+
+def test_what_was_removed_and_how_many_parameters_were_trained(record, capsys):
+    partly = dataclasses.replace(record, trained=10, removed=("dense1: 3 of 8 [units] are zero",))
+    show_run(partly, {}, ["a", "b"])
+    shown = capsys.readouterr().out
+    assert "10 of 610 parameters trained" in shown
+    assert "dense1: 3 of 8 [units] are zero" in shown
+    assert "files       a, b" in shown

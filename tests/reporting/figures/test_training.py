@@ -1,0 +1,121 @@
+"""What the figures of a run show is what the records say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from matplotlib.colors import same_color
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Origin
+from weightsmith.reporting.figures.style import BLUE, ORANGE
+from weightsmith.reporting.figures.training import curves, rate_curve, save_figure, schedule_figure
+from weightsmith.training.finder import RateCurve
+from weightsmith.training.run import EpochRow, History, Stopped
+
+
+def row(epoch, loss=1.0, validation=None, rate=0.1):
+    return EpochRow(epoch, 10, rate, loss, 0.5 + 0.01 * epoch, validation, None if validation is None else 0.5)
+
+
+def values(axes, colour):
+    (line,) = [line for line in axes.get_lines() if same_color(line.get_color(), colour) and len(line.get_xdata())]
+    return list(line.get_xdata()), [float(value) for value in line.get_ydata()]
+
+
+def vertical(axes):
+    return [line.get_xdata()[0] for line in axes.get_lines() if list(line.get_ydata()) == [0, 1]]
+
+
+def labels(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_curves_are_the_columns_of_the_history():
+    history = History((row(1, 2.0, 2.5), row(2, 1.0, 1.5), row(3, 0.5, 1.75)))
+    figure = curves(history)
+    loss, accuracy, rate = figure.axes
+    assert values(loss, BLUE) == ([1, 2, 3], [2.0, 1.0, 0.5])
+    assert values(loss, ORANGE) == ([1, 2, 3], [2.5, 1.5, 1.75])
+    assert values(accuracy, BLUE)[1] == pytest.approx([51, 52, 53])
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss (mean per image)", "accuracy (%)", "learning rate"]
+    assert rate.get_xlabel() == "epoch"
+
+
+def test_the_best_epoch_is_marked_in_every_panel():
+    history = History((row(1, 2.0, 2.5), row(2, 1.0, 1.5), row(3, 0.5, 1.75)))
+    figure = curves(history)
+    assert [vertical(axes) for axes in figure.axes] == [[2], [2], [2]]
+    assert "lowest validation loss: epoch 2" in labels(figure)
+    told = curves(history, best=3)
+    assert vertical(told.axes[0]) == [3]
+    assert "best epoch 3" in labels(told)
+
+
+def test_without_validation_there_is_one_line_and_no_best_epoch():
+    figure = curves(History((row(1), row(2))))
+    assert labels(figure) == ["training"]
+    assert vertical(figure.axes[0]) == []
+
+
+def test_epochs_without_a_value_leave_a_gap():
+    _, found = values(curves(History((row(1, 1.0, 0.9), row(2), row(3, 1.0, 0.8)))).axes[0], ORANGE)
+    assert [math.isnan(value) for value in found] == [False, True, False]
+
+
+def test_an_axis_is_logarithmic_where_values_span_much():
+    figure = curves(History((row(1, 2.0, rate=0.1), row(2, 1.0, rate=1e-4))))
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "linear", "log"]
+    assert figure.axes[0].get_ylim()[0] == 0
+
+
+def test_nothing_to_draw_is_said(tmp_path):
+    with pytest.raises(UsageError, match="no epochs"):
+        curves(History(()))
+    with pytest.raises(UsageError, match="at least one rate"):
+        schedule_figure({})
+    with pytest.raises(UsageError, match="at least one rate"):
+        schedule_figure({"none": []})
+    with pytest.raises(UsageError, match="no steps"):
+        rate_curve(sweep((), ()))
+
+
+def sweep(rates, losses, suggestion=None, tenth=None):
+    return RateCurve(tuple(rates), tuple(losses), tuple(losses), suggestion, tenth, Stopped.DONE, "why", {}, Origin())
+
+
+def test_the_rate_curve_marks_what_it_suggests():
+    rates, losses = [1e-4, 1e-3, 1e-2, 1e-1, 1.0], [2.3, 2.2, 1.0, 0.9, 1e6]
+    figure = rate_curve(sweep(rates, losses, 0.003, 0.01))
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    assert vertical(axes) == [0.003, 0.01]
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert "suggestion 0.003: steepest fall" in texts
+    assert axes.get_ylim()[1] < 10  # the loss that has left does not press the fall flat
+    assert axes.get_ylim()[0] < 0.9
+    assert vertical(rate_curve(sweep(rates, losses)).axes[0]) == []
+
+
+def test_schedules_are_drawn_step_by_step_with_epochs_on_top():
+    figure = schedule_figure({"falling": [0.3, 0.2, 0.1], "flat": [0.2, 0.2, 0.2]}, steps_per_epoch=2)
+    axes = figure.axes[0]
+    assert [list(line.get_ydata()) for line in axes.get_lines()] == [[0.3, 0.2, 0.1], [0.2, 0.2, 0.2]]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["falling", "flat"]
+    (top,) = axes.child_axes
+    assert top.get_xlabel() == "epoch"
+    figure.draw_without_rendering()
+    assert top.get_xlim() == (0, 1.5)
+
+
+def test_many_schedules_can_be_told_apart():
+    figure = schedule_figure({f"number {n}": [0.1 * n, 0.2] for n in range(1, 15)})
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].get_lines()}
+    assert len(looks) == 14
+
+
+def test_figures_are_saved_with_the_same_bytes(tmp_path):
+    history = History(tuple(row(epoch, 1 / epoch, 1.5 / epoch) for epoch in range(1, 40)))
+    first, second = (save_figure(curves(history), tmp_path / f"{number}.svg").read_bytes() for number in (1, 2))
+    assert first == second

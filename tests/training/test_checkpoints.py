@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.journal import Journal, read_journal
+from weightsmith.networks.sealed import write_sealed
+from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.run import EpochRow
+from weightsmith.training.watching import Watch
+
+CALL = {"settings": {"seed": 0}}
+TENSORS = {
+    "network/weight": torch.linspace(0, 1, 6).view(2, 3),
+    "network/half": torch.tensor([1.5, 2.5], dtype=torch.bfloat16),
+    "network/mask": torch.ones(2, 2, dtype=torch.uint8),  # would pass for a quantised weight in a network file
+    "network/mask_scale": torch.tensor([3.0]),
+    "network/flag": torch.tensor([True, False]),
+    "optimiser/step": torch.tensor(7.0),
+    "optimiser/exp_avg": torch.full((4,), 1e-30, dtype=torch.float64),
+}
+
+
+def standing(epochs: int) -> Standing:
+    rows = tuple(EpochRow(e, 5, 0.1, 1 / e, 0.5, extra={"pi": 3.141592653589793}) for e in range(1, epochs + 1))
+    watch = Watch(best=0.1, best_epoch=1, waited=2, fired=3)
+    return Standing(rows, watch, Watch(), 0.25, 1, False, {"probes": [0], "order": [], "readings": {}})
+
+
+def written(folder: Path, epochs: int = 2, call: dict = CALL) -> None:
+    checkpoints = Checkpoints(folder, call)
+    for epoch in range(1, epochs + 1):
+        checkpoints.write(TENSORS, standing(epoch), 0.5 * epoch)
+    checkpoints.close()
+
+
+def read(folder: Path, call: dict = CALL) -> tuple[dict, Standing] | None:
+    with closing(Checkpoints(folder, call)) as checkpoints:
+        return checkpoints.read()
+
+
+def test_what_was_written_reads_back_exactly(tmp_path):
+    written(tmp_path)
+    found = read(tmp_path)
+    assert found is not None
+    tensors, facts = found
+    assert facts == standing(2)
+    assert set(tensors) == set(TENSORS)
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert tensors[name].shape == tensor.shape
+        assert torch.equal(tensors[name], tensor), name
+
+
+def test_tensors_stay_as_they_were_when_the_file_is_written_anew(tmp_path):
+    written(tmp_path)
+    with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
+        found = checkpoints.read()
+        assert found is not None
+        checkpoints.write({name: torch.zeros_like(t) for name, t in TENSORS.items()}, standing(3), 1.0)
+    assert all(torch.equal(found[0][name], tensor) for name, tensor in TENSORS.items())
+
+
+def test_the_journal_has_a_line_per_epoch_with_its_duration(tmp_path):
+    written(tmp_path)
+    journal = read_journal(tmp_path / "journal.jsonl")
+    assert journal.call == CALL
+    assert journal.values == {f"epoch {e}": standing(2).rows[e - 1].to_dict() for e in (1, 2)}
+    assert journal.seconds == {"epoch 1": 0.5, "epoch 2": 1.0}
+
+
+def test_an_epoch_that_the_journal_has_already_is_not_written_twice(tmp_path):
+    """Killed between the journal's line and the checkpoint, a run does the epoch again."""
+    written(tmp_path)
+    before = (tmp_path / "journal.jsonl").read_bytes()
+    (tmp_path / "checkpoint.safetensors").unlink()
+    written(tmp_path)
+    assert (tmp_path / "journal.jsonl").read_bytes() == before
+    assert read(tmp_path) is not None
+
+
+def test_nothing_is_read_or_written_without_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checkpoints = Checkpoints(None, CALL)
+    assert checkpoints.read() is None
+    checkpoints.write(TENSORS, standing(1), 1.0)
+    checkpoints.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_folder_has_no_state(tmp_path):
+    assert read(tmp_path / "a" / "b") is None
+    assert (tmp_path / "a" / "b" / "journal.jsonl").exists()
+
+
+def test_another_call_is_refused_and_nothing_is_touched(tmp_path):
+    written(tmp_path)
+    before = (tmp_path / "checkpoint.safetensors").read_bytes()
+    with pytest.raises(UsageError, match=r"belongs to another call \(settings\.seed is 0 in the journal and 1"):
+        Checkpoints(tmp_path, {"settings": {"seed": 1}})
+    assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_checkpoint_that_the_journal_does_not_tell_of_is_of_another_call(tmp_path):
+    written(tmp_path)
+    (tmp_path / "journal.jsonl").unlink()
+    other = {"settings": {"seed": 1}}
+    assert read(tmp_path, other) is None
+    # Nor does it help that the journal has an epoch of that number: it must be the same epoch.
+    with Journal(tmp_path / "journal.jsonl", other) as journal:
+        for epoch in (1, 2):
+            journal.append(f"epoch {epoch}", EpochRow(epoch, 5, 0.1, 9.0, 0.5).to_dict(), 1.0)
+    assert read(tmp_path, other) is None
+
+
+def test_the_folder_is_held_until_it_is_closed(tmp_path):
+    checkpoints = Checkpoints(tmp_path, CALL)
+    with pytest.raises(UsageError):
+        Checkpoints(tmp_path, CALL)
+    checkpoints.close()
+    Checkpoints(tmp_path, CALL).close()
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    changed = bytearray(content)
+    changed[place] ^= 1
+    return bytes(changed)
+
+
+def test_one_flipped_bit_anywhere_is_refused(tmp_path):
+    written(tmp_path)
+    file = tmp_path / "checkpoint.safetensors"
+    sound = file.read_bytes()
+    for place in range(8, len(sound), len(sound) // 23):
+        file.write_bytes(flipped(sound, place))
+        with pytest.raises(FileRefused, match="checkpoint.safetensors"):
+            read(tmp_path)
+
+
+def test_files_that_are_no_checkpoints_of_this_version_are_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    written(tmp_path)
+    file = tmp_path / "checkpoint.safetensors"
+    save_file({"a": torch.ones(2)}, file)
+    with pytest.raises(FileRefused, match="is not a checkpoint of weightsmith"):
+        read(tmp_path)
+    for content in (json.dumps({"rows": [], "moon": 1}), "no JSON", "[]"):
+        write_sealed(file, {"a": torch.ones(2)}, content)
+        with pytest.raises(FileRefused, match="was written by another version of weightsmith"):
+            read(tmp_path)
+
+
+def test_a_standing_reads_back_exactly():
+    assert Standing.from_json(standing(3).to_json()) == standing(3)
+    assert Standing.from_json(Standing().to_json()) == Standing()
