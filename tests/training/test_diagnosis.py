@@ -104,6 +104,13 @@ def test_a_rate_that_overwrites_the_weights_explodes(digits, rate):
     assert "times its weights" in found.sentence
 
 
+@pytest.mark.parametrize("rate", [0.03, 0.1])
+def test_a_network_that_outgrows_its_first_large_step_is_healthy(digits, rate):
+    found = diagnose(deep(64, 32, batch_norm="after"), digits, rate=rate, batches=6)
+    assert max(layer.update[0] for layer in found.layers) > 10 * rate
+    assert found.health is Health.HEALTHY
+
+
 def test_units_that_never_fire_are_dead(digits):
     network = mlp(64, 32, 32, 10)
     nn.init.constant_(network.dense2.bias, -1e3)

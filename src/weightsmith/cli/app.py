@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from weightsmith._version import __version__
-from weightsmith.cli import data, demo, evaluate, inspect, log, networks, reproduce, sweep, train
+from weightsmith.cli import data, demo, evaluate, inspect, log, networks, reproduce, sweep, train, transfer
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
 
@@ -33,6 +33,7 @@ app.add_typer(networks.app, name="networks")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("train")(train.train)
+app.command("transfer")(transfer.transfer)
 app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)

@@ -161,9 +161,8 @@ def _show(result: SweepTable, summaries: dict[str, tuple[SweepSummary, ...]]) ->
         rows.add_row(*setting, *cells, f"{summaries['epochs'][place].mean:.3g}", ", ".join(remarks))
     out().print(rows)
     seeds = len({row["seed"] for row in result.rows})
-    out().print(
-        f"mean ± standard deviation over {seeds} seed{'' if seeds == 1 else 's'}; accuracies after the last epoch"
-    )
+    over = f"{seeds} seeds: mean ± standard deviation" if seeds > 1 else "1 seed"
+    out().print(f"{over}; validation after the last epoch and in the best one, test with the weights at the end")
 
 
 def _spread(summary: SweepSummary) -> str:

@@ -85,6 +85,8 @@ def advice(record: TrainRecord) -> list[str]:
     rows, settings = record.history.rows, record.settings
     if record.stopped.value == "diverged":
         return ["a tenth of the rate, --clip global-norm:1, or --find-rate to see which rates learn"]
+    if record.gradients is not None and record.gradients.health.value not in ("healthy", "frozen"):
+        return ["what is said of the gradients above, before anything else"]
     lines, last, done = [], rows[-1], len(rows)
     if record.stopped.value == "done" and record.best_epoch == done:
         lines.append(

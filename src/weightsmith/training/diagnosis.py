@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.seeds import pinned_threads, subseed, torch_stream
+from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.architecture import Architecture
-from weightsmith.networks.dropout import reseed_dropout
 from weightsmith.training.distributed import Team
-from weightsmith.training.freezing import train_mode
+from weightsmith.training.drawing import endless, own_random_state
 from weightsmith.training.gradients import GradientDiagnosis
-from weightsmith.training.losses import CrossEntropy, Loss
-from weightsmith.training.optimisers import Sgd
+from weightsmith.training.losses import Loss
 from weightsmith.training.plan import make_plan
 from weightsmith.training.probe import Probe
 from weightsmith.training.settings import Settings
@@ -30,7 +28,7 @@ def diagnose(
     network: nn.Module | Architecture | str | Path,
     data: Any,
     *,
-    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = CrossEntropy(),  # noqa: B008 (frozen)
+    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
     batch: int = 64,
     batches: int = 4,
     rate: float = 0.01,
@@ -42,6 +40,8 @@ def diagnose(
     is not touched. Data may have any form that training takes, and are normalised as in training: by the network's
     card, else by the data set's own normalisation.
 
+    >>> import torch
+    >>> import torch
     >>> from weightsmith.networks.mlp import Mlp
     >>> deep = Mlp([16] * 19, input_shape=(4,), classes=3, activation="sigmoid").build()
     >>> rows = torch.linspace(-1, 1, 256).reshape(64, 4)
@@ -51,21 +51,14 @@ def diagnose(
     """
     if batches < 1:
         raise UsageError(f"batches must be at least 1, not {batches}")
-    settings = Settings.read(optimiser=Sgd(), schedule=rate, loss=loss, batch=batch, epochs=1, seed=seed)
+    settings = Settings.read(optimiser="sgd", schedule=rate, loss=loss, batch=batch, epochs=1, seed=seed)
     plan = make_plan(network, data, settings)
-    # Dropout layers of torch's own draw from the global generator: it is put back afterwards.
-    with pinned_threads(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(subseed(seed, "torch"))
-        reseed_dropout(plan.network, torch_stream(seed, "dropout"))
-        train_mode(plan.network)
+    with pinned_threads(), own_random_state(), contextlib.closing(endless(plan)) as feed:
         probe, stepper = Probe(plan.network), Stepper(plan, Team())
-        order = torch.randperm(len(plan.train), generator=torch_stream(seed, "order"))
-        for number in range(batches):
-            rows = order[torch.arange(number * batch, number * batch + min(batch, len(order))) % len(order)]
-            x = plan.layout.arrange(plan.normalisation.apply(plan.train.x[rows]))
+        for number, (x, y) in zip(range(batches), feed, strict=False):
             try:
                 with probe.step(number):
-                    stepper(x, plan.train.y[rows], len(rows), rate, watched=True)
+                    stepper(x, y, len(y), rate, watched=True)
             except NotFinite:  # the probe has seen it
                 break
         return probe.diagnosis()

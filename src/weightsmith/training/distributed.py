@@ -61,16 +61,15 @@ class Team:
         """Hand the tensors and the JSON values of the first process to all others."""
         if self.size == 1:
             return dict(tensors), facts
-        held = dict(tensors)
-        kinds = {name: [list(tensor.shape), str(tensor.dtype).removeprefix("torch.")] for name, tensor in held.items()}
+        kinds = {name: [list(held.shape), str(held.dtype).removeprefix("torch.")] for name, held in tensors.items()}
         kinds, facts = json.loads(self._text_of_first(json.dumps([kinds, facts])))
+        received: dict[str, Tensor] = {}
         for name, (shape, dtype) in kinds.items():
-            if not self.first:
-                held[name] = torch.empty(shape, dtype=getattr(torch, dtype))
-            held[name] = held[name].contiguous()
+            tensor = tensors[name].contiguous() if self.first else torch.empty(shape, dtype=getattr(torch, dtype))
             # As bytes, because gloo does not know every type; a tensor without dimensions has no view of them.
-            torch.distributed.broadcast(held[name].reshape(-1).view(torch.uint8), 0)
-        return held, facts
+            torch.distributed.broadcast(tensor.reshape(-1).view(torch.uint8), 0)
+            received[name] = tensor
+        return received, facts
 
     def _text_of_first(self, text: str) -> str:
         content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
@@ -96,7 +95,7 @@ def joined() -> Iterator[Team]:
     Inside another process group, or in a process that torchrun did not start, nothing is joined.
     """
     wanted = os.environ.get("WORLD_SIZE", "1")
-    if not wanted.isdigit():
+    if not wanted.isdigit() or int(wanted) < 1:
         raise UsageError(f"WORLD_SIZE must be a number of processes, not {wanted!r}; start with torchrun")
     if int(wanted) == 1 or torch.distributed.is_initialized():
         yield team()

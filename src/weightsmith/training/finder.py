@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
-from weightsmith.core.seeds import pinned_threads, subseed, torch_stream
+from weightsmith.core.seeds import pinned_threads
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.architecture import Architecture
-from weightsmith.networks.dropout import reseed_dropout
 from weightsmith.training.clipping import Clip
 from weightsmith.training.distributed import Team
-from weightsmith.training.feeding import Feed
-from weightsmith.training.freezing import train_mode
+from weightsmith.training.drawing import endless, own_random_state
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.plan import Plan, make_plan
@@ -108,7 +104,7 @@ def find_rate(
     )
     plan = make_plan(network, data, settings)
     rates = np.geomspace(least, most, steps).tolist()
-    with pinned_threads(threads), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    with pinned_threads(threads), own_random_state():
         losses, stopped, reason = _swept(plan, rates)
     smoothed, steepest, lowest = _read(losses, max(2.0, steps / 25))
     kept = ("network", "data", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device")
@@ -128,7 +124,7 @@ def find_rate(
 def _swept(plan: Plan, rates: list[float]) -> tuple[list[float], Stopped, str]:
     """The losses up to the end of the sweep, and why it ended."""
     stepper, watch, losses = Stepper(plan, Team()), _Departure(), list[float]()
-    with contextlib.closing(_batches(plan)) as batches:
+    with contextlib.closing(endless(plan)) as batches:
         for rate, (x, y) in zip(rates, batches, strict=False):
             try:
                 losses.append(stepper(x, y, len(y), rate).loss)
@@ -138,19 +134,6 @@ def _swept(plan: Plan, rates: list[float]) -> tuple[list[float], Stopped, str]:
                 reason = f"the loss has left: around {watch.mean:.3g} at the rate {rate:.3g}, after {watch.lowest:.3g}"
                 return losses, Stopped.DIVERGED, reason
     return losses, Stopped.DONE, f"all {len(rates)} steps done, up to the rate {rates[-1]:.3g}"
-
-
-def _batches(plan: Plan) -> Generator[tuple[Tensor, Tensor]]:
-    """Batch after batch, epoch after epoch, as training would take them."""
-    feed, seed = Feed(plan.train, plan.normalisation, plan.layout), plan.settings.seed
-    train_mode(plan.network)
-    for epoch in itertools.count(1):
-        torch.manual_seed(subseed(seed, "torch", epoch, 0))  # for dropout of torch's own; put back by the caller
-        reseed_dropout(plan.network, torch_stream(seed, "dropout", epoch, 0, device=plan.layout.device.type))
-        order = torch.randperm(len(plan.train), generator=torch_stream(seed, "order", epoch))
-        rows = torch.split(order[: len(order) - plan.left_out], plan.settings.batch)
-        with feed.shuffled(rows, seed, epoch) as batches:
-            yield from batches
 
 
 class _Departure:

@@ -6,12 +6,11 @@ import copy
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
@@ -26,6 +25,7 @@ from weightsmith.networks.files import save
 from weightsmith.training.checkpoints import Checkpoints
 from weightsmith.training.clipping import Clip
 from weightsmith.training.distributed import team
+from weightsmith.training.drawing import own_random_state
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
@@ -108,7 +108,7 @@ def train(
     origin = Origin(seed=seed, inputs=plan.inputs)
     call = {"settings": written, "processes": members.size, **origin.to_dict()}
     folder = None if out is None or not members.first else Path(out)
-    with pinned_threads(threads), _own_random_state(), closing(Checkpoints(folder, call)) as checkpoints:
+    with pinned_threads(threads), own_random_state(), closing(Checkpoints(folder, call)) as checkpoints:
         trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
         run = _finished(plan, trainer, written, origin)
     if folder is not None:
@@ -170,10 +170,3 @@ def _write(folder: Path, run: TrainRun) -> None:
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())
     write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
-
-
-@contextmanager
-def _own_random_state() -> Iterator[None]:
-    """Let modules that read torch's global generator do so (it is seeded in each epoch), and put it back after."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        yield

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.seeds import subseed, torch_stream
 from weightsmith.networks.dropout import reseed_dropout
 from weightsmith.training.checkpoints import Checkpoints, Standing
 from weightsmith.training.distributed import Team
+from weightsmith.training.drawing import batches_of, begin_epoch
 from weightsmith.training.engines import LossFunction
 from weightsmith.training.feeding import Feed
-from weightsmith.training.freezing import train_mode
 from weightsmith.training.gradients import GradientDiagnosis
 from weightsmith.training.plan import Plan
 from weightsmith.training.probe import Probe
@@ -110,17 +109,12 @@ class Trainer:
 
     def _epoch(self, epoch: int) -> EpochRow:
         plan, network = self._plan, self._plan.network
-        train_mode(network)
-        names = (epoch, self._team.rank)
-        torch.manual_seed(
-            subseed(plan.settings.seed, "torch", *names)
-        )  # for dropout of torch's own; put back after the run
-        reseed_dropout(network, torch_stream(plan.settings.seed, "dropout", *names, device=plan.layout.device.type))
+        begin_epoch(plan, epoch, self._team.rank)
         self._stepper.start_epoch()
-        batches = self._batches(epoch)
+        batches = batches_of(plan, epoch)
         shares = tuple(self._team.share(rows) for rows in batches)
         rate, total = 0.0, Total()
-        with self._feed.shuffled(shares, plan.settings.seed, *names) as feed:
+        with self._feed.shuffled(shares, plan.settings.seed, epoch, self._team.rank) as feed:
             for number, (x, y) in enumerate(feed):
                 step = (epoch - 1) * plan.span.steps + number
                 rate = plan.settings.schedule.at(step, plan.span, self.standing.schedule)
@@ -140,13 +134,6 @@ class Trainer:
             return self._stepper(x, y, rows, rate)
         with self._probe.step(number):
             return self._stepper(x, y, rows, rate, watched=True)
-
-    def _batches(self, epoch: int) -> tuple[Tensor, ...]:
-        """The rows of each batch: all rows in an order that the seed and the epoch give."""
-        order = torch.randperm(len(self._plan.train), generator=torch_stream(self._plan.settings.seed, "order", epoch))
-        if self._plan.left_out:
-            order = order[: -self._plan.left_out]
-        return torch.split(order, self._plan.settings.batch)
 
     def _row(self, epoch: int, rate: float, total: Total) -> EpochRow:
         plan, loss, accuracy = self._plan, None, None
@@ -253,11 +240,13 @@ class Trainer:
 def measure(network: nn.Module, feed: Feed | None, loss: LossFunction, members: Team) -> tuple[float, float]:
     """Mean loss and accuracy over all rows of all processes, in evaluation mode; ``feed`` is this process's share."""
     network.eval()
-    sums = torch.zeros(3, dtype=torch.float64)
+    total, correct, rows = 0.0, 0, 0
     for x, y in () if feed is None else feed.in_order(feed.comfortable):
         scores = network(x)
-        sums += torch.tensor([float(loss(scores, y)) * len(y), int((scores.argmax(1) == y).sum()), len(y)])
-    total, correct, rows = members.sum(sums).tolist()
+        total += float(loss(scores, y)) * len(y)
+        correct += int(torch.count_nonzero(scores.argmax(1) == y))
+        rows += len(y)
+    total, correct, rows = members.sum(torch.tensor([total, correct, rows], dtype=torch.float64)).tolist()
     return total / rows, correct / rows
 
 

@@ -1,0 +1,52 @@
+"""What a run draws at random, all of it from the seed, the epoch and the process, and from nothing that came before.
+
+So a resumed run needs no state of a generator, and the same batches come whoever asks for them: training, the rate
+finder, the gradient diagnosis.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.seeds import subseed, torch_stream
+from weightsmith.networks.dropout import reseed_dropout
+from weightsmith.training.feeding import Feed
+from weightsmith.training.freezing import train_mode
+from weightsmith.training.plan import Plan
+
+__all__ = ["batches_of", "begin_epoch", "endless", "own_random_state"]
+
+
+def batches_of(plan: Plan, epoch: int) -> tuple[Tensor, ...]:
+    """The rows of each batch of an epoch: every training row once, in an order of its own."""
+    order = torch.randperm(len(plan.train), generator=torch_stream(plan.settings.seed, "order", epoch))
+    return torch.split(order[: len(order) - plan.left_out], plan.settings.batch)
+
+
+def begin_epoch(plan: Plan, epoch: int, rank: int = 0) -> None:
+    """Put the network into training mode and give its dropout the streams of this epoch and process."""
+    seed, device = plan.settings.seed, plan.layout.device.type
+    train_mode(plan.network)
+    torch.manual_seed(subseed(seed, "torch", epoch, rank))  # for dropout of torch's own; see own_random_state
+    reseed_dropout(plan.network, torch_stream(seed, "dropout", epoch, rank, device=device))
+
+
+def endless(plan: Plan) -> Generator[tuple[Tensor, Tensor]]:
+    """Batch after batch, epoch after epoch, as training takes them, not augmented."""
+    feed = Feed(plan.train, plan.normalisation, plan.layout)
+    for epoch in itertools.count(1):
+        begin_epoch(plan, epoch)
+        with feed.shuffled(batches_of(plan, epoch), plan.settings.seed, epoch) as batches:
+            yield from batches
+
+
+@contextmanager
+def own_random_state() -> Iterator[None]:
+    """Let modules that read torch's global generator do so, and put it back afterwards."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        yield

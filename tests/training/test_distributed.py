@@ -1,0 +1,365 @@
+"""Several processes: the arithmetic with pretended teams, and two real processes under torchrun on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.training.distributed import Team, joined, team
+
+# alone, and the shares of a batch
+
+
+def test_a_process_alone_is_a_team_of_one():
+    assert team() == Team(0, 1)
+    assert team().first
+    assert not Team(1, 2).first
+    rows, tensor = torch.arange(5), torch.ones(3)
+    assert torch.equal(Team().share(rows), rows)
+    assert torch.equal(Team().sum(tensor), torch.ones(3))
+    norm = nn.BatchNorm1d(2)
+    norm.running_mean.fill_(3)
+    Team().average_buffers(norm)
+    assert norm.running_mean.tolist() == [3, 3]
+    assert Team().from_first({"a": tensor}, {"b": 1}) == ({"a": tensor}, {"b": 1})
+    assert Team().from_first({}, None) == ({}, None)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 12])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_shares_are_all_of_the_batch_in_order_and_alike_in_size(rows, size):
+    batch = torch.randperm(rows, generator=torch.Generator().manual_seed(0))
+    shares = [Team(rank, size).share(batch) for rank in range(size)]
+    assert torch.equal(torch.cat(shares), batch)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_without_torchrun_nothing_is_joined(monkeypatch):
+    for world in (None, "1"):
+        monkeypatch.delenv("WORLD_SIZE", raising=False)
+        if world is not None:
+            monkeypatch.setenv("WORLD_SIZE", world)
+        with joined() as members:
+            assert members == Team(0, 1)
+            assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE must be a number of processes, not 'two'"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE must be a number of processes, not '0'"),
+        ({"WORLD_SIZE": "2"}, "could not join .* start them with torchrun"),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "could not join .* start them with torchrun"),
+    ],
+)
+def test_a_broken_environment_is_named(monkeypatch, environment, words):
+    for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=words) as caught, joined():
+        pass
+    assert "\n" not in str(caught.value)
+    assert not torch.distributed.is_initialized()
+
+
+# several threads play the processes
+
+
+class Together:
+    """What torch.distributed does, between threads."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.barrier, self.held = size, threading.Barrier(size), {}
+        self.local = threading.local()
+
+    def all_reduce(self, tensor: Tensor) -> None:
+        self.held[self.local.rank] = tensor.clone()
+        self.barrier.wait(30)
+        tensor.copy_(sum(self.held[rank] for rank in range(self.size)))
+        self.barrier.wait(30)
+
+    def broadcast(self, tensor: Tensor, source: int) -> None:
+        if self.local.rank == source:
+            self.held["sent"] = tensor.clone()
+        self.barrier.wait(30)
+        assert self.held["sent"].shape == tensor.shape
+        tensor.copy_(self.held["sent"])
+        self.barrier.wait(30)
+
+    def run(self, work: Any) -> list[Any]:
+        results: list[Any] = [None] * self.size
+
+        def one(rank: int) -> None:
+            self.local.rank = rank
+            results[rank] = work(Team(rank, self.size))
+
+        threads = [threading.Thread(target=one, args=(rank,)) for rank in range(self.size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return results
+
+
+@pytest.fixture
+def together(monkeypatch):
+    made = Together(3)
+    monkeypatch.setattr(torch.distributed, "all_reduce", made.all_reduce)
+    monkeypatch.setattr(torch.distributed, "broadcast", made.broadcast)
+    return made
+
+
+def test_sums_and_averages(together):
+    class Network(nn.Module):
+        def __init__(self, rank: int) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(2)
+            self.norm.running_mean.fill_(rank)
+            self.norm.num_batches_tracked.fill_(rank)
+            self.register_buffer("constant", torch.tensor([0.1]))
+
+    def work(members: Team) -> Any:
+        network = Network(members.rank)
+        members.average_buffers(network)
+        return members.sum(torch.tensor([1.0, members.rank])).tolist(), network
+
+    for rank, (summed, network) in enumerate(together.run(work)):
+        assert summed == [3.0, 3.0]
+        assert network.norm.running_mean.tolist() == [1.0, 1.0]
+        assert int(network.norm.num_batches_tracked) == rank
+        assert torch.equal(network.constant, torch.tensor([0.1]))  # (0.1 + 0.1 + 0.1) / 3 is not 0.1
+
+
+TENSORS = {
+    "whole": torch.arange(6).view(2, 3),
+    "half": torch.tensor([1.5], dtype=torch.bfloat16),
+    "flag": torch.tensor([True, False]),
+    "scalar": torch.tensor(7.0),
+    "last": torch.rand(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.parametrize("given", [TENSORS, {}])
+def test_everyone_gets_the_tensors_and_facts_of_the_first(together, given):
+    facts = {"epochs": [1, 2.5, None], "text": "naïve ≥"}
+
+    def work(members: Team) -> Any:
+        return members.from_first(given if members.first else {}, facts if members.first else None)
+
+    for tensors, told in together.run(work):
+        assert told == facts
+        assert set(tensors) == set(given)
+        for name, tensor in given.items():
+            assert tensors[name].dtype == tensor.dtype
+            assert torch.equal(tensors[name], tensor)
+
+
+def test_what_others_hold_gives_way_to_what_the_first_holds(together):
+    def work(members: Team) -> Any:
+        return members.from_first(
+            {"a": torch.full((2,), float(members.rank)), f"b{members.rank}": torch.ones(1)}, members.rank
+        )
+
+    for tensors, told in together.run(work):
+        assert (told, tensors["a"].tolist()) == (0, [0.0, 0.0])
+        assert set(tensors) == {"a", "b0"}
+
+
+# two real processes
+
+
+CALLS = '''
+import json, os, pathlib, sys, warnings
+import torch
+from torch import nn
+from torch.nn import functional as F
+from weightsmith.data.tensors import Data, Split
+from weightsmith.networks import mlp
+from weightsmith.networks.card import weights_digest
+from weightsmith.training.distributed import joined
+from weightsmith.training.loop import train
+
+warnings.simplefilter("ignore")
+y = torch.arange(70) % 3
+x = torch.randn(70, 4, generator=torch.Generator().manual_seed(0)) + 2 * F.one_hot(y, 4)
+held = (x[:21] + 0.5, y[:21])
+images = Split((x.repeat(1, 9).view(70, 1, 6, 6) * 20 + 100).clamp(0, 255).to(torch.uint8), y)
+
+def convolutional():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 3))
+
+def unlike():
+    """A module whose weights are others in each process."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(os.environ.get("RANK", 0)))
+        return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+# The last batch of 70 rows in batches of 23 is a single row: one process has nothing to do.
+rows = {"train": (x, y), "validation": held}
+SAME = {
+    "sgd": lambda **o: train(mlp(4, 8, 3), rows, optimiser="sgd", schedule=0.1, batch=23, epochs=4, **o),
+    "adam": lambda **o: train(mlp(4, 8, 3), rows, optimiser="adam", schedule="power:0.02,9", clip="global-norm:0.5",
+        penalties=["l2:0.01", "max-norm:2"], batch=23, epochs=4, keep=(0, 2), **o),
+    "images": lambda **o: train(convolutional(), Data("images", images), schedule=0.05, batch=16, epochs=2, **o),
+    "little validation": lambda **o: train(mlp(4, 3), rows | {"validation": (x[:1], y[:1])}, epochs=2, **o),
+    "early": lambda **o: train(mlp(4, 8, 3), (x, y), stop="early:2,min_delta=9", validation=0.2, epochs=9, **o),
+    "unlike": lambda **o: train(unlike(), (x, y), epochs=2, **o),
+    "diverging": lambda **o: train(mlp(4, 8, 3), (x, y), schedule=1e6, epochs=30, **o),
+}
+OTHER = {
+    "norm and dropout": lambda **o: train("mlp:8,batch_norm=before,dropout=0.2", (x, y), batch=23, epochs=3, **o),
+    "augmented": lambda **o: train(convolutional(), Data("images", images), augment="crop-flip:1", epochs=2, **o),
+}
+
+def told(run):
+    weights = torch.cat([p.detach().flatten() for p in run.network.parameters()]).tolist()
+    kept = {epoch: weights_digest(run.checkpoint(epoch)) for epoch in run.kept}
+    return {"history": run.history.to_dict()["rows"], "network": weights_digest(run.network), "weights": weights,
+            "reason": run.record.reason, "stopped": run.stopped.value, "kept": kept, "notes": run.record.notes}
+'''
+
+TOGETHER = """
+class Stop(Exception):
+    pass
+
+def hook(end):
+    if end.row.epoch == 3:
+        raise Stop
+
+folder = pathlib.Path(sys.argv[1])
+with joined() as members:
+    assert members.size == 2
+    answers = {name: told(call()) for name, call in (SAME | OTHER).items()}
+    # Stopped in the third epoch, then resumed: the first process alone reads and writes.
+    whole = SAME["adam"](out=folder / "whole")
+    try:
+        SAME["adam"](out=folder / "parts", hooks=[hook])
+    except Stop:
+        pass
+    answers["resumed"] = told(SAME["adam"](out=folder / "parts"))
+    again = OTHER["norm and dropout"]()
+    answers["again"] = told(again)
+assert not torch.distributed.is_initialized()
+(folder / f"rank-{members.rank}.json").write_text(json.dumps(answers))
+"""
+
+REFUSED = """
+folder = pathlib.Path(sys.argv[1])
+with joined() as members:
+    SAME["sgd"](out=folder / "run")
+(folder / f"done-{members.rank}").write_text("")
+"""
+
+
+def torchrun(script: str, folder: Path, timeout: float = 200) -> subprocess.CompletedProcess[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    # A file, because torchrun starts scripts or modules; the loopback, because no other machine has a say in this.
+    file = folder / "script.py"
+    file.write_text(CALLS + script)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return subprocess.run(
+        [*command, "--master-port", port, str(file), str(folder)],
+        capture_output=True, text=True, timeout=timeout, env=environment,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
+    """What each of two processes got from every call."""
+    folder = tmp_path_factory.mktemp("torchrun")
+    answer = torchrun(TOGETHER, folder)
+    assert answer.returncode == 0, answer.stderr[-4000:]
+    return folder, [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Any]:
+    """The same calls in this process."""
+    names: dict[str, Any] = {}
+    exec(compile(CALLS.replace('warnings.simplefilter("ignore")', ""), "calls", "exec"), names)
+    return names
+
+
+SAME = ["sgd", "adam", "images", "little validation", "early", "unlike", "diverging"]
+needs_loopback = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the loopback is called lo on Linux")
+
+
+@pytest.mark.slow
+@needs_loopback
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SAME)
+def test_two_processes_give_the_loss_curve_of_one(both, alone, name):
+    expected = alone["told"](alone["SAME"][name]())
+    for found in both[1]:
+        assert found[name]["stopped"] == expected["stopped"]
+        assert len(found[name]["history"]) == len(expected["history"])
+        if name == "diverging":
+            continue  # what grows without bounds does not do so to five digits
+        assert found[name]["reason"] == expected["reason"]
+        assert found[name]["weights"] == pytest.approx(expected["weights"], rel=1e-5, abs=1e-5)
+        for ours, theirs in zip(found[name]["history"], expected["history"], strict=True):
+            assert [*ours] == [*theirs]
+            assert [*ours.values()][:-1] == pytest.approx([*theirs.values()][:-1], rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.slow
+@needs_loopback
+@pytest.mark.parametrize("name", [*SAME, "norm and dropout", "augmented"])
+def test_both_processes_end_with_the_same_network(both, name):
+    first, second = (found[name] for found in both[1])
+    assert first == second
+
+
+@pytest.mark.slow
+@needs_loopback
+def test_with_batch_norm_and_dropout_it_is_the_same_every_time(both):
+    for found in both[1]:
+        assert found["norm and dropout"] == found["again"]
+        assert found["norm and dropout"]["stopped"] == "done"
+        assert any("too few for batch norm" in note for note in found["norm and dropout"]["notes"])
+
+
+@pytest.mark.slow
+@needs_loopback
+def test_a_run_resumed_in_two_processes_ends_with_the_same_bytes(both):
+    folder, (first, second) = both
+    assert first["resumed"] == second["resumed"] == first["adam"]
+    for name in (
+        "record.json",
+        "history.csv",
+        "network.safetensors",
+        "epoch-0002.safetensors",
+        "checkpoint.safetensors",
+    ):
+        assert (folder / "parts" / name).read_bytes() == (folder / "whole" / name).read_bytes()
+
+
+@pytest.mark.slow
+@needs_loopback
+def test_what_the_first_process_refuses_ends_both(both, tmp_path):
+    """A folder of another call: the other process waits for an answer that does not come, and must not wait long."""
+    (tmp_path / "run").mkdir()
+    journal = both[0] / "whole" / "journal.jsonl"
+    (tmp_path / "run" / "journal.jsonl").write_bytes(journal.read_bytes())
+    answer = torchrun(REFUSED, tmp_path, timeout=100)
+    assert answer.returncode != 0
+    assert "belongs to another call" in answer.stderr
+    assert not list(tmp_path.glob("done-*"))
