@@ -202,7 +202,7 @@ def test_tensorboard_gets_every_epoch(run, tmp_path):
 
     told = json.loads(run(*SMALL, "--tensorboard", tmp_path / "log", "--json", "--quiet").out)
     events = EventAccumulator(str(tmp_path / "log")).Reload()
-    written = [(event.step, event.value) for event in events.Scalars("loss/validation")]
+    written = [(event.step, event.value) for event in events.Scalars("validation_loss")]
     rows = told["record"]["history"]["rows"]
     assert written == [(row["epoch"], pytest.approx(row["validation_loss"])) for row in rows]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli.tensorboard import tensorboard_log
 from weightsmith.cli.terminal import Attention, print_json, say_note
 from weightsmith.cli.training_preview import check_plan, search_rate
 from weightsmith.cli.training_report import show_run
@@ -99,7 +99,7 @@ def train(
                 search_rate(known, options, threads=threads, folder=out_folder, figures=figures, as_json=as_json)
             return
         kept = given.whole_numbers(keep, "--keep")
-        run = _trained(known, options, threads, out_folder, kept, tensorboard if team.first else None, silent)
+        run = _trained(known, options, threads, out_folder, kept, tensorboard, silent)
         if team.first:
             _finish(run, known, threads, out_folder, figures, as_json)
 
@@ -129,12 +129,14 @@ def _trained(
     silent: bool,
 ) -> TrainRun:
     from weightsmith.training.loop import train as run
+    from weightsmith.training.tensorboard import TensorBoard
 
+    board = nullcontext() if tensorboard is None else TensorBoard(tensorboard)
     if not silent:
         for note in known.notes:
             say_note(note)
     try:
-        with given.warnings_as_notes(silent), tensorboard_log(tensorboard) as log, training_view(silent) as view:
+        with given.warnings_as_notes(silent), board as log, training_view(silent) as view:
             return run(
                 data=known,
                 **options,
@@ -142,7 +144,7 @@ def _trained(
                 out=folder,
                 keep=keep,
                 progress=view.progress,
-                hooks=(*view.hooks, *log),
+                hooks=view.hooks if log is None else (*view.hooks, log),
             )
     except KeyboardInterrupt:
         kept = f"the epochs done are kept in {folder}: the same command goes on" if folder else "nothing is kept"

@@ -153,7 +153,7 @@ class CourseTable(Record):
         for row in self.rows:
             test = (None,) * 3 if row.test is None else (row.test.value, row.test.low, row.test.high)
             cells = [*(getattr(row, name) for name in names), *test]
-            writer.writerow(["" if cell is None else cell for cell in cells])
+            writer.writerow([_text(cell) for cell in cells])
         return text.getvalue()
 
 
@@ -234,3 +234,10 @@ def _test(rows: Sequence[dict[str, Any]]) -> Interval | None:
         return None
     mean = sum(row["test_correct"] for row in tested) / len(tested)
     return wilson(round(mean), tested[0]["test_images"])
+
+
+def _text(cell: Any) -> Any:
+    """A cell as the tables of sweeps have it: None is empty, truth is true or false."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return "" if cell is None else cell

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import UsageError, WorkerLost
 
 __all__ = ["Team", "joined", "team"]
 
@@ -44,7 +44,8 @@ class Team:
     def sum(self, tensor: Tensor) -> Tensor:
         """Add ``tensor`` up over all processes, in place."""
         if self.size > 1:
-            torch.distributed.all_reduce(tensor)
+            with self._listening():
+                torch.distributed.all_reduce(tensor)
         return tensor
 
     @torch.no_grad()
@@ -67,18 +68,34 @@ class Team:
         for name, (shape, dtype) in kinds.items():
             tensor = tensors[name].contiguous() if self.first else torch.empty(shape, dtype=getattr(torch, dtype))
             # As bytes, because gloo does not know every type; a tensor without dimensions has no view of them.
-            torch.distributed.broadcast(tensor.reshape(-1).view(torch.uint8), 0)
+            self._broadcast(tensor.reshape(-1).view(torch.uint8))
             received[name] = tensor
         return received, facts
 
     def _text_of_first(self, text: str) -> str:
         content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
         length = torch.tensor(len(content))
-        torch.distributed.broadcast(length, 0)
+        self._broadcast(length)
         if not self.first:
             content = torch.empty(int(length), dtype=torch.uint8)
-        torch.distributed.broadcast(content, 0)
+        self._broadcast(content)
         return bytes(content.numpy()).decode()
+
+    def _broadcast(self, tensor: Tensor) -> None:
+        with self._listening():
+            torch.distributed.broadcast(tensor, 0)
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Say it in words when another process has gone."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise WorkerLost(
+                f"process {self.rank} of {self.size} can no longer reach the others ({reason}); one of them has ended, "
+                "and its message says why"
+            ) from error
 
 
 def team() -> Team:

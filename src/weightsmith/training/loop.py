@@ -70,8 +70,8 @@ def train(
     data have none. Inputs are normalised as the network's card says, or by the data's own, unless ``normalise`` names
     another. With ``out``, a folder, every epoch is kept on disk, and the same call goes on where it was stopped;
     ``keep`` names epochs whose weights stay available (0: before training). ``hooks`` are called after each epoch and
-    may return numbers for the history. ``diagnose`` measures the first step of each epoch for vanishing and exploding
-    gradients.
+    may return numbers for the history. ``diagnose`` measures the first step of each epoch, and a few
+    early ones, for vanishing and exploding gradients.
 
     A run whose loss or weights become NaN or infinite ends with ``Stopped.DIVERGED`` and the best weights so far.
 

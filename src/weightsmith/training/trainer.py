@@ -6,6 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from weightsmith.training.watching import improves
 
 __all__ = ["Ended", "Trainer", "measure"]
 
+_PROBED_EARLY = frozenset((1, 2, 4, 8, 16))  # steps beside the first of each epoch: most runs that fail do so at once
 _NETWORK, _BEST, _KEPT, _OPTIMISER = "network/", "best/", "kept/", "optimiser/"
 
 
@@ -119,7 +121,7 @@ class Trainer:
                 step = (epoch - 1) * plan.span.steps + number
                 rate = plan.settings.schedule.at(step, plan.span, self.standing.schedule)
                 try:
-                    total.add(self._step(step, x, y, len(batches[number]), rate, first=number == 0))
+                    total.add(self._step(step, x, y, len(batches[number]), rate))
                 except NotFinite:
                     raise _Diverged(_where("the loss", epoch, number, rate)) from None
                 self._clock.tick(epoch, number, plan.span, total, rate)
@@ -128,12 +130,20 @@ class Trainer:
             raise _Diverged(_where("the weights", epoch, len(batches) - 1, rate))
         return self._row(epoch, rate, total)
 
-    def _step(self, number: int, x: Tensor, y: Tensor, rows: int, rate: float, *, first: bool) -> Step:
-        """A step; the first of an epoch goes under the probe."""
-        if self._probe is None or not first:
+    def _step(self, number: int, x: Tensor, y: Tensor, rows: int, rate: float) -> Step:
+        """A step; chosen ones go under the probe, and one that fails is looked at once more before it is given up."""
+        if self._probe is None:
             return self._stepper(x, y, rows, rate)
-        with self._probe.step(number):
-            return self._stepper(x, y, rows, rate, watched=True)
+        if number % self._plan.span.steps == 0 or number in _PROBED_EARLY:
+            with self._probe.step(number):
+                return self._stepper(x, y, rows, rate, watched=True)
+        try:
+            return self._stepper(x, y, rows, rate)
+        except NotFinite:
+            if self._team.size == 1:  # other processes would wait for ever
+                with suppress(NotFinite), self._probe.step(number):
+                    self._stepper(x, y, rows, rate, watched=True)
+            raise
 
     def _row(self, epoch: int, rate: float, total: Total) -> EpochRow:
         plan, loss, accuracy = self._plan, None, None

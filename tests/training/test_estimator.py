@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.data.tensors import Data, Split
+from weightsmith.networks.card import weights_digest
+from weightsmith.networks.mlp import Mlp
+from weightsmith.training.clipping import ClipNorm
+from weightsmith.training.estimator import Classifier
+from weightsmith.training.loop import train
+from weightsmith.training.optimisers import Momentum
+from weightsmith.training.penalties import L2
+from weightsmith.training.run import Stopped
+from weightsmith.training.schedules import Constant, Cosine
+from weightsmith.training.stopping import EarlyStopping
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    rows, codes = load_iris(return_X_y=True)
+    return rows, np.array(["setosa", "versicolor", "virginica"])[codes]
+
+
+@parametrize_with_checks([Classifier(epochs=25), Classifier((8,), standardise=True, batch_norm="before", epochs=25)])
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_trains_what_train_trains(iris):
+    rows, names = iris
+    model = Classifier((6,), optimiser="momentum", schedule=0.02, epochs=3, seed=4, dropout=0.1).fit(rows, names)
+    split = Split(torch.from_numpy(rows).float(), torch.from_numpy(np.unique(names, return_inverse=True)[1]))
+    run = train(
+        Mlp((6,), dropout=0.1), Data("rows", split, classes=("setosa", "versicolor", "virginica")),
+        optimiser=Momentum(), schedule=0.02, epochs=3, seed=4, diagnose=False,
+    )  # fmt: skip
+    assert model.record_ == run.record
+    assert weights_digest(model.network_) == weights_digest(run.network)
+    assert model.n_iter_ == 3
+    scores = run.network(split.x).detach()
+    np.testing.assert_allclose(model.predict_proba(rows), torch.softmax(scores, 1).numpy(), rtol=1e-4, atol=1e-6)
+    assert (model.predict(rows) == model.classes_[scores.argmax(1).numpy()]).mean() > 0.99
+
+
+def test_labels_may_be_text_and_come_back_as_they_were(iris):
+    rows, names = iris
+    model = Classifier((16,), epochs=30, standardise=True).fit(rows, names)
+    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    assert set(model.predict(rows)) <= set(names)
+    assert model.score(rows, names) > 0.9
+    assert model.n_features_in_ == 4
+    assert model.network_.card.classes == tuple(model.classes_)
+    odd = Classifier((16,), epochs=30, standardise=True).fit(rows, np.unique(names, return_inverse=True)[1] * 10 - 7)
+    assert odd.classes_.tolist() == [-7, 3, 13]
+    assert set(odd.predict(rows)) <= {-7, 3, 13}
+
+
+def test_standardising_is_that_of_a_pipeline(iris):
+    rows, names = iris
+    rows = np.hstack([rows * 1e3 + 1e5, np.full((len(rows), 1), 0.1)])  # a constant column has no scale
+    inside = Classifier((8,), epochs=10, standardise=True).fit(rows, names)
+    outside = make_pipeline(StandardScaler(), Classifier((8,), epochs=10)).fit(rows, names)
+    np.testing.assert_allclose(inside.predict_proba(rows), outside.predict_proba(rows), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(inside.mean_, rows.mean(axis=0))
+    assert inside.scale_[-1] == 1
+    assert outside[-1].mean_ is None
+    assert inside.score(rows, names) > 0.8
+
+
+def test_a_search_over_options_as_objects_and_as_text(iris):
+    rows, names = iris
+    grid = {
+        "classifier__clip": [None, ClipNorm(1.0), "value:0.5"],
+        "classifier__schedule": [Cosine(0.05), 0.01],
+        "classifier__penalties": [(), [L2(0.001)]],
+    }
+    pipeline = make_pipeline(StandardScaler(), Classifier((8,), epochs=5))
+    search = GridSearchCV(pipeline, grid, cv=2).fit(rows, names)
+    assert search.best_score_ > 0.8
+    assert len(search.cv_results_["params"]) == 12
+    assert set(search.predict(rows)) <= set(names)
+
+
+@pytest.mark.slow
+def test_cross_validation_over_workers_gives_the_same(iris):
+    rows, names = iris
+    model = Classifier((8,), epochs=5)
+    alone = cross_val_score(model, rows, names, cv=4)
+    assert cross_val_score(model, rows, names, cv=4, n_jobs=2).tolist() == alone.tolist()
+
+
+def test_clones_and_pickles(iris):
+    rows, names = iris
+    model = Classifier([8, 4], optimiser=Momentum(0.8), schedule=Constant(0.1), stop=EarlyStopping(3), epochs=4, seed=2)
+    fresh = clone(model.fit(rows, names))
+    assert fresh.get_params() == model.get_params()
+    assert not hasattr(fresh, "network_")
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    assert again.record_ == model.record_
+
+
+def test_fitting_again_starts_over(iris):
+    rows, names = iris
+    model = Classifier((8,), epochs=2, standardise=True).fit(rows, names)
+    first = model.predict_proba(rows)
+    assert np.array_equal(model.fit(rows, names).predict_proba(rows), first)
+    model.set_params(standardise=False).fit(rows[:100], names[:100])
+    assert model.classes_.tolist() == ["setosa", "versicolor"]
+    assert model.predict_proba(rows).shape == (150, 2)
+    assert model.mean_ is None
+
+
+def test_early_stopping_and_hooks_reach_the_record(iris):
+    rows, names = iris
+    stop = EarlyStopping(2, min_delta=9)
+    hooks = [lambda end: {"epochs": float(end.row.epoch)}]
+    model = Classifier((8,), stop=stop, validation=0.2, diagnose=True, hooks=hooks).fit(rows, names)
+    assert model.record_.stopped is Stopped.EARLY
+    assert model.n_iter_ == 3
+    assert model.record_.history.column("epochs") == (1.0, 2.0, 3.0)
+    assert model.record_.gradients is not None
+
+
+def test_a_run_that_diverges_warns_and_still_answers(iris):
+    rows, names = iris
+    with pytest.warns(ConvergenceWarning, match="NaN or infinite in epoch"):
+        model = Classifier((8,), optimiser="sgd", schedule=1e9, epochs=30).fit(rows, names)
+    assert np.isfinite(model.predict_proba(rows)).all()
+
+
+def test_few_rows_need_no_smaller_batch(iris):
+    rows, names = iris
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Classifier((8,), epochs=1, batch=1000).fit(rows, names)
+
+
+def test_a_rows_answer_does_not_depend_on_its_neighbours(iris):
+    rows, names = iris
+    model = Classifier((300, 100), epochs=1).fit(rows, names)
+    whole = model.predict_proba(rows)
+    single = np.vstack([model.predict_proba(rows[i : i + 1]) for i in range(0, 150, 10)])
+    np.testing.assert_allclose(single, whole[::10], rtol=1e-12, atol=1e-15)
+
+
+def test_nothing_is_looked_at_before_fit(iris):
+    model = Classifier(hidden=-3, activation="moon", optimiser=7)  # type: ignore[arg-type]
+    assert model.get_params()["activation"] == "moon"
+    for changes, error in [
+        ({"activation": "moon"}, UnknownName),
+        ({"hidden": (0,)}, OptionError),
+        ({"optimiser": 7}, UsageError),
+        ({"epochs": 0}, UsageError),
+        ({"dropout": 1.0}, OptionError),
+    ]:
+        with pytest.raises(error):
+            Classifier(**changes).fit(*iris)
+    with pytest.raises(NotFittedError):
+        Classifier().predict(iris[0])
+
+
+def test_the_rest_of_the_package_does_without_scikit_learn():
+    code = (
+        "import sys, weightsmith, weightsmith.training.loop, weightsmith.training.tensorboard\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('sklearn', 'scipy', 'tensorboard')])"
+    )
+    answer: Any = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"
