@@ -151,13 +151,16 @@ def test_validation_by_default_none_and_as_asked(run):
     assert "719 of 1437" in run(*SMALL, "--validation", 0.5).err
 
 
-def test_a_preset_says_what_it_changed(run):
+def test_a_preset_says_what_it_changed(run, tmp_path):
     answer = run("train", "digits", "--network", "mlp:8,activation=elu", "--epochs", 1, "--preset", "spike-ready")
     assert answer.code == 0
     assert "spike-ready: activation=elu became relu" in answer.err
     for text in ("mlp:8,bias=false", "normalised by 0.5/0.5", "l4-balance"):
         assert text in answer.out
     assert run(*SMALL, "--preset", "spike").code == 2
+    file = ws.save(ws.networks.mlp(64, 10), tmp_path / "n.safetensors")
+    refused = run("train", "digits", "--network", file, "--preset", "spike-ready", "--quiet")
+    assert (refused.code, "cannot take the file" in refused.err) == (2, True)
 
 
 def test_training_goes_on_from_a_file_with_its_normalisation(run, tmp_path):

@@ -67,6 +67,7 @@ def test_rows_are_means_over_their_own_runs(table):
         found = [run["validation_accuracy"] for run in own]
         assert row.accuracy == pytest.approx(sum(found) / 2)
         assert row.deviation == pytest.approx(abs(found[0] - found[1]) / 2**0.5)
+        assert row.best == pytest.approx(sum(run["best_validation_accuracy"] for run in own) / 2)
         assert row.test == wilson(round(sum(run["test_correct"] for run in own) / 2), 100)
         experiment = BY_NAME[row.experiment]
         if experiment.validation is None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import UsageError, WorkerLost
 from weightsmith.training.distributed import Team, joined, team
 
 # alone, and the shares of a batch
@@ -186,6 +186,7 @@ import json, os, pathlib, sys, warnings
 import torch
 from torch import nn
 from torch.nn import functional as F
+from weightsmith.core.errors import WeightsmithError
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp
 from weightsmith.networks.card import weights_digest
@@ -254,37 +255,31 @@ with joined() as members:
     answers["resumed"] = told(SAME["adam"](out=folder / "parts"))
     again = OTHER["norm and dropout"]()
     answers["again"] = told(again)
+    # The folder is that of another call: the first process refuses it and goes, the other must not wait for it long.
+    try:
+        with joined():
+            SAME["sgd"](out=folder / "whole")
+    except WeightsmithError as error:
+        answers["refused"] = f"{type(error).__name__}: {error}"
 assert not torch.distributed.is_initialized()
 (folder / f"rank-{members.rank}.json").write_text(json.dumps(answers))
 """
-
-REFUSED = """
-folder = pathlib.Path(sys.argv[1])
-with joined() as members:
-    SAME["sgd"](out=folder / "run")
-(folder / f"done-{members.rank}").write_text("")
-"""
-
-
-def prepared(script: str, folder: Path) -> tuple[Path, str, dict[str, str]]:
-    """The script as a file, a free port, and an environment in which only the loopback is used."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    file = folder / "script.py"
-    file.write_text(CALLS + script)
-    return file, port, {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
     """What each of two processes got from every call."""
     folder = tmp_path_factory.mktemp("torchrun")
-    file, port, environment = prepared(TOGETHER, folder)
+    file = folder / "script.py"
+    file.write_text(CALLS + TOGETHER)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
     answer = subprocess.run(
         [*command, "--master-port", port, str(file), str(folder)],
-        capture_output=True, text=True, timeout=200, env=environment,
+        capture_output=True, text=True, timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr[-4000:]
     return folder, [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in (0, 1)]
@@ -357,26 +352,22 @@ def test_a_run_resumed_in_two_processes_ends_with_the_same_bytes(both):
 
 @pytest.mark.slow
 @needs_loopback
-def test_what_the_first_process_refuses_ends_both(both, tmp_path):
-    """A folder of another call: the other process waits for an answer that does not come, and must not wait long."""
-    (tmp_path / "run").mkdir()
-    journal = both[0] / "whole" / "journal.jsonl"
-    (tmp_path / "run" / "journal.jsonl").write_bytes(journal.read_bytes())
-    file, port, environment = prepared(REFUSED, tmp_path)
-    environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(file), str(tmp_path)],
-            env={**environment, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in (0, 1)
-    ]  # fmt: skip
-    try:
-        errors = [process.communicate(timeout=100)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert all(process.returncode for process in processes)
-    assert "belongs to another call" in errors[0]
-    assert "WorkerLost: process 1 of 2 can no longer reach the others" in errors[1]
-    assert not list(tmp_path.glob("done-*"))
+def test_what_the_first_process_refuses_ends_both(both):
+    first, second = (found["refused"] for found in both[1])
+    assert first.startswith("UsageError:")
+    assert "belongs to another call (settings.optimiser is 'adam' in the journal and 'sgd' in this call)" in first
+    assert second.startswith("WorkerLost: process 1 of 2 can no longer reach the others")
+    assert "\n" not in second
+
+
+def test_a_process_that_cannot_be_reached_is_told_in_one_line(monkeypatch):
+    def gone(*_: Any) -> None:
+        raise RuntimeError("Connection closed by peer\nframe #0: …")
+
+    for name in ("all_reduce", "broadcast"):
+        monkeypatch.setattr(torch.distributed, name, gone)
+    words = r"^process 1 of 3 can no longer reach the others \(Connection closed by peer\); one of them has ended"
+    with pytest.raises(WorkerLost, match=words):
+        Team(1, 3).sum(torch.ones(1))
+    with pytest.raises(WorkerLost, match=words):
+        Team(1, 3).from_first({}, None)

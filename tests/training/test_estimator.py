@@ -37,7 +37,10 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
     return rows, np.array(["setosa", "versicolor", "virginica"])[codes]
 
 
-@parametrize_with_checks([Classifier(epochs=25), Classifier((8,), standardise=True, batch_norm="before", epochs=25)])
+FAST = {"schedule": 0.02, "epochs": 20}
+
+
+@parametrize_with_checks([Classifier(**FAST), Classifier((8,), standardise=True, batch_norm="before", **FAST)])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
@@ -61,13 +64,15 @@ def test_it_trains_what_train_trains(iris):
 
 def test_labels_may_be_text_and_come_back_as_they_were(iris):
     rows, names = iris
-    model = Classifier((16,), epochs=30, standardise=True).fit(rows, names)
+    model = Classifier((16,), schedule=0.02, epochs=20, standardise=True).fit(rows, names)
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert set(model.predict(rows)) <= set(names)
     assert model.score(rows, names) > 0.9
     assert model.n_features_in_ == 4
     assert model.network_.card.classes == tuple(model.classes_)
-    odd = Classifier((16,), epochs=30, standardise=True).fit(rows, np.unique(names, return_inverse=True)[1] * 10 - 7)
+    odd = Classifier((16,), schedule=0.02, epochs=20, standardise=True).fit(
+        rows, np.unique(names, return_inverse=True)[1] * 10 - 7
+    )
     assert odd.classes_.tolist() == [-7, 3, 13]
     assert set(odd.predict(rows)) <= {-7, 3, 13}
 
@@ -75,8 +80,8 @@ def test_labels_may_be_text_and_come_back_as_they_were(iris):
 def test_standardising_is_that_of_a_pipeline(iris):
     rows, names = iris
     rows = np.hstack([rows * 1e3 + 1e5, np.full((len(rows), 1), 0.1)])  # a constant column has no scale
-    inside = Classifier((8,), epochs=10, standardise=True).fit(rows, names)
-    outside = make_pipeline(StandardScaler(), Classifier((8,), epochs=10)).fit(rows, names)
+    inside = Classifier((8,), schedule=0.02, epochs=10, standardise=True).fit(rows, names)
+    outside = make_pipeline(StandardScaler(), Classifier((8,), schedule=0.02, epochs=10)).fit(rows, names)
     np.testing.assert_allclose(inside.predict_proba(rows), outside.predict_proba(rows), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(inside.mean_, rows.mean(axis=0))
     assert inside.scale_[-1] == 1
@@ -88,22 +93,21 @@ def test_a_search_over_options_as_objects_and_as_text(iris):
     rows, names = iris
     grid = {
         "classifier__clip": [None, ClipNorm(1.0), "value:0.5"],
-        "classifier__schedule": [Cosine(0.05), 0.01],
+        "classifier__schedule": [Cosine(0.05), 0.02],
         "classifier__penalties": [(), [L2(0.001)]],
     }
-    pipeline = make_pipeline(StandardScaler(), Classifier((8,), epochs=5))
+    pipeline = make_pipeline(StandardScaler(), Classifier((8,), epochs=10))
     search = GridSearchCV(pipeline, grid, cv=2).fit(rows, names)
     assert search.best_score_ > 0.8
     assert len(search.cv_results_["params"]) == 12
     assert set(search.predict(rows)) <= set(names)
 
 
-@pytest.mark.slow
-def test_cross_validation_over_workers_gives_the_same(iris):
-    rows, names = iris
-    model = Classifier((8,), epochs=5)
-    alone = cross_val_score(model, rows, names, cv=4)
-    assert cross_val_score(model, rows, names, cv=4, n_jobs=2).tolist() == alone.tolist()
+def test_cross_validation_gives_the_same_each_time(iris):
+    model = make_pipeline(StandardScaler(), Classifier((8,), schedule=0.03, epochs=10))
+    scores = [cross_val_score(model, *iris, cv=3).tolist() for _ in range(2)]
+    assert scores[0] == scores[1]
+    assert min(scores[0]) > 0.7  # a third by chance
 
 
 def test_clones_and_pickles(iris):
@@ -142,7 +146,7 @@ def test_early_stopping_and_hooks_reach_the_record(iris):
 def test_a_run_that_diverges_warns_and_still_answers(iris):
     rows, names = iris
     with pytest.warns(ConvergenceWarning, match="NaN or infinite in epoch"):
-        model = Classifier((8,), optimiser="sgd", schedule=1e9, epochs=30).fit(rows, names)
+        model = Classifier((8,), optimiser="momentum", schedule=1e25, epochs=30).fit(rows, names)
     assert np.isfinite(model.predict_proba(rows)).all()
 
 
@@ -177,6 +181,7 @@ def test_nothing_is_looked_at_before_fit(iris):
         Classifier().predict(iris[0])
 
 
+@pytest.mark.slow
 def test_the_rest_of_the_package_does_without_scikit_learn():
     code = (
         "import sys, weightsmith, weightsmith.training.loop, weightsmith.training.tensorboard\n"

@@ -303,6 +303,25 @@ def test_the_network_and_the_data_given_are_not_changed():
         assert torch.equal(data.train.y, y)
 
 
+def test_a_network_that_works_in_place_spoils_neither_the_data_nor_the_validation():
+    class Hasty(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(x.sub_(0.5).mul_(2))
+
+    data = Data("rows", Split(*rows()), Split(*rows(30, seed=1)))
+    train_x, held_x = data.train.x.clone(), data.validation.x.clone()
+    run = train(Hasty(), data, epochs=2, keep=(1, 2))
+    assert torch.equal(data.train.x, train_x)
+    assert torch.equal(data.validation.x, held_x)
+    for row in run.history.rows:
+        expected = F.cross_entropy(run.checkpoint(row.epoch)(held_x.clone()), data.validation.y).item()
+        assert row.validation_loss == pytest.approx(expected, rel=1e-6)
+
+
 def test_global_state_is_not_changed():
     def state() -> list[Any]:
         return [
@@ -496,7 +515,7 @@ def test_a_plateau_cuts_the_rate_when_the_column_it_watches_stands_still():
 
 def test_watching_the_validation_makes_a_split_and_says_so():
     for options in ({"stop": "early:1"}, {"schedule": "plateau:0.1,patience=0"}):
-        run = train(mlp(4, 3), rows(90), epochs=1, **options)
+        run = train(mlp(4, 3), rows(90), epochs=2, **options)
         assert run.history.rows[0].validation_loss is not None
         assert any("10%" in note and "validation" in note for note in run.record.notes)
     plain_run = train(mlp(4, 3), rows(90), epochs=1, stop="early:1,monitor=train_loss")
@@ -537,6 +556,7 @@ def test_nan_in_the_middle_of_an_epoch_ends_the_run_at_once():
     assert weights_digest(run.network) == weights_digest(run.checkpoint(run.record.best_epoch))
 
 
+@pytest.mark.filterwarnings("ignore::weightsmith.training.plan.TrainingWarning")
 def test_weights_that_become_infinite_are_noticed():
     """Clipping hides an infinite loss from the gradient, the rate of the last step does the rest."""
     data = {"train": rows(16), "validation": rows(16)}

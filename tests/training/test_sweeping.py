@@ -5,10 +5,12 @@ import pickle
 import warnings
 
 import pytest
+from torch import nn
 
 import weightsmith as ws
-from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.networks.mlp import Mlp
+from weightsmith.training import sweeping
 from weightsmith.training.clipping import ClipNorm
 from weightsmith.training.loop import train
 from weightsmith.training.schedules import Piecewise
@@ -136,6 +138,35 @@ def test_a_setting_wins_over_what_is_fixed_and_the_journal_knows_both(tmp_path):
     assert again.to_json() == table.to_json()
     with pytest.raises(UsageError, match=r"inputs\.epochs"):
         train_sweep("digits", settings, network="mlp:9", batch=16, epochs=2, journal=journal)
+
+
+def test_data_are_read_once_and_noticed_when_they_change(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("label,a,b\n" + "".join(f"{i % 2},{i},{i % 3}\n" for i in range(40)))
+    reads, real = [], sweeping.load_to_train
+    monkeypatch.setattr(sweeping, "load_to_train", lambda *a: reads.append(a) or real(*a))
+    settings = {"network": "mlp:3", "epochs": 1}
+    digest = real(path).digest()
+    for seed in (0, 1):
+        train_once(data=path, seed=seed, digest=digest, **settings)
+    assert len(reads) == 1
+    path.write_text("label,a,b\n" + "".join(f"{i % 2},{i + 1},{i % 3}\n" for i in range(40)))
+    assert train_once(data=path, seed=0, **settings) != train_once(data=path, seed=0, digest=digest, **settings)
+    with pytest.raises(DataMismatch, match="has changed since the sweep began"):
+        train_once(data=str(path), seed=0, digest=digest, **settings)
+
+
+def square(scores, labels):
+    return (scores**2).mean() + nn.functional.cross_entropy(scores, labels)
+
+
+def test_the_journal_knows_networks_by_their_weights_and_functions_by_their_names(tmp_path):
+    words = {"data": "digits", "settings": [{"batch": 64}], "epochs": 1, "journal": tmp_path / "j.jsonl"}
+    first = train_sweep(**words, network=ws.networks.mlp(64, 4, 10, seed=1), loss=square)
+    assert first.origin.inputs["loss"].endswith("test_sweeping.square")
+    assert train_sweep(**words, network=ws.networks.mlp(64, 4, 10, seed=1), loss=square) == first
+    with pytest.raises(UsageError, match=r"inputs\.network"):
+        train_sweep(**words, network=ws.networks.mlp(64, 4, 10, seed=2), loss=square)
 
 
 @pytest.mark.slow

@@ -14,17 +14,29 @@ _ABOUT = """\
 The experiments of the course behind the slides on training deep networks, on Fashion-MNIST: an MLP 784-50-50-10, one
 thing changed at a time. Accuracies in per cent. *Course* and *ours* are validation accuracies after the last epoch:
 theirs of one run, ours the mean ± standard deviation over {seeds} seeds, each with a split of its own. *Within* means
-no further than {points:g} points from the course. *Test* is the accuracy of the weights with the lowest validation
-loss, mean over the seeds, with Wilson's 95 % interval for the {images} test images."""
+no further than {points:g} points from the course. *Best* is the validation accuracy of the best epoch. *Test* is the
+accuracy of the weights with the lowest validation loss, mean over the seeds, with Wilson's 95 % interval for the
+{images} test images. The schedule check that runs before every training warns of {flagged}."""
 
 
 def course_page(result: CourseTable) -> str:
     """The whole page: what was done, the table, what is to be known of its rows, their settings, versions."""
     rows = result.rows
     images = next((run["test_images"] for run in result.runs.rows if run["test_images"]), 0)
-    about = _ABOUT.format(seeds=rows[0].seeds, points=100 * result.tolerance, images=f"{images:,}")
+    flagged = " and ".join(f"*{row.experiment}*" for row in rows if row.check) or "none of these"
+    about = _ABOUT.format(seeds=rows[0].seeds, points=100 * result.tolerance, images=f"{images:,}", flagged=flagged)
     shared = ", ".join(f"{name} `{value}`" for name, value in result.protocol.items())
-    heads = ("experiment", "course", "ours", "difference", "within", "test", "test, course", "schedule check")
+    heads = (
+        "experiment",
+        "course",
+        "ours",
+        "difference",
+        "within",
+        "best, course",
+        "best, ours",
+        "test, course",
+        "test",
+    )
     notes = _notes(rows)
     versions = ", ".join(f"{name} {version}" for name, version in sorted(result.runs.origin.versions.items()))
     return "\n\n".join(
@@ -44,7 +56,7 @@ def course_cells(row: CourseRow) -> list[str]:
     """The figures of a row as text: course, ours, difference, within, test."""
     spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
     return [
-        "" if row.course is None else f"{100 * row.course:.2f}",
+        _percent(row.course),
         "diverged" if row.accuracy is None else f"{100 * row.accuracy:.2f}{spread}",
         "" if row.difference is None else f"{100 * row.difference:+.2f}",
         "" if row.within is None else "yes" if row.within else "**no**",
@@ -55,8 +67,13 @@ def course_cells(row: CourseRow) -> list[str]:
 
 
 def _figures(row: CourseRow) -> list[str]:
-    theirs = "" if row.course_test is None else f"{100 * row.course_test:.2f}"
-    return [row.experiment, *course_cells(row), theirs, "warns" if row.check else "nothing to say"]
+    *figures, test = course_cells(row)
+    best = (_percent(row.course_best), _percent(row.best))
+    return [row.experiment, *figures, *best, _percent(row.course_test), test]
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f}"
 
 
 def _notes(rows: Sequence[CourseRow]) -> list[str]:

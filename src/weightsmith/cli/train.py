@@ -13,6 +13,7 @@ from weightsmith.cli.terminal import Attention, print_json, say_note
 from weightsmith.cli.training_preview import check_plan, search_rate
 from weightsmith.cli.training_report import show_run
 from weightsmith.cli.training_view import training_view
+from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
@@ -108,6 +109,8 @@ def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, An
     """What a preset makes of the options; those the user gave beside it stay."""
     from weightsmith.training.presets import preset
 
+    if isinstance(options["network"], Path):
+        raise UsageError(f"--preset {name} builds a network anew and cannot take the file {options['network']}")
     chosen = preset(name, options["network"])
     if not silent:
         for change in chosen.changes:

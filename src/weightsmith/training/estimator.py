@@ -4,7 +4,8 @@ It drops into pipelines, cross-validation and searches, whose grids may hold opt
 
 >>> from sklearn.model_selection import GridSearchCV
 >>> from weightsmith.training.clipping import ClipNorm
->>> search = GridSearchCV(Classifier(epochs=20), {"hidden": [(8,), (32, 16)], "clip": [None, ClipNorm(1.0), "value:0.5"]})
+>>> grid = {"hidden": [(8,), (32, 16)], "clip": [None, ClipNorm(1.0), "value:0.5"]}
+>>> search = GridSearchCV(Classifier(epochs=20), grid)
 
 This module imports scikit-learn, so nothing else of the room imports it.
 """
@@ -21,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -55,7 +57,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     >>> from sklearn.datasets import load_iris
     >>> rows, names = load_iris(return_X_y=True)
-    >>> model = Classifier((16,), standardise=True, stop="early:5", seed=1).fit(rows, names)
+    >>> model = Classifier((16,), standardise=True, schedule=0.01, seed=1).fit(rows, names)
     >>> model.predict(rows[::50]).tolist(), model.score(rows, names) > 0.9
     ([0, 1, 2], True)
     """
@@ -84,7 +86,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         penalties: Sequence[Penalty | str] | Penalty | str = (),
         loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
         batch: int = 32,
-        epochs: int = 50,
+        epochs: int = 100,
         validation: float | None = None,
         standardise: bool = False,
         hooks: Sequence[Hook] = (),
@@ -115,15 +117,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 (scikit-learn's names)
         """Train on the rows ``X`` and their classes ``y``, numbers or text."""
-        rows, names = validate_data(self, X, y, dtype=np.float64)
+        least = 1 if self.batch_norm is None else 2  # what a batch norm cannot do with fewer
+        rows, names = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=least)
         check_classification_targets(names)
         self.classes_, codes = np.unique(names, return_inverse=True)
         self.mean_ = self.scale_ = None
         if self.standardise:
-            self.mean_, deviation = rows.mean(axis=0), rows.std(axis=0)
-            # What is constant, or is so but for rounding, has no scale: it stays at its distance from the mean, 0.
-            noise = 10 * np.finfo(np.float64).eps * np.abs(self.mean_)
-            self.scale_ = np.where(deviation > noise, deviation, 1.0)
+            scaler = StandardScaler().fit(rows)  # knows a constant column, which has no scale, in spite of rounding
+            self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         split = Split(self._inputs(rows).to(torch.float32), torch.from_numpy(codes.astype(np.int64)))
         run = train(
             self._architecture(),
@@ -154,7 +155,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         # In double precision a row's answer does not depend on the rows it is asked with, but for the last digits.
         network = copy.deepcopy(self.network_).double()
         with pinned_threads(self.threads), torch.no_grad():
-            answers = [torch.softmax(network(part), 1) for part in self._inputs(rows).split(_ROWS)]
+            answers = [torch.softmax(network(part), 1) for part in torch.split(self._inputs(rows), _ROWS)]
         found: NDArray[np.float64] = torch.cat(answers).numpy()
         return found
 
@@ -177,5 +178,5 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _inputs(self, rows: NDArray[np.float64]) -> Tensor:
         """The rows as the network takes them, in double precision."""
-        scaled = rows if self.mean_ is None else (rows - self.mean_) / self.scale_
+        scaled = rows if self.mean_ is None or self.scale_ is None else (rows - self.mean_) / self.scale_
         return torch.from_numpy(np.array(scaled, order="C"))

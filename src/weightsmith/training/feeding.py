@@ -77,8 +77,8 @@ class Feed:
         """Every row once, from first to last, not augmented."""
         for start in range(0, len(self), size):
             x = self._x[start : start + size]
-            if not self.ready:
-                x = self._layout.arrange(self._normalisation.apply(x))
+            # Copied, because a network may begin with an operation in place, and these may be the user's own rows.
+            x = x.clone() if self.ready else self._layout.arrange(self._normalisation.apply(x))
             yield x, self._y[start : start + size]
 
     @contextmanager

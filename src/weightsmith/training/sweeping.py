@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from torch import nn
+
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.core.sweep import SweepTable, sweep
 from weightsmith.data.catalogue import CATALOGUE
 from weightsmith.data.datasets import Data, as_data, load
 from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.building import is_factory
+from weightsmith.networks.card import weights_digest
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.mlp import Mlp
 from weightsmith.training.loop import train
@@ -57,8 +60,9 @@ def train_sweep(
     chosen = [dict(setting) for setting in settings]
     for setting in chosen:
         _check(training_options({**fixed, **setting}))  # what is wrong is told before the first run, not after it
-    inputs = {"data": _read(data, path).digest(), **{name: _text(value) for name, value in fixed.items()}}
-    function = functools.partial(train_once, data=data, path=path, **fixed)
+    digest = _read(data, path, None).digest()
+    inputs = {"data": digest, **{name: _text(value) for name, value in fixed.items()}}
+    function = functools.partial(train_once, data=data, path=path, digest=digest, **fixed)
     return sweep(
         function,
         chosen,
@@ -71,13 +75,16 @@ def train_sweep(
     )
 
 
-def train_once(*, data: Any, seed: int, path: str | Path | None = None, **setting: Any) -> dict[str, Any]:
+def train_once(
+    *, data: Any, seed: int, path: str | Path | None = None, digest: str | None = None, **setting: Any
+) -> dict[str, Any]:
     """One run as a flat row: epochs, why it ended, losses and accuracies (last and best), health of the gradients.
 
     The test accuracy is that of the weights the run ends with. A run that diverged has neither validation nor test
-    figures: a mean over seeds must not take in what the untrained network happened to score.
+    figures: a mean over seeds must not take in what the untrained network happened to score. With ``digest`` (of the
+    data) a process reads data given by name once for all its runs, and refuses others than those.
     """
-    known = _read(data, path)
+    known = _read(data, path, digest)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)  # they stand in the row
         run = train(data=known, seed=seed, **training_options(setting))
@@ -120,14 +127,18 @@ def load_to_train(name: str | Path, path: str | Path | None = None) -> Data:
     return load(name, path=path, splits=("train", "test") if known else ("train", "validation", "test"))
 
 
-def _read(data: Any, path: str | Path | None) -> Data:
-    return _read_once(data, path) if isinstance(data, str | Path) else as_data(data)
+def _read(data: Any, path: str | Path | None, digest: str | None) -> Data:
+    if not isinstance(data, str | Path):
+        return as_data(data)
+    return load_to_train(data, path) if digest is None else _read_once(data, path, digest)
 
 
 @functools.lru_cache(maxsize=1)
-def _read_once(name: str | Path, path: str | Path | None) -> Data:
-    """A worker trains on the same data again and again."""
-    return load_to_train(name, path)
+def _read_once(name: str | Path, path: str | Path | None, digest: str) -> Data:
+    known = load_to_train(name, path)
+    if known.digest() != digest:
+        raise DataMismatch(f"{name} has changed since the sweep began")
+    return known
 
 
 def _with_rate(schedule: Any, rate: float, optimiser: Any) -> Schedule:
@@ -193,4 +204,8 @@ def _row(run: TrainRun, data: Data) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     """An option in the form that tells two sweeps apart."""
-    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    if isinstance(value, nn.Module):
+        return weights_digest(value)
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_text, value))
+    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)

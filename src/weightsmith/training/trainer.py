@@ -169,7 +169,8 @@ class Trainer:
         measured: dict[str, float] = {}
         self._plan.network.eval()
         for hook in self._hooks:
-            for name, value in (hook(EpochEnd(self._plan.network, row)) or {}).items():
+            seen = dataclasses.replace(row, extra=dict(measured))  # what the hooks before it measured included
+            for name, value in (hook(EpochEnd(self._plan.network, seen)) or {}).items():
                 if name in measured or name in {field.name for field in dataclasses.fields(row)}:
                     raise UsageError(f"a hook returns {name!r}, which is a column of the history already")
                 if not math.isfinite(value):

@@ -1,0 +1,269 @@
+"""Transfer learning on real data: is a trained base worth it, and how much of it should be unfrozen?
+
+From ResNet-20 trained on CIFAR-10 to twenty classes of CIFAR-100 and to Fashion-MNIST (28×28 grey images, resized and
+given three channels), 1,000 training images each. Every arm has the same network, images, augmentation and seeds:
+
+- ``scratch``: all weights drawn anew, 30 epochs with a cosine schedule;
+- ``frozen``: the slides' first stage, only the head is trained, 10 epochs;
+- ``top 1``, ``top 2``, ``all``: the second stage, 10 more epochs at a tenth of the rate with so many blocks free;
+- ``kept``: what ``transfer`` gives by default: of ``frozen`` and ``top 2`` the one better on 250 validation images.
+
+The rates were chosen beforehand by ``--pilot``, on validation images and with another seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import machine
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.statistics import Interval, mean_interval, paired_bootstrap
+from weightsmith.core.storage import write_atomic
+from weightsmith.data import Data, load
+from weightsmith.data.splits import stratified_split
+from weightsmith.data.tensors import Split
+from weightsmith.networks import load as load_network
+from weightsmith.networks import scores, weights_digest
+from weightsmith.training.remedies import Cut
+from weightsmith.training.schedules import Schedule
+from weightsmith.training.stages import Recipe, Tried
+
+__all__ = ["main"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_BASE = "akamaster_resnet20.safetensors"
+_IMAGES, _VALIDATION, _TEST = 1000, 250, 2000
+_BLOCKS = 10
+_RATE, _SCRATCH = 0.05, 0.1
+_EPOCHS, _SCRATCH_EPOCHS = (10, 10), 30
+_AUGMENT = "crop-flip"
+_PILOT_SEED = 1000
+ARMS = ("scratch", "frozen", "top 1", "top 2", "all", "kept")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row(Record):
+    """An arm: its test accuracy with each seed, their mean, and how far it lies from two other arms.
+
+    Of each difference, the first interval is over the seeds (Student, paired), the second over the test images
+    (bootstrap of pairs, the mean over the seeds of each image).
+    """
+
+    arm: str
+    accuracies: tuple[float, ...]
+    mean: Interval
+    from_scratch: tuple[Interval, ...]
+    from_frozen: tuple[Interval, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Results(Record):
+    """What the benchmark gave."""
+
+    command: str
+    machine: str
+    settings: dict[str, Any]
+    tasks: dict[str, tuple[Row, ...]]
+    origin: Origin
+
+
+def cifar100() -> Data:
+    """Every fifth class of CIFAR-100."""
+    whole = load("cifar100", splits=("train", "test"))
+    chosen = list(range(0, 100, 5))
+    parts = {name: _of_classes(whole.split(name), chosen) for name in ("train", "test")}
+    names = tuple(whole.classes[label] for label in chosen)
+    return _drawn(dataclasses.replace(whole, name="cifar100, 20 classes", classes=names, **parts))  # type: ignore[arg-type]
+
+
+def fashion() -> Data:
+    """Fashion-MNIST."""
+    return _drawn(load("fashion-mnist", splits=("train", "test")))
+
+
+TASKS: dict[str, Callable[[], Data]] = {"cifar100": cifar100, "fashion-mnist": fashion}
+
+
+def _of_classes(split: Split, chosen: Sequence[int]) -> Split:
+    rows = np.flatnonzero(np.isin(split.y.numpy(), chosen))
+    taken = split.take(rows)
+    place = np.full(int(split.y.max()) + 1, -1)
+    place[list(chosen)] = range(len(chosen))
+    return Split(taken.x, taken.y.new_tensor(place[taken.y.numpy()]))
+
+
+def _drawn(data: Data) -> Data:
+    """1,000 training, 250 validation and 2,000 test images, a fixed stratified draw."""
+    train, test = data.split("train"), data.split("test")
+    sizes = (_IMAGES, _VALIDATION, len(train) - _IMAGES - _VALIDATION)
+    first, second, _ = stratified_split(train.y, sizes, seed=0)
+    tested = stratified_split(test.y, (_TEST, len(test) - _TEST), seed=0)[0] if len(test) > _TEST else slice(None)
+    return dataclasses.replace(data, train=train.take(first), validation=train.take(second), test=test.take(tested))
+
+
+def _recipe(data: Data, seed: int, rate: str, epochs: tuple[int, int] = _EPOCHS) -> Recipe:
+    base = load_network(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / _BASE)
+    options = {"augment": _AUGMENT, "diagnose": False}
+    return Recipe(base, data, {}, None, Schedule.parse(rate), 0.1, epochs, seed, None, options)
+
+
+def _scratch(data: Data, seed: int, rate: float) -> Tried:
+    recipe = _recipe(data, seed, f"cosine:{rate}", (_SCRATCH_EPOCHS, 1))
+    cut = Cut(_BLOCKS, _BLOCKS)
+    return recipe.stage(recipe.graft(cut), cut, 0)
+
+
+def _frozen(data: Data, seed: int, rate: float) -> Tried:
+    recipe = _recipe(data, seed, f"constant:{rate}")
+    return recipe.stage(recipe.graft(Cut(_BLOCKS)), Cut(_BLOCKS), 0)
+
+
+def measure(data: Data, seed: int) -> dict[str, list[int]]:
+    """For each arm which test images are right (1 or 0)."""
+    recipe, cut = _recipe(data, seed, f"constant:{_RATE}"), Cut(_BLOCKS)
+    tried = {"scratch": _scratch(data, seed, _SCRATCH), "frozen": _frozen(data, seed, _RATE)}
+    first = tried["frozen"]
+    for arm, count in (("top 1", 1), ("top 2", 2), ("all", _BLOCKS)):
+        tried[arm] = recipe.stage(first.network, cut, count, (first,))
+    tried["kept"] = max((first, tried["top 2"]), key=lambda one: int(one.right.sum()))
+    test = data.split("test")
+    return {arm: (scores(tried[arm].network, test.x).argmax(1) == test.y).int().tolist() for arm in ARMS}
+
+
+def summary(right: Sequence[dict[str, list[int]]]) -> tuple[Row, ...]:
+    """The rows of a task from what each seed gave."""
+    arrays = {arm: np.array([one[arm] for one in right], dtype=np.float64) for arm in ARMS}
+
+    def difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[Interval, ...]:
+        if a is b:
+            return ()
+        return mean_interval(a.mean(1) - b.mean(1)), paired_bootstrap(a.mean(0), b.mean(0), seed=0)
+
+    return tuple(
+        Row(
+            arm,
+            tuple(values.mean(1).tolist()),
+            mean_interval(values.mean(1)),
+            difference(values, arrays["scratch"]),
+            difference(values, arrays["frozen"]),
+        )
+        for arm, values in arrays.items()
+    )
+
+
+def pilot() -> None:
+    """Validation accuracy for some rates, with a seed that the benchmark does not use."""
+    for name, make in TASKS.items():
+        data = make()
+        for arm, train, rates in (
+            ("frozen", _frozen, (0.01, 0.05)),
+            ("scratch", _scratch, (0.03, 0.1)),
+        ):
+            for rate in rates:
+                accuracy = train(data, _PILOT_SEED, rate).stage.accuracy
+                print(f"{name}, {arm}, rate {rate:g}: {100 * accuracy.value:.1f} %", flush=True)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line per arm, in per cent and points."""
+    lines = ["| arm | test accuracy, % | seeds | minus scratch | minus frozen |", "|---|---|---|---|---|"]
+    for row in rows:
+        seeds = " ".join(f"{100 * value:.1f}" for value in row.accuracies)
+        mean = f"**{100 * row.mean.value:.1f}** ({100 * row.mean.low:.1f} – {100 * row.mean.high:.1f})"
+        lines.append(f"| {row.arm} | {mean} | {seeds} | {_points(row.from_scratch)} | {_points(row.from_frozen)} |")
+    return "\n".join(lines)
+
+
+def _points(intervals: tuple[Interval, ...]) -> str:
+    if not intervals:
+        return "–"
+    seeds, images = (f"{100 * one.low:+.1f} … {100 * one.high:+.1f}" for one in intervals)
+    return f"{100 * intervals[0].value:+.1f} (seeds {seeds}; images {images})"
+
+
+def page(results: Results) -> str:
+    """The Markdown page."""
+    parts = [
+        "# transfer",
+        (__doc__ or "").replace("``", "`").strip(),
+        "Mean over the seeds with Student's 95 % interval; differences in points, paired, with one 95 % interval over "
+        f"the seeds (Student) and one over the {_TEST:,} test images (bootstrap). The training images are one fixed "
+        "draw: how much another draw would change is not measured.",
+    ]
+    for name, rows in results.tasks.items():
+        parts += [f"## {name}", table(rows)]
+    told = ", ".join(f"{key} {value}" for key, value in results.settings.items())
+    versions = ", ".join(f"{key} {value}" for key, value in results.origin.versions.items())
+    parts += [f"Settings: {told}.", f"{versions}; {results.machine}. Made by `{results.command}`."]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark and write docs/results/transfer.md and .json."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.transfer", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--pilot", action="store_true", help="only show how the rates were chosen")
+    parser.add_argument("--work", type=Path, help="folder for a journal: the same command again goes on")
+    parser.add_argument("--out", type=Path, default=_ROOT / "docs" / "results", help="default: docs/results")
+    asked = parser.parse_args(arguments)
+    if "WEIGHTSMITH_DATA" not in os.environ:
+        print("transfer: left out, needs WEIGHTSMITH_DATA", file=sys.stderr)
+        return 1
+    if asked.pilot:
+        pilot()
+        return 0
+    settings = {
+        "base": _BASE.partition(".")[0],
+        "training images": _IMAGES,
+        "validation images": _VALIDATION,
+        "test images": _TEST,
+        "batch": 32,
+        "optimiser": "momentum:0.9",
+        "augmentation": _AUGMENT,
+        "rate": _RATE,
+        "rate when unfrozen": _RATE / 10,
+        "rate from scratch": _SCRATCH,
+        "epochs frozen, unfrozen": list(_EPOCHS),
+        "epochs from scratch": _SCRATCH_EPOCHS,
+    }
+    tasks: dict[str, tuple[Row, ...]] = {}
+    inputs = {"base": weights_digest(load_network(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / _BASE))}
+    journal = None if asked.work is None else Journal(asked.work / "journal.jsonl", settings)
+    for name, make in TASKS.items():
+        data = make()
+        inputs[name] = data.digest()
+        tasks[name] = summary([_once(journal, data, name, seed) for seed in range(asked.seeds)])
+        print(f"{name}\n{table(tasks[name])}\n", flush=True)
+    origin = Origin(inputs=inputs)
+    results = Results("python -m benchmarks.transfer", machine(), settings, tasks, origin)
+    write_atomic(asked.out / "transfer.json", results.to_json(indent=1) + "\n")
+    write_atomic(asked.out / "transfer.md", page(results))
+    return 0
+
+
+def _once(journal: Journal | None, data: Data, name: str, seed: int) -> dict[str, list[int]]:
+    """One seed of a task, from the journal if it is done."""
+    key = f"{name} {seed}"
+    if journal is not None and key in journal:
+        found: dict[str, list[int]] = journal[key]
+        return found
+    start = time.monotonic()
+    right = measure(data, seed)
+    if journal is not None:
+        journal.append(key, right, time.monotonic() - start)
+    return right
+
+
+if __name__ == "__main__":
+    sys.exit(main())
