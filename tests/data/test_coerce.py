@@ -132,3 +132,40 @@ class Ragged(Pairs):
 def test_what_is_not_data_is_named(given, error, said):
     with pytest.raises(error, match=said):
         as_data(given)
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, noise=0.0):
+        self.noise = noise
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, row):
+        return torch.full((2,), float(row)) + self.noise * torch.rand(2), row % 3
+
+
+def test_a_loader_that_shuffles_reads_the_same_each_time_in_the_order_of_its_rows():
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=4, shuffle=True)
+    state = torch.random.get_rng_state()
+    first, again = as_data(loader), as_data(loader)
+    assert first.digest() == again.digest()
+    assert first.train.x[:, 0].tolist() == list(range(10))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_rows_drawn_at_random_are_told_of_and_drawn_the_same_again():
+    with pytest.warns(UserWarning, match="draws at random when a row is read"):
+        first = as_data(Rows(noise=1.0))
+    with pytest.warns(UserWarning, match="draws at random"):
+        again = as_data(Rows(noise=1.0))
+    with pytest.warns(UserWarning, match="draws at random"):
+        as_data(torch.utils.data.DataLoader(Rows(noise=1.0), batch_size=10))
+    assert first.train.x[:, 0].floor().tolist() == list(range(10))
+    assert torch.equal(first.train.x, again.train.x)
+
+
+def test_a_sampler_of_ones_own_is_followed():
+    sampler = torch.utils.data.SubsetRandomSampler([3, 5])
+    data = as_data(torch.utils.data.DataLoader(Rows(), batch_size=4, sampler=sampler))
+    assert sorted(data.train.x[:, 0].tolist()) == [3, 5]

@@ -11,7 +11,7 @@ import torch
 
 from weightsmith.core.errors import DataMissing, FileRefused, OptionError, UnknownName, UsageError
 from weightsmith.data import datasets
-from weightsmith.data.datasets import Folder, Table, as_data, fetch_data, known, load
+from weightsmith.data.datasets import Folder, Table, as_data, fetch_data, known, load, load_all
 from weightsmith.data.normalise import CIFAR10, CIFAR100, FASHION_MNIST, NONE
 from weightsmith.data.remotes import Remote
 
@@ -295,3 +295,10 @@ def test_cifar100_is_lossy_and_says_so(real_data):
     for channel in range(3):
         pixels = data.train.x[:, channel].double() / 255
         assert float(pixels.mean()) == pytest.approx(CIFAR100.mean[channel], abs=5e-3)
+
+
+def test_load_all_brings_every_split_there_is(tmp_path):
+    assert set(load_all("digits").splits) == {"train", "test"}
+    (tmp_path / "t.csv").write_text("label,a\n0,1\n1,2\n")
+    assert set(load_all(tmp_path / "t.csv").splits) == {"train"}
+    assert set(load_all("table", path=tmp_path / "t.csv").splits) == {"train"}

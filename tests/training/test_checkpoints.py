@@ -66,6 +66,15 @@ def test_tensors_stay_as_they_were_when_the_file_is_written_anew(tmp_path):
     assert all(torch.equal(found[0][name], tensor) for name, tensor in TENSORS.items())
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_no_tensor_holds_on_to_the_file(tmp_path):
+    """Where files in use cannot be replaced (Windows), the next epoch could not be written."""
+    written(tmp_path)
+    found = read(tmp_path)
+    assert found is not None
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+
+
 def test_the_journal_has_a_line_per_epoch_with_its_duration(tmp_path):
     written(tmp_path)
     journal = read_journal(tmp_path / "journal.jsonl")

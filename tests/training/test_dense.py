@@ -152,6 +152,15 @@ def test_batches_of_other_sizes_in_a_row():
     compare(filled(stack(nn.SELU)), SquaredError(), batches, rtol=1e-12, atol=1e-12)
 
 
+def test_room_is_held_for_no_more_than_the_two_lengths_of_an_epoch():
+    network = filled(stack(nn.ReLU))
+    engine = DenseEngine.of(network, CrossEntropy(), Flat(network))
+    assert engine is not None
+    for rows in range(1, 30):
+        engine(*batch(rows, 7, 4))
+        assert len(engine._places) <= 2
+
+
 @pytest.mark.parametrize("kind", ["inverted", "after"])
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.9])
 def test_dropout_with_the_same_generator_as_autograd(kind, rate):

@@ -259,6 +259,21 @@ def test_dropout_is_on_in_training_and_off_in_validation():
     assert still.history.rows[0].train_loss == pytest.approx(still.history.rows[0].validation_loss, rel=1e-5)
 
 
+def test_torchs_own_dropout_draws_anew_in_every_epoch():
+    masks: list[list[float]] = []
+
+    class Telling(Own):
+        def forward(self, x: Tensor) -> Tensor:
+            if self.training:
+                masks.append(self.dropout(torch.ones(40)).tolist())
+            return super().forward(x)
+
+    for _ in range(2):
+        train(Telling(), rows(), batch=70, epochs=3)
+    assert masks[:3] == masks[3:]
+    assert masks[0] != masks[1] != masks[2] != masks[0]
+
+
 # what is left as it was
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError, WeightsmithError
+from weightsmith.core.identity import identity_of
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp, save
@@ -307,7 +308,7 @@ def test_settings_are_written_out_in_full():
     assert written == {
         "network": "mlp:8,input_shape=[4],classes=3", "data": "arrays", "optimiser": "sgd", "schedule": "constant:0.1",
         "clip": "norm:threshold=2.0", "stop": None, "penalties": ["l2:0.1"],
-        "loss": "torch.nn.functional.cross_entropy", "augment": "none", "batch": 32, "epochs": 2, "validation": None,
+        "loss": identity_of(F.cross_entropy), "augment": "none", "batch": 32, "epochs": 2, "validation": None,
         "seed": 0, "device": "cpu", "normalise": "none", "frozen": [],
     }  # fmt: skip
     own = nn.Sequential(nn.Linear(4, 3))

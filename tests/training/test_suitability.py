@@ -11,7 +11,16 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.normalise import NONE
 from weightsmith.data.tensors import Data, Split
 from weightsmith.training.feeding import Layout
-from weightsmith.training.suitability import check_finite, check_labels, check_loss, check_state, doubts, scores_of
+from weightsmith.training.losses import CrossEntropy
+from weightsmith.training.suitability import (
+    check_finite,
+    check_labels,
+    check_loss,
+    check_state,
+    doubts,
+    doubts_of_scores,
+    scores_of,
+)
 
 LAYOUT = Layout((), torch.float32, torch.device("cpu"), channels_last=False)
 
@@ -96,6 +105,15 @@ def test_state_that_is_not_a_tensor_is_refused():
         check_state(Noted(2, 2))
 
 
+def test_outputs_that_are_probabilities_are_doubted_where_scores_are_wanted():
+    scores = torch.tensor([[2.0, -1.0, 0.5], [0.2, 0.3, 0.1]])
+    assert doubts_of_scores(scores, CrossEntropy()) == ()
+    (said,) = doubts_of_scores(scores.softmax(1), CrossEntropy())
+    assert "leave the last Softmax out" in said
+    assert doubts_of_scores(scores.softmax(1), F.nll_loss) == ()
+    assert doubts_of_scores(scores.log_softmax(1), CrossEntropy()) == ()
+
+
 def test_doubts_name_what_they_are_about():
     names = ("a", "b", "c", "d")
     assert doubts(Data("mine", train=split(labels=[0, 1, 2, 3, 0, 1]), classes=names), batch=6) == ()
@@ -104,5 +122,6 @@ def test_doubts_name_what_they_are_about():
         "batch 7 is larger than the 6 training rows: every epoch is a single step",
         "3 of 4 classes have no training row (a, c, d): none can be learnt",
         "all training rows belong to one class: there is nothing to tell apart",
-        "inputs reach 2e+04: scale them to about 1, or the first steps will be far too long",
+        "inputs reach 2e+04: scale them to about 1 (float images: divide by 255, or hand them in as uint8), "
+        "else the first steps are far too long",
     )

@@ -14,7 +14,7 @@ from weightsmith.training import sweeping
 from weightsmith.training.clipping import ClipNorm
 from weightsmith.training.loop import train
 from weightsmith.training.schedules import Piecewise
-from weightsmith.training.sweeping import load_to_train, train_once, train_sweep, training_options
+from weightsmith.training.sweeping import train_once, train_sweep, training_options
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_setting_wins_over_what_is_fixed_and_the_journal_knows_both(tmp_path):
 def test_data_are_read_once_and_noticed_when_they_change(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("label,a,b\n" + "".join(f"{i % 2},{i},{i % 3}\n" for i in range(40)))
-    reads, real = [], sweeping.load_to_train
-    monkeypatch.setattr(sweeping, "load_to_train", lambda *a: reads.append(a) or real(*a))
+    reads, real = [], sweeping.load_all
+    monkeypatch.setattr(sweeping, "load_all", lambda *a, **k: reads.append(a) or real(*a, **k))
     settings = {"network": "mlp:3", "epochs": 1}
     digest = real(path).digest()
     for seed in (0, 1):
@@ -163,7 +163,7 @@ def square(scores, labels):
 def test_the_journal_knows_networks_by_their_weights_and_functions_by_their_names(tmp_path):
     words = {"data": "digits", "settings": [{"batch": 64}], "epochs": 1, "journal": tmp_path / "j.jsonl"}
     first = train_sweep(**words, network=ws.networks.mlp(64, 4, 10, seed=1), loss=square)
-    assert first.origin.inputs["loss"].endswith("test_sweeping.square")
+    assert "test_sweeping.square " in first.origin.inputs["loss"]
     assert train_sweep(**words, network=ws.networks.mlp(64, 4, 10, seed=1), loss=square) == first
     with pytest.raises(UsageError, match=r"inputs\.network"):
         train_sweep(**words, network=ws.networks.mlp(64, 4, 10, seed=2), loss=square)
@@ -178,9 +178,3 @@ def test_the_same_bytes_on_two_workers():
     ]
     assert tables[0].to_json() == tables[1].to_json()
     pickle.dumps(train_once)
-
-
-def test_data_by_name_come_with_all_their_splits(tmp_path):
-    assert set(load_to_train("digits").splits) == {"train", "test"}
-    (tmp_path / "t.csv").write_text("label,a\n0,1\n1,2\n")
-    assert set(load_to_train(tmp_path / "t.csv").splits) == {"train"}

@@ -31,7 +31,9 @@ def scalars(folder: Path) -> dict[str, dict[int, float]]:
     reader = EventAccumulator(str(folder))
     reader.Reload()
     for tag in reader.Tags()["scalars"]:
-        found[tag] = {event.step: event.value for event in reader.Scalars(tag)}
+        events = reader.Scalars(tag)
+        found[tag] = {event.step: event.value for event in events}
+        assert len(found[tag]) == len(events), f"{tag} has two values for an epoch"
     return found
 
 

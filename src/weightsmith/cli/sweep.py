@@ -59,10 +59,11 @@ def sweep_train(
 ) -> None:
     """Train for every combination of the values and every seed; mean and spread over the seeds, CSV and JSON."""
     from weightsmith.core.sweep import grid
-    from weightsmith.training.sweeping import load_to_train, train_sweep
+    from weightsmith.data.datasets import load_all
+    from weightsmith.training.sweeping import train_sweep
 
     settings, numbers = grid(**read_vary(vary)), given.whole_numbers(seeds, "--seeds")
-    known = load_to_train(data, data_path)
+    known = load_all(data, path=data_path)
     fixed = {
         "network": given.network_of(network),
         "optimiser": optimiser,

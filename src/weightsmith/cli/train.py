@@ -67,10 +67,10 @@ def train(
 
     Data-parallel: torchrun --nproc-per-node 2 -m weightsmith train …
     """
+    from weightsmith.data.datasets import load_all
     from weightsmith.training.distributed import joined
-    from weightsmith.training.sweeping import load_to_train
 
-    known = load_to_train(data, data_path)
+    known = load_all(data, path=data_path)
     share = given.validation_of(validation, present=known.validation is not None)
     options: dict[str, Any] = {
         "network": given.network_of(network),

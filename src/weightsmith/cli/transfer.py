@@ -75,9 +75,9 @@ def transfer(
     Inputs are resized to what the base takes, grey images get its channels. The stages are compared on the same
     validation images, and the network of the best one is kept.
     """
-    from weightsmith.training.sweeping import load_to_train
+    from weightsmith.data.datasets import load_all
 
-    known = load_to_train(data, data_path)
+    known = load_all(data, path=data_path)
     options: dict[str, Any] = {
         "reuse": reuse,
         "head": given.whole_numbers(head, "--head"),

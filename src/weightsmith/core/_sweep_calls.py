@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import time
@@ -15,11 +14,11 @@ import numpy as np
 
 from weightsmith.core.errors import UsageError, WeightsmithError
 from weightsmith.core.options import Option
-from weightsmith.core.records import Record, digest_of
+from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
 from weightsmith.core.text import quote
 
-__all__ = ["Call", "calls_of", "code_digest", "timed"]
+__all__ = ["Call", "calls_of", "timed"]
 
 
 @dataclass(frozen=True)
@@ -115,19 +114,3 @@ def _scalar(value: Any, where: str) -> Any:
     if value is not None and not isinstance(value, bool | int | float | str):
         raise UsageError(f"{where} is a {type(value).__name__}: a table holds numbers, text, truth and None")
     return value
-
-
-def code_digest(function: Any) -> str | None:
-    """A digest of what the function's own code does, so that results of an edited function are not taken for its own.
-
-    It sees the function itself and those inside it, not the functions it calls; None for a callable without code.
-    """
-    while isinstance(function, functools.partial):
-        function = function.func
-    code = getattr(function, "__code__", None)
-    return None if code is None else digest_of(_code_text(code))
-
-
-def _code_text(code: types.CodeType) -> str:
-    inner = [_code_text(const) if isinstance(const, types.CodeType) else repr(const) for const in code.co_consts]
-    return "\n".join([code.co_code.hex(), *code.co_names, *inner])

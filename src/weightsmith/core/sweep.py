@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weightsmith.core._sweep_calls import Call, calls_of, code_digest, timed
+from weightsmith.core._sweep_calls import Call, calls_of, timed
 from weightsmith.core._sweep_table import SweepSummary, SweepTable
 from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import code_digest
 from weightsmith.core.journal import Journal
 from weightsmith.core.parallel import completed
 from weightsmith.core.records import Origin, Record

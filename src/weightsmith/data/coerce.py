@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +25,7 @@ def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
     """``given`` as :class:`Data`: Data, a name, ``(x, y)``, a mapping of splits, a torch Dataset or a DataLoader.
 
     ``splits`` are those the caller needs: of a named set only they are read, and bare inputs (which do not say what
-    they are) become the first of them. A Dataset or DataLoader is run through once, its order kept.
+    they are) become the first of them. A Dataset or DataLoader is run through once, in the order of its rows.
 
     >>> as_data(([[0.0, 1.0], [2.0, 3.0]], [0, 1]), splits=("test",))
     Data('arrays', test 2, input (2,), 2 classes)
@@ -65,23 +67,62 @@ def _as_split(given: Any) -> Split:
         case TensorDataset():
             return _as_split(given.tensors)
         case DataLoader():
-            return _collected(_pass_through(given), batched=True)
+            with _fixed_draws():
+                _warn_of_random_rows(given.dataset)
+                return _collected(_in_order(given), batched=True)
         case Dataset():
             # Plain iteration over a map-style Dataset only ends at IndexError, which not every one raises.
             items: Any = (given[i] for i in range(len(given))) if hasattr(given, "__len__") else given
-            return _collected(items, batched=False)
+            with _fixed_draws():
+                _warn_of_random_rows(given)
+                return _collected(items, batched=False)
         case (x, y):
             return Split(_inputs(x), _labels(y))
         case _:
             raise UsageError(f"a split is written as the pair (x, y), not as {type(given).__name__}")
 
 
-def _pass_through(loader: Any) -> Iterable[Any]:
-    """One pass over a DataLoader; the draws it makes from torch's global generator are taken back."""
+def _in_order(loader: Any) -> Any:
+    """The batches of a DataLoader; one that shuffles is read in the order of its rows, the same each time."""
+    from torch.utils.data import DataLoader, RandomSampler
+
+    sampler = loader.sampler
+    shuffles = isinstance(sampler, RandomSampler) and not sampler.replacement and loader.batch_size is not None
+    if not shuffles or len(sampler) != len(loader.dataset):
+        return iter(loader)
+    return iter(
+        DataLoader(
+            loader.dataset,
+            batch_size=loader.batch_size,
+            collate_fn=loader.collate_fn,
+            num_workers=loader.num_workers,
+            drop_last=loader.drop_last,
+        )
+    )
+
+
+@contextmanager
+def _fixed_draws() -> Iterator[None]:
+    """Let what is read draw from torch's global generator, the same each time, and put it back afterwards."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
-        return list(loader)
+        torch.default_generator.manual_seed(0)  # not torch.manual_seed: it would seed other devices for good
+        yield
+
+
+def _warn_of_random_rows(dataset: Any) -> None:
+    """Say so if the first row reads differently twice: every row is read once, so it keeps the draw it got."""
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
+        return
+    first, again = dataset[0], dataset[0]
+    pair = isinstance(first, tuple | list) and isinstance(again, tuple | list) and len(first) == len(again) == 2
+    if pair and not _tensor(first[0]).equal(_tensor(again[0])):
+        warnings.warn(
+            "the data set draws at random when a row is read; rows are read once and keep their draw: hand in the "
+            "plain rows, and augment in training (augment='crop-flip')",
+            stacklevel=2,
+        )
 
 
 def _collected(items: Iterable[Any], *, batched: bool) -> Split:

@@ -33,7 +33,7 @@ from weightsmith.data.sources import Source
 from weightsmith.data.table import Table
 from weightsmith.data.tensors import SPLITS, Data, Split
 
-__all__ = ["Data", "Folder", "Known", "Source", "Split", "Table", "as_data", "fetch_data", "known", "load"]
+__all__ = ["Data", "Folder", "Known", "Source", "Split", "Table", "as_data", "fetch_data", "known", "load", "load_all"]
 
 
 def load(
@@ -68,6 +68,12 @@ def load(
         raise UsageError(f"{name} comes without a {absent[0]} split; make one with with_validation(0.1)")
     files = _files(entry, None if path is None else Path(path).expanduser(), splits, download)
     return _data(name, files.read(splits), files.origin, entry.normalisation, entry.classes)
+
+
+def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Data:
+    """Every split that data given by name have: those a known set comes with, whatever the user's own bring."""
+    entry = CATALOGUE.get(name) if isinstance(name, str) else None
+    return load(name, path=path, splits=SPLITS if entry is None else tuple(entry.sizes))
 
 
 def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | None = None) -> Path:

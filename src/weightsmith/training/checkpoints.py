@@ -1,9 +1,8 @@
 """Where a run stands between two epochs, in memory and on disk.
 
-A folder holds ``checkpoint.safetensors`` (the last epoch: weights, best weights, state of the optimiser, history;
-sealed, written anew after each epoch), ``journal.jsonl`` (a line per epoch with its duration) and, in the end,
-``epoch-NNNN.safetensors`` for each epoch that is kept. The journal names the call it belongs to, and a checkpoint is
-taken only if the journal tells of its epoch, so a folder never mixes two runs.
+A folder holds ``checkpoint.safetensors`` (sealed, written anew after each epoch: weights, best weights, the optimiser's
+state, the history), ``journal.jsonl`` (a line per epoch with its duration), and a network file for each epoch that is
+kept. Journal and checkpoint name the call they belong to, so that a folder never mixes two runs.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from torch import Tensor
 
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.journal import Journal
-from weightsmith.core.records import Record
+from weightsmith.core.records import Record, digest_of
+from weightsmith.networks.card import Card
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import open_weights
 from weightsmith.training.run import EpochRow
@@ -46,7 +46,8 @@ class Checkpoints:
     """The folder of a run, or nothing at all if no folder is given."""
 
     def __init__(self, folder: Path | None, call: Mapping[str, Any]) -> None:
-        self._folder = folder
+        self._folder, self._call = folder, digest_of(json.dumps(call, sort_keys=True))
+        self._kept: dict[int, dict[str, Tensor]] = {}
         self._journal = None if folder is None else Journal(folder / "journal.jsonl", call)
 
     def read(self) -> tuple[dict[str, Tensor], Standing] | None:
@@ -59,11 +60,12 @@ class Checkpoints:
         if not is_sealed(weights.metadata):
             raise FileRefused(weights.path, "is not a checkpoint of weightsmith")
         try:
-            standing = Standing.from_dict(json.loads(sealed_content(weights.metadata)))
-        except ValueError as error:
+            content = json.loads(sealed_content(weights.metadata))
+            call, standing = content["call"], Standing.from_dict(content["standing"])
+        except (ValueError, KeyError, TypeError) as error:
             raise FileRefused(weights.path, f"was written by another version of weightsmith ({error})") from error
-        # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of another call.
-        if not standing.rows or self._journal.get(_key(standing)) != standing.rows[-1].to_dict():
+        # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
+        if call != self._call or _key(standing) not in self._journal:
             return None
         # Copied, because the tensors are the mapped file itself, and the next epoch replaces it.
         return {name: tensor.clone() for name, tensor in load_file(weights.path).items()}, standing
@@ -75,12 +77,35 @@ class Checkpoints:
         key = _key(standing)
         if key not in self._journal:  # a run killed between this line and the next has it already
             self._journal.append(key, standing.rows[-1].to_dict(), seconds)
-        write_sealed(self._folder / _FILE, tensors, standing.to_json())
+        content = {"call": self._call, "standing": standing.to_dict()}
+        write_sealed(self._folder / _FILE, tensors, json.dumps(content, allow_nan=False))
+
+    def keep(self, epoch: int, state: dict[str, Tensor], card: Card) -> None:
+        """Keep the weights of an epoch: as a network file in the folder, or in memory if there is none."""
+        if self._folder is None:
+            self._kept[epoch] = state
+        else:
+            write_sealed(self._folder / _kept_file(epoch), state, card.to_json())
+
+    def has(self, epoch: int) -> bool:
+        """Whether the weights of an epoch were kept; of several processes only the first has all of them."""
+        return epoch in self._kept if self._folder is None else (self._folder / _kept_file(epoch)).exists()
+
+    def kept(self, epoch: int) -> dict[str, Tensor]:
+        """The weights that were kept of an epoch."""
+        if self._folder is None:
+            return self._kept[epoch]
+        weights = open_weights(self._folder / _kept_file(epoch))
+        return {name: weights.tensor_as_stored(name) for name in weights.entries}
 
     def close(self) -> None:
         """Let another process have the folder."""
         if self._journal is not None:
             self._journal.close()
+
+
+def _kept_file(epoch: int) -> str:
+    return f"epoch-{epoch:04d}.safetensors"
 
 
 def _key(standing: Standing) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.card import Card, weights_digest, with_card
+from weightsmith.networks.copying import copied
 from weightsmith.networks.files import save
 from weightsmith.training.checkpoints import Checkpoints
 from weightsmith.training.clipping import Clip
@@ -111,6 +111,12 @@ def train(
     with pinned_threads(threads), own_random_state(), closing(Checkpoints(folder, call)) as checkpoints:
         trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
         run = _finished(plan, trainer, written, origin)
+        kept = {
+            epoch: functools.partial(_as_it_was, run.network, checkpoints, epoch, plan.card_after(epoch))
+            for epoch in sorted(set(keep))
+            if epoch <= len(run.history.rows) and checkpoints.has(epoch)
+        }
+        run = dataclasses.replace(run, kept=kept)
     if folder is not None:
         _write(folder, run)
     return run
@@ -120,7 +126,7 @@ def _finished(plan: Plan, trainer: Trainer, written: dict[str, Any], origin: Ori
     """Train; then the network, taken out of the trainer and given its card, and the record."""
     ended = trainer.run()
     network, removed = trainer.release(ended)
-    network = with_card(network.cpu(), _card(plan, ended.restored)).eval()
+    network = with_card(network.cpu(), plan.card_after(ended.restored)).eval()
     record = TrainRecord(
         settings=written,
         history=History(trainer.standing.rows),
@@ -138,35 +144,18 @@ def _finished(plan: Plan, trainer: Trainer, written: dict[str, Any], origin: Ori
         network=weights_digest(network),
         origin=origin,
     )
-    kept = {
-        epoch: functools.partial(_as_it_was, network, state, _card(plan, epoch))
-        for epoch, state in trainer.kept.items()
-    }
-    return TrainRun(record, network, kept)
+    return TrainRun(record, network)
 
 
-def _card(plan: Plan, epoch: int) -> Card:
-    """The card of the network after ``epoch``; before training it is still the one that came in."""
-    if epoch == 0:
-        return plan.card
-    told = plan.written
-    operation = (
-        f"trained on {told['data']} ({told['optimiser']}, {told['schedule']}, epoch {epoch} of {told['epochs']})"
-    )
-    return dataclasses.replace(plan.card, lineage=plan.card.lineage.then(operation, plan.inputs["network"]))
-
-
-def _as_it_was(network: nn.Module, state: Mapping[str, Tensor], card: Card) -> nn.Module:
+def _as_it_was(network: nn.Module, checkpoints: Checkpoints, epoch: int, card: Card) -> nn.Module:
     """A copy of the network with the weights of an earlier epoch."""
-    earlier = copy.deepcopy(network)
-    earlier.load_state_dict(dict(state))
+    earlier = copied(network)
+    earlier.load_state_dict(checkpoints.kept(epoch))
     return with_card(earlier, card)
 
 
 def _write(folder: Path, run: TrainRun) -> None:
-    """The files of a finished run: network, kept epochs, history as a table, and last, as its seal, the record."""
-    for epoch in run.kept:
-        save(run.checkpoint(epoch), folder / f"epoch-{epoch:04d}.safetensors")
+    """The files of a finished run: network, history as a table, and last, as its seal, the record."""
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())
     write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,32 @@ from torch import nn
 from weightsmith.core.errors import UsageError
 from weightsmith.data.catalogue import CATALOGUE
 from weightsmith.data.coerce import as_data
-from weightsmith.data.datasets import load as load_data
+from weightsmith.data.datasets import load_all
 from weightsmith.data.normalise import Normalisation
-from weightsmith.data.tensors import SPLITS, Data, Split
+from weightsmith.data.sources import Source
+from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.architecture import Architecture, architecture_of
 from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, weights_digest
+from weightsmith.networks.copying import copied
 from weightsmith.networks.files import load
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
 from weightsmith.training.schedule_check import check_schedule
 from weightsmith.training.schedules import Span
 from weightsmith.training.settings import Settings
-from weightsmith.training.suitability import check_finite, check_labels, check_loss, check_state, doubts, scores_of
+from weightsmith.training.suitability import (
+    check_finite,
+    check_labels,
+    check_loss,
+    check_state,
+    doubts,
+    doubts_of_scores,
+    scores_of,
+)
 from weightsmith.training.watching import Monitor
 
-__all__ = ["Plan", "TrainingWarning", "make_plan"]
+__all__ = ["Plan", "TrainingWarning", "data_of", "make_plan"]
 
 _VALIDATION = 0.1  # of the training rows, where something watches the validation and there is none
 
@@ -59,6 +68,15 @@ class Plan:
         """How inputs are normalised."""
         return self.card.normalisation
 
+    def card_after(self, epoch: int) -> Card:
+        """The card of the network after ``epoch``; before training it is still the one that came in."""
+        if epoch == 0:
+            return self.card
+        told = self.written
+        length = f"epoch {epoch} of {told['epochs']}"
+        operation = f"trained on {told['data']} ({told['optimiser']}, {told['schedule']}, {length})"
+        return dataclasses.replace(self.card, lineage=self.card.lineage.then(operation, self.inputs["network"]))
+
     @property
     def monitor(self) -> Monitor:
         """The column that says which epoch is best."""
@@ -71,7 +89,7 @@ def make_plan(
     network: nn.Module | Architecture | str | Path, data: Any, settings: Settings, processes: int = 1
 ) -> Plan:
     """Build, read or copy the network, split the data, and refuse or warn of what will not work."""
-    known, notes = _with_validation(_data(data), settings)
+    known, notes = _with_validation(data_of(data), settings)
     module, brings = _network(network, known, settings.seed)
     check_state(module)
     card = card_of(module)
@@ -107,7 +125,11 @@ def make_plan(
         layout=layout,
         span=span,
         left_out=left_out,
-        warnings=(*check_schedule(settings.schedule, span), *doubts(known, settings.batch)),
+        warnings=(
+            *check_schedule(settings.schedule, span),
+            *doubts(known, settings.batch, normalisation),
+            *doubts_of_scores(scores, settings.loss),
+        ),
         notes=(*known.notes, *notes),
         written={
             "network": _name(module),
@@ -120,17 +142,17 @@ def make_plan(
     )
 
 
-def _data(given: Any) -> Data:
+def data_of(given: Any) -> Data:
     """What is trained on: of a known set the training split, of the user's own files whatever there is."""
-    if isinstance(given, Path) or (isinstance(given, str) and given not in CATALOGUE):
-        return load_data(given, splits=SPLITS)
+    if isinstance(given, Path | Source) or (isinstance(given, str) and given not in CATALOGUE):
+        return load_all(given)
     return as_data(given, splits=("train",))
 
 
 def _network(network: nn.Module | Architecture | str | Path, data: Data, seed: int) -> tuple[nn.Module, bool]:
     """A network of our own to train (read from its file, a copy, or built), and whether it brings a card."""
     if isinstance(network, nn.Module):
-        return copy.deepcopy(network), isinstance(getattr(network, "card", None), Card)
+        return copied(network), isinstance(getattr(network, "card", None), Card)
     if isinstance(network, Path) or (isinstance(network, str) and Path(network).exists()):
         return load(network), True
     classes = len(data.classes) or 1 + int(data.split("train").y.max())

@@ -10,6 +10,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import identity_of
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
@@ -96,7 +97,7 @@ class Settings:
             "clip": None if self.clip is None else str(self.clip),
             "stop": None if self.stop is None else str(self.stop),
             "penalties": [str(penalty) for penalty in self.penalties],
-            "loss": str(self.loss) if isinstance(self.loss, Loss) else _qualified(self.loss),
+            "loss": str(self.loss) if isinstance(self.loss, Loss) else identity_of(self.loss),
             "augment": str(self.augment),
             "batch": self.batch,
             "epochs": self.epochs,
@@ -120,8 +121,3 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     if number < least:
         raise UsageError(f"{name} must be a whole number ≥ {least}, not {value!r}")
     return number
-
-
-def _qualified(function: Callable[..., Any]) -> str:
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}.{named.__qualname__}"

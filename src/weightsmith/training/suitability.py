@@ -8,14 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.data.normalise import Normalisation
+from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.tensors import Data, Split
 from weightsmith.training.engines import LossFunction
 from weightsmith.training.feeding import Layout
+from weightsmith.training.losses import CrossEntropy
 
-__all__ = ["check_finite", "check_labels", "check_loss", "check_state", "doubts", "scores_of"]
+__all__ = ["check_finite", "check_labels", "check_loss", "check_state", "doubts", "doubts_of_scores", "scores_of"]
 
-_LARGE = 1e3  # inputs beyond this make the first steps useless at any customary rate
+_LARGE, _SAMPLE = 100.0, 1000  # inputs beyond this make the first steps useless at customary rates; rows looked at
 
 
 def check_finite(data: Data) -> None:
@@ -80,7 +81,7 @@ def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
         raise UsageError(f"loss {name} does not depend on the scores: there is no gradient to follow")
 
 
-def doubts(data: Data, batch: int) -> tuple[str, ...]:
+def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple[str, ...]:
     """What is allowed but probably not meant, a sentence each."""
     part, found = data.split("train"), []
     if batch > len(part):
@@ -92,9 +93,27 @@ def doubts(data: Data, batch: int) -> tuple[str, ...]:
         found.append(f"{len(empty)} of {len(data.classes)} classes have no training row ({shown}): none can be learnt")
     if sum(count > 0 for count in counts) == 1:
         found.append("all training rows belong to one class: there is nothing to tell apart")
-    if part.x.is_floating_point() and (largest := _largest(part.x)) > _LARGE:
-        found.append(f"inputs reach {largest:.3g}: scale them to about 1, or the first steps will be far too long")
+    if (largest := _largest(normalisation.apply(part.x[:_SAMPLE]))) > _LARGE:
+        found.append(
+            f"inputs reach {largest:.3g}: scale them to about 1 (float images: divide by 255, or hand them in as uint8), "
+            "else the first steps are far too long"
+        )
     return tuple(found)
+
+
+def doubts_of_scores(scores: Tensor, loss: LossFunction) -> tuple[str, ...]:
+    """Whether the outputs look like probabilities where scores are wanted."""
+    sums = scores.sum(1)
+    if (
+        not isinstance(loss, CrossEntropy)
+        or bool((scores < 0).any())
+        or not torch.allclose(sums, torch.ones_like(sums))
+    ):
+        return ()
+    return (
+        "the outputs of the network are probabilities (they add up to 1), but cross-entropy takes the softmax itself: "
+        "leave the last Softmax out, or little will be learnt",
+    )
 
 
 def _largest(x: Tensor) -> float:

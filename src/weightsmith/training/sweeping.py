@@ -19,9 +19,10 @@ from typing import Any
 from torch import nn
 
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
+from weightsmith.core.identity import identity_of
+from weightsmith.core.options import Option
 from weightsmith.core.sweep import SweepTable, sweep
-from weightsmith.data.catalogue import CATALOGUE
-from weightsmith.data.datasets import Data, as_data, load
+from weightsmith.data.datasets import Data, as_data, load_all
 from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.building import is_factory
 from weightsmith.networks.card import weights_digest
@@ -34,7 +35,7 @@ from weightsmith.training.run import Stopped, TrainRun
 from weightsmith.training.schedules import Constant, Schedule, as_schedule
 from weightsmith.training.settings import Settings
 
-__all__ = ["load_to_train", "train_once", "train_sweep", "training_options"]
+__all__ = ["train_once", "train_sweep", "training_options"]
 
 _OWN = ("network", "rate", "width", "depth", "penalty")
 _OF_TRAIN = tuple(field.name for field in dataclasses.fields(Settings) if field.name != "seed")  # the sweep gives that
@@ -121,21 +122,15 @@ def _check(options: Mapping[str, Any]) -> None:
         Architecture.parse(network)
 
 
-def load_to_train(name: str | Path, path: str | Path | None = None) -> Data:
-    """All splits that data given by name have: a known set's training and test rows, whatever the user's own bring."""
-    known = isinstance(name, str) and name in CATALOGUE
-    return load(name, path=path, splits=("train", "test") if known else ("train", "validation", "test"))
-
-
 def _read(data: Any, path: str | Path | None, digest: str | None) -> Data:
     if not isinstance(data, str | Path):
         return as_data(data)
-    return load_to_train(data, path) if digest is None else _read_once(data, path, digest)
+    return load_all(data, path=path) if digest is None else _read_once(data, path, digest)
 
 
 @functools.lru_cache(maxsize=1)
 def _read_once(name: str | Path, path: str | Path | None, digest: str) -> Data:
-    known = load_to_train(name, path)
+    known = load_all(name, path=path)
     if known.digest() != digest:
         raise DataMismatch(f"{name} has changed since the sweep began")
     return known
@@ -205,7 +200,7 @@ def _row(run: TrainRun, data: Data) -> dict[str, Any]:
 def _text(value: Any) -> str:
     """An option in the form that tells two sweeps apart."""
     if isinstance(value, nn.Module):
-        return weights_digest(value)
+        return f"{identity_of(value)} {weights_digest(value)}"
     if isinstance(value, tuple | list):
         return ", ".join(map(_text, value))
-    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)
+    return identity_of(value) if callable(value) and not isinstance(value, Option) else str(value)

@@ -29,7 +29,7 @@ from weightsmith.training.watching import improves
 __all__ = ["Ended", "Trainer", "measure"]
 
 _PROBED_EARLY = frozenset((1, 2, 4, 8, 16))  # steps beside the first of each epoch: most runs that fail do so at once
-_NETWORK, _BEST, _KEPT, _OPTIMISER = "network/", "best/", "kept/", "optimiser/"
+_NETWORK, _BEST, _OPTIMISER = "network/", "best/", "optimiser/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Diverged(Exception):
 
 
 class Trainer:
-    """Trains the network of a plan; ``standing`` is where it stands, ``kept`` the states of chosen epochs."""
+    """Trains the network of a plan; ``standing`` is where it stands."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class Trainer:
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
         self.standing = Standing()
-        self.kept: dict[int, dict[str, Tensor]] = {}
+        self._persistent = frozenset(plan.network.state_dict())
 
     def run(self) -> Ended:
         """All epochs that are left."""
         self._resume()
-        if not self.standing.rows and 0 in self._keep:
-            self.kept[0] = self._state()
+        if not self.standing.rows:
+            self._keep_weights(0)
         while len(self.standing.rows) < self._plan.span.epochs and not self.standing.stopped_early:
             start = time.monotonic()
             try:
@@ -99,7 +99,7 @@ class Trainer:
         """The network with the weights that ``ended`` names, on its own again, and what the penalties removed."""
         network = self._plan.network
         if ended.restored != len(self.standing.rows) or ended.stopped is Stopped.DIVERGED:
-            network.load_state_dict(self._best)
+            self._load(self._best)
         removed = tuple(sentence for penaliser in self._stepper.penalisers for sentence in penaliser.removed())
         self._stepper.flat.release()
         reseed_dropout(network, None)
@@ -190,8 +190,7 @@ class Trainer:
             stop = plan.settings.stop.observe(stop, row.epoch, value)
         if better:
             self._best = self._state()
-        if row.epoch in self._keep:
-            self.kept[row.epoch] = self._state()
+        self._keep_weights(row.epoch)
         self.standing = Standing(
             rows=(*before.rows, row),
             schedule=schedule,
@@ -205,35 +204,46 @@ class Trainer:
     # the state of a run as tensors with names
 
     def _state(self) -> dict[str, Tensor]:
-        state = self._plan.network.state_dict()
+        """The weights and all buffers, those included that the network itself would not save."""
+        network = self._plan.network
+        state = {**dict(network.named_buffers()), **network.state_dict()}
         return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
+
+    @torch.no_grad()
+    def _load(self, state: dict[str, Tensor]) -> None:
+        network = self._plan.network
+        network.load_state_dict({name: state[name] for name in self._persistent})
+        for name, buffer in network.named_buffers():
+            buffer.copy_(state[name])
+
+    def _keep_weights(self, epoch: int) -> None:
+        if epoch in self._keep:
+            state = {name: value for name, value in self._state().items() if name in self._persistent}
+            self._checkpoints.keep(epoch, state, self._plan.card_after(epoch))
 
     def _tensors(self) -> dict[str, Tensor]:
         momenta = self._stepper.optimiser.state.get(self._stepper.flat.parameter, {})
         return {
             **_named(_NETWORK, self._state()),
-            **_named(_BEST, self._best),
-            **{
-                name: tensor
-                for epoch, state in self.kept.items()
-                for name, tensor in _named(f"{_KEPT}{epoch}/", state).items()
-            },
+            **({} if self._is_best else _named(_BEST, self._best)),
             **_named(_OPTIMISER, {name: value for name, value in momenta.items() if isinstance(value, Tensor)}),
         }
+
+    @property
+    def _is_best(self) -> bool:
+        """Whether the last epoch is the best one, so that its weights need not be written twice."""
+        return self.standing.best_epoch == len(self.standing.rows)
 
     def _resume(self) -> None:
         """Go on from the checkpoint, which the first process reads for all; without one, from its weights."""
         found = self._checkpoints.read()
         held, standing = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
         tensors, facts = self._team.from_first(held, standing)
-        self._plan.network.load_state_dict(_under(_NETWORK, tensors))
+        self._load(_under(_NETWORK, tensors))
         if facts is None:
             return
         self.standing = Standing.from_dict(facts)
-        self._best = _under(_BEST, tensors)
-        self.kept = {
-            epoch: _under(f"{_KEPT}{epoch}/", tensors) for epoch in self._keep if epoch <= len(self.standing.rows)
-        }
+        self._best = self._state() if self._is_best else _under(_BEST, tensors)
         place = self._plan.layout.device
         momenta = {
             # A count of steps stays on the CPU, as torch has it.

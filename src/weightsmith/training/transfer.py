@@ -12,7 +12,6 @@ The stages are compared on the same validation images, pair by pair, and the net
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,13 +22,15 @@ from torch import nn
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.storage import write_atomic
-from weightsmith.data.coerce import as_data
 from weightsmith.data.normalise import Normalisation
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, weights_digest, with_card
+from weightsmith.networks.copying import copied
 from weightsmith.networks.files import load, save
 from weightsmith.networks.grafted import graft, reused
+from weightsmith.training.freezing import unfreeze as unfreeze_all
 from weightsmith.training.optimisers import Momentum, Optimiser
+from weightsmith.training.plan import data_of
 from weightsmith.training.remedies import ByData, Cut, Remedy
 from weightsmith.training.schedules import Schedule, as_schedule
 from weightsmith.training.stages import Recipe, Stage, Tried
@@ -126,7 +127,7 @@ def transfer(
         raise OptionError(f"finer must be > 0 and ≤ 1: it reduces the rate, not {finer}")
     recipe = Recipe(
         base=_base(base, normalise),
-        data=_ready(as_data(data), validation, seed),
+        data=_ready(data_of(data), validation, seed),
         top={"hidden": tuple(head), "dropout": dropout, "pool": pool},
         unfreeze=None if unfreeze == "all" else unfreeze,
         schedule=as_schedule(rate, optimiser.usual_rate),
@@ -146,7 +147,7 @@ def _base(base: nn.Module | str | Path, normalise: str | Normalisation | None) -
     if normalise is None:
         return network
     chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
-    network = copy.deepcopy(network)
+    network = copied(network)
     return with_card(network, dataclasses.replace(card_of(network), normalisation=chosen))
 
 
@@ -224,7 +225,8 @@ def _step(cut: Cut, following: Cut | None, images: float, *, taken: bool) -> str
 
 def _finished(recipe: Recipe, tried: Sequence[Tried], advice: Sequence[str], asked: dict[str, Any]) -> TransferRun:
     best = _best(tried)
-    network = tried[best].network.requires_grad_(True)
+    network = copied(tried[best].network)
+    unfreeze_all(network)
     settings = {
         "data": recipe.data.name,
         **recipe.top,

@@ -1,0 +1,43 @@
+"""A copy of a network that is one: verbs work on copies, and what a copy would lose is refused instead of lost."""
+
+from __future__ import annotations
+
+import copy
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from weightsmith.core.errors import UsageError
+
+__all__ = ["copied"]
+
+
+def copied(network: nn.Module) -> nn.Module:
+    """An independent copy of ``network``.
+
+    Refused by name: layers without a size yet, gradient hooks on parameters (a copy does not keep them), and weights
+    that are computed anew from others by the older tools of torch (pruning masks, weight norm), which cannot be copied.
+    """
+    for name, value in network.named_parameters():
+        if is_lazy(value):
+            raise UsageError(f"{name}: has no size yet (a lazy layer); run the network once on an example first")
+        if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+            raise UsageError(
+                f"{name}: has a gradient hook, which a copy of the network does not keep; use a parametrisation "
+                "(torch.nn.utils.parametrize) instead"
+            )
+    try:
+        return copy.deepcopy(network)
+    except RuntimeError as error:
+        computed = next((name for name, module in network.named_modules() if _is_computed(module)), None)
+        if computed is None:
+            raise
+        raise UsageError(
+            f"{computed or 'the network'}: its weight is computed anew in each pass and cannot be copied; make it "
+            "permanent (prune.remove, remove_weight_norm), or use torch.nn.utils.parametrizations"
+        ) from error
+
+
+def _is_computed(module: nn.Module) -> bool:
+    """Whether a tensor that is no parameter, yet depends on one, hangs on the module."""
+    return any(getattr(value, "grad_fn", None) is not None for value in vars(module).values())
