@@ -9,7 +9,10 @@ import torch
 
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.journal import Journal, read_journal
+from weightsmith.networks.card import Card
+from weightsmith.networks.files import read_card
 from weightsmith.networks.sealed import write_sealed
+from weightsmith.networks.weights import open_weights
 from weightsmith.training.checkpoints import Checkpoints, Standing
 from weightsmith.training.run import EpochRow
 from weightsmith.training.watching import Watch
@@ -163,6 +166,26 @@ def test_files_that_are_no_checkpoints_of_this_version_are_refused(tmp_path):
         write_sealed(file, {"a": torch.ones(2)}, content)
         with pytest.raises(FileRefused, match="was written by another version of weightsmith"):
             read(tmp_path)
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in a folder", "in memory"])
+def test_kept_weights_come_back_exactly(tmp_path, inside):
+    card = Card(input_shape=(3,), classes=("a", "b"))
+    checkpoints = Checkpoints(tmp_path if inside else None, CALL)
+    assert not checkpoints.has(2)
+    checkpoints.keep(2, dict(TENSORS), card)
+    checkpoints.close()
+    assert checkpoints.has(2)
+    assert not checkpoints.has(1)
+    found = checkpoints.kept(2)
+    assert set(found) == set(TENSORS)
+    for name, tensor in TENSORS.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor), name
+    files = [file.name for file in tmp_path.iterdir() if file.suffix == ".safetensors"]
+    assert files == (["epoch-0002.safetensors"] if inside else [])
+    if inside:
+        assert read_card(open_weights(tmp_path / files[0])) == card
 
 
 def test_a_standing_reads_back_exactly():

@@ -339,7 +339,9 @@ def test_with_batch_norm_and_dropout_it_is_the_same_every_time(both):
 @needs_loopback
 def test_a_run_resumed_in_two_processes_ends_with_the_same_bytes(both):
     folder, (first, second) = both
-    assert first["resumed"] == second["resumed"] == first["adam"]
+    assert first["resumed"] == first["adam"]
+    # The first process alone has the folder, and in it the epochs kept before the interruption.
+    assert {**second["resumed"], "kept": first["resumed"]["kept"]} == first["resumed"]
     for name in (
         "record.json",
         "history.csv",

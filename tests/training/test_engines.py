@@ -24,7 +24,9 @@ def convolutional() -> nn.Sequential:
         return nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.ReLU(), nn.Flatten(), nn.Linear(20, 3))
 
 
-@pytest.mark.parametrize("loss", [CrossEntropy(0.2), SquaredError("softmax"), F.cross_entropy], ids=str)
+@pytest.mark.parametrize(
+    "loss", [CrossEntropy(0.2), SquaredError("softmax"), F.cross_entropy], ids=["smoothed", "squared", "a function"]
+)
 def test_autograd_leaves_the_gradient_of_this_batch_alone_in_the_vector(loss):
     network = convolutional()
     plain = copy.deepcopy(network)

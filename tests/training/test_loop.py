@@ -504,7 +504,7 @@ def test_improvements_below_the_least_one_do_not_count():
     stop = EarlyStopping(2, monitor="train_loss", min_delta=10.0)
     run = train(mlp(4, 3), rows(), optimiser="sgd", epochs=9, stop=stop)
     assert (run.stopped, len(run.history.rows)) == (Stopped.EARLY, 3)
-    assert run.record.reason == "train_loss has not improved for 2 epochs, since epoch 1"
+    assert run.record.reason == "train_loss has not improved by more than 10 for 2 epochs, since epoch 1"
 
 
 def test_without_a_stop_the_last_weights_are_left_and_the_best_epoch_is_named():

@@ -95,7 +95,11 @@ BAD: dict[str, tuple[dict[str, Any], type[WeightsmithError], str]] = {
     ),
     "a tuple of scores": ({"network": nn.GRU(4, 3)}, DataMismatch, "gives a tuple, not one score per class"),
     "too few outputs": ({"network": mlp(4, 8, 2)}, DataMismatch, "2 outputs"),
-    "nothing to train": ({"network": nn.Sequential(nn.Flatten())}, UsageError, "no trainable parameter"),
+    "nothing to train": (
+        {"network": nn.Sequential(nn.Flatten()), "data": (X[:, :3], Y)},
+        UsageError,
+        "no trainable parameter",
+    ),
     "all frozen": ({"network": mlp(4, 3).requires_grad_(False)}, UsageError, "all are frozen"),
     "mixed types": (
         {"network": nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3).double())},
@@ -109,7 +113,7 @@ BAD: dict[str, tuple[dict[str, Any], type[WeightsmithError], str]] = {
     "a batch as text": ({"batch": "32"}, UsageError, "batch must be"),
     "a batch that is true": ({"batch": True}, UsageError, "batch must be"),
     "a negative seed": ({"seed": -1}, UsageError, "seed must be"),
-    "no threads": ({"threads": 0}, OptionError, "threads must be"),
+    "no threads": ({"threads": 0}, UsageError, "threads must be"),
     "keep beyond the end": ({"keep": (2,)}, UsageError, "keep names the epoch 2"),
     "a rate of 0": ({"schedule": 0}, OptionError, "rate must be > 0"),
     "an unknown schedule": ({"schedule": "powr:0.1"}, UnknownName, "did you mean 'power'"),

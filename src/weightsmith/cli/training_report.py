@@ -47,7 +47,7 @@ def show_run(record: TrainRecord, results: Mapping[str, Evaluation], files: Sequ
         console.print(epoch_table(record.history, record.best_epoch))
     for line in _findings(record, results, files):
         console.print(line)
-    for number, line in enumerate(advice(record)):
+    for number, line in enumerate(advice(record, results.get("validation"))):
         console.print(f"{'try next' if number == 0 else '':<12}{escape(line)}")
 
 
@@ -80,8 +80,8 @@ def spark_line(values: Sequence[float], width: int = 40) -> str:
     return "".join(_BARS[round((value - least) * scale)] for value in values)
 
 
-def advice(record: TrainRecord) -> list[str]:
-    """At most three things to try, each with the number that speaks for it."""
+def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[str]:
+    """At most three things to try, each with the number that speaks for it; a gap must be more than chance."""
     rows, settings = record.history.rows, record.settings
     if record.stopped.value == "diverged":
         return ["a tenth of the rate, --clip global-norm:1, or --find-rate to see which rates learn"]
@@ -90,11 +90,13 @@ def advice(record: TrainRecord) -> list[str]:
     lines, last, done = [], rows[-1], len(rows)
     if record.stopped.value == "done" and record.best_epoch == done:
         lines.append(
-            f"--epochs {2 * done}: the {_plain(record.monitor)} was best in the last epoch, so there may be more"
+            f"--epochs {2 * done} (in another folder): the {_plain(record.monitor)} was best in the last epoch"
         )
-    if last.validation_accuracy is not None and last.train_accuracy - last.validation_accuracy > _GAP:
+    certain = validation is not None and last.train_accuracy > validation.accuracy.high
+    if certain and last.validation_accuracy is not None and last.train_accuracy - last.validation_accuracy > _GAP:
         gap = f"{100 * last.train_accuracy:.1f} % in training, {100 * last.validation_accuracy:.1f} % in validation"
-        lines.append(f"--penalty l2:1e-4, or dropout=0.2 in the network: {gap}")
+        drops = "dropout" in settings["network"] or not settings["network"].startswith("mlp")
+        lines.append(f"--penalty l2:1e-4{'' if drops else ', or dropout=0.2 in the network'}: {gap}")
     if settings["stop"] is None and last.validation_loss is not None and record.best_epoch < done:
         lines.append(
             f"--stop early:5: epoch {record.best_epoch} was better than the last one, and its weights are gone"

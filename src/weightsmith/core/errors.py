@@ -60,8 +60,8 @@ class UnknownName(UsageError, LookupError):
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
         near = difflib.get_close_matches(name.lower(), self.known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        super().__init__(f"unknown {what} {name!r}; {hint}(known: {', '.join(self.known)})")
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"unknown {what} {name!r}{hint} (known: {', '.join(self.known)})")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, tuple[str, ...]]]:
         return type(self), (self.what, self.name, self.known)

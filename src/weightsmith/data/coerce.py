@@ -16,7 +16,9 @@ from weightsmith.data.tensors import SPLITS, Data, Split
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["as_data"]
+__all__ = ["NAMELESS", "as_data"]
+
+NAMELESS = "arrays"  # what data are called that came without names for themselves and their classes
 
 _FORMS = "Data, a data set's name, (x, y), {'train': (x, y), …}, a torch Dataset or a DataLoader"
 
@@ -49,7 +51,7 @@ def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
         raise UsageError(f"data may be {_FORMS}, not a {type(given).__name__}")
     classes = 1 + max((int(part.y.max()) for part in parts.values()), default=0)
     return Data(
-        "arrays",
+        NAMELESS,
         train=parts.get("train"),
         validation=parts.get("validation"),
         test=parts.get("test"),
@@ -77,7 +79,7 @@ def _as_split(given: Any) -> Split:
                 _warn_of_random_rows(given)
                 return _collected(items, batched=False)
         case (x, y):
-            return Split(_inputs(x), _labels(y))
+            return Split(_channels_first(_inputs(x)), _labels(y))
         case _:
             raise UsageError(f"a split is written as the pair (x, y), not as {type(given).__name__}")
 
@@ -161,6 +163,16 @@ def _inputs(x: Any) -> Tensor:
         row = int((~torch.isfinite(tensor)).nonzero()[0, 0])
         raise DataMismatch(f"inputs must be finite; row {row} holds nan or infinity")
     return tensor
+
+
+def _channels_first(x: Tensor) -> Tensor:
+    """Refuse images with their channels last, as NumPy and Keras have them: they would be taken for other images."""
+    if x.ndim == 4 and x.shape[3] in (1, 3, 4) and min(x.shape[1:3]) > 4:
+        raise DataMismatch(
+            f"inputs of shape {tuple(x.shape)} look like images with their channels last; give them as (n, channels, "
+            "height, width) by x.permute(0, 3, 1, 2), or NumPy's x.transpose(0, 3, 1, 2)"
+        )
+    return x
 
 
 def _labels(y: Any) -> Tensor:

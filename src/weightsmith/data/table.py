@@ -93,7 +93,11 @@ def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tu
         return np.array([position[number] for number in numbers], np.int64), tuple(map(str, distinct))
     fractions = [label for label in labels if _as_float(label) is not None and _whole(label) is None]
     if fractions:
-        raise FileRefused(path, f"the label {fractions[0]!r} is not a class; labels are whole numbers or text")
+        raise FileRefused(
+            path,
+            f"the label {fractions[0]!r} is not a class; labels are whole numbers or text (is another column meant? "
+            "label=NAME says which)",
+        )
     texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
     position = {text: index for index, text in enumerate(sorted(set(texts)))}
     return np.array([position[text] for text in texts], np.int64), tuple(position)

@@ -36,7 +36,7 @@ class Split:
         if self.x.ndim not in (2, 4) or 0 in self.x.shape:
             raise DataMismatch(
                 f"inputs must be rows (n, features) or images (n, channels, height, width), not {tuple(self.x.shape)}"
-                + ("; grey images get their channel by x[:, None]" if self.x.ndim == 3 else "")
+                + ("; grey images get their channel by x[:, None], sequences go in as rows" if self.x.ndim == 3 else "")
             )
         if self.x.dtype != torch.uint8 and not self.x.is_floating_point():
             raise DataMismatch(f"inputs must be uint8 pixels or floats, not {self.x.dtype}")

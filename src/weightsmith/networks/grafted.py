@@ -160,9 +160,9 @@ def _on_own_module(base: nn.Module, takes: tuple[int, ...], reuse: int | None, s
         lower = chain.lower(len(chain.blocks) - 1 if reuse is None else reuse)
         blocks = chain.blocks[: reuse if reuse is not None else -1]
     except UsageError:
-        if reuse is not None:
-            raise
         lower, blocks = without_last_dense(base, _example(base, takes))
+        if reuse not in (None, len(blocks)):
+            raise
     pool, width = _pooled(_features(lower, takes), spec.pool)
     inputs = fit_inputs(spec.input_shape, takes, Normalisation.parse(spec.normalise))
     return _Graft(inputs, lower, blocks, pool, spec.head(width).build(seed))

@@ -52,8 +52,6 @@ class Checkpoints:
 
     def read(self) -> tuple[dict[str, Tensor], Standing] | None:
         """The last state that was written by this call; None if there is none."""
-        from safetensors.torch import load_file
-
         if self._folder is None or self._journal is None or not (self._folder / _FILE).exists():
             return None
         weights = open_weights(self._folder / _FILE)  # checks sizes and seal
@@ -67,8 +65,7 @@ class Checkpoints:
         # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
         if call != self._call or _key(standing) not in self._journal:
             return None
-        # Copied, because the tensors are the mapped file itself, and the next epoch replaces it.
-        return {name: tensor.clone() for name, tensor in load_file(weights.path).items()}, standing
+        return _tensors(weights.path), standing
 
     def write(self, tensors: Mapping[str, Tensor], standing: Standing, seconds: float) -> None:
         """Keep the state after an epoch that took ``seconds``."""
@@ -95,13 +92,20 @@ class Checkpoints:
         """The weights that were kept of an epoch."""
         if self._folder is None:
             return self._kept[epoch]
-        weights = open_weights(self._folder / _kept_file(epoch))
-        return {name: weights.tensor_as_stored(name) for name in weights.entries}
+        return _tensors(open_weights(self._folder / _kept_file(epoch)).path)
 
     def close(self) -> None:
         """Let another process have the folder."""
         if self._journal is not None:
             self._journal.close()
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a file whose seal was checked, as they are: nothing is taken for a quantised weight."""
+    from safetensors.torch import load_file
+
+    # Copied, because they are the mapped file itself, and the next epoch replaces it.
+    return {name: tensor.clone() for name, tensor in load_file(path).items()}
 
 
 def _kept_file(epoch: int) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import UsageError, WorkerLost
+from weightsmith.core.errors import DataMismatch, UsageError, WorkerLost
 
 __all__ = ["Team", "joined", "team"]
 
@@ -47,6 +47,16 @@ class Team:
             with self._listening():
                 torch.distributed.all_reduce(tensor)
         return tensor
+
+    def check_same(self, digests: Mapping[str, str], names: Sequence[str]) -> None:
+        """Refuse, in every process, data that are not the same in all of them."""
+        if self.size == 1:
+            return
+        _, first = self.from_first({}, dict(digests))
+        other = [name for name in names if first.get(name) != digests.get(name)]
+        if int(self.sum(torch.tensor(len(other)))):
+            where = f"the {other[0]} split of process {self.rank}" if other else "a split of another process"
+            raise DataMismatch(f"{where} is not that of the first one: every process must read the same rows in order")
 
     @torch.no_grad()
     def average_buffers(self, network: nn.Module) -> None:

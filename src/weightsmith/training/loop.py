@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
@@ -100,15 +101,22 @@ def train(
     if wrong:
         raise UsageError(f"keep names the epoch {wrong[0]}, but the run has the epochs 0 (before training) to {epochs}")
     members = team()
+    threads = whole("threads", threads)
     plan = make_plan(network, data, options, members.size)
+    members.check_same(plan.inputs, ("train", "validation"))
     if members.first:
         for sentence in plan.warnings:
             warnings.warn(sentence, TrainingWarning, stacklevel=2)
     written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
-    origin = Origin(seed=seed, inputs=plan.inputs)
+    origin = Origin(seed=options.seed, inputs=plan.inputs)
     call = {"settings": written, "processes": members.size, **origin.to_dict()}
     folder = None if out is None or not members.first else Path(out)
-    with pinned_threads(threads), own_random_state(), closing(Checkpoints(folder, call)) as checkpoints:
+    with (
+        pinned_threads(threads),
+        own_random_state(),
+        torch.enable_grad(),
+        closing(Checkpoints(folder, call)) as checkpoints,
+    ):
         trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
         run = _finished(plan, trainer, written, origin)
         kept = {

@@ -11,7 +11,7 @@ from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.data.catalogue import CATALOGUE
-from weightsmith.data.coerce import as_data
+from weightsmith.data.coerce import NAMELESS, as_data
 from weightsmith.data.datasets import load_all
 from weightsmith.data.normalise import Normalisation
 from weightsmith.data.sources import Source
@@ -21,6 +21,7 @@ from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.copying import copied
 from weightsmith.networks.files import load
+from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
 from weightsmith.training.schedule_check import check_schedule
@@ -110,7 +111,6 @@ def make_plan(
             f"{len(part)} rows in batches of {settings.batch} leave {left_out} over, too few for batch norm: every "
             f"epoch leaves out {left_out}, others each time",
         )
-    names = (known.classes, card.classes)
     return Plan(
         network=module,
         train=part,
@@ -120,7 +120,7 @@ def make_plan(
             card,
             input_shape=card.input_shape or known.input_shape,
             normalisation=normalisation,
-            classes=next((found for found in names if len(found) == outputs), ()),
+            classes=_class_names(known, card.classes, outputs),
         ),
         layout=layout,
         span=span,
@@ -128,7 +128,7 @@ def make_plan(
         warnings=(
             *check_schedule(settings.schedule, span),
             *doubts(known, settings.batch, normalisation),
-            *doubts_of_scores(scores, settings.loss),
+            *doubts_of_scores(scores, settings.loss, len(known.classes)),
         ),
         notes=(*known.notes, *notes),
         written={
@@ -153,10 +153,16 @@ def _network(network: nn.Module | Architecture | str | Path, data: Data, seed: i
     """A network of our own to train (read from its file, a copy, or built), and whether it brings a card."""
     if isinstance(network, nn.Module):
         return copied(network), isinstance(getattr(network, "card", None), Card)
-    if isinstance(network, Path) or (isinstance(network, str) and Path(network).exists()):
+    if isinstance(network, Path) or (isinstance(network, str) and (Path(network).exists() or _is_file_name(network))):
         return load(network), True
+    if not isinstance(network, str | Architecture):
+        raise UsageError(f"a network is a module, an architecture, its text form or a file, not {network!r}")
     classes = len(data.classes) or 1 + int(data.split("train").y.max())
     return build(network, input_shape=data.input_shape, classes=classes, seed=seed), False
+
+
+def _is_file_name(text: str) -> bool:
+    return Path(text).suffix.lower() in WEIGHT_SUFFIXES
 
 
 def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, ...]]:
@@ -186,6 +192,15 @@ def _layout(network: nn.Module, card: Card, device: str) -> Layout:
     like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
     convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
     return Layout(card.input_shape, like.dtype, place, convolves)
+
+
+def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, ...]:
+    """What the outputs will be called: as in the data; as before, if the data have no names, or the same at the same
+    places; else nothing, because there are outputs that stand for no class."""
+    nameless = data.name == NAMELESS or not data.classes
+    if len(card) == outputs and (nameless or card[: len(data.classes)] == data.classes):
+        return card
+    return data.classes if len(data.classes) == outputs else ()
 
 
 def _left_out(network: nn.Module, rows: int, batch: int, processes: int) -> int:

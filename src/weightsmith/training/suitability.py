@@ -16,7 +16,7 @@ from weightsmith.training.losses import CrossEntropy
 
 __all__ = ["check_finite", "check_labels", "check_loss", "check_state", "doubts", "doubts_of_scores", "scores_of"]
 
-_LARGE, _SAMPLE = 100.0, 1000  # inputs beyond this make the first steps useless at customary rates; rows looked at
+_LARGE, _SAMPLE = 20.0, 1000  # inputs beyond this spoil the first steps at customary rates; rows looked at
 
 
 def check_finite(data: Data) -> None:
@@ -53,8 +53,8 @@ def scores_of(network: nn.Module, part: Split, normalisation: Normalisation, lay
     x = layout.arrange(normalisation.apply(part.x[:2]))
     try:
         scores = network(x)
-    except (RuntimeError, ValueError) as error:
-        first = str(error).splitlines()[0]
+    except (RuntimeError, ValueError, TypeError, LookupError, AssertionError) as error:
+        first = (str(error) or type(error).__name__).splitlines()[0]
         raise DataMismatch(f"the network cannot take inputs of shape {tuple(x.shape[1:])} ({first})") from error
     finally:
         for module, training in modes:
@@ -65,6 +65,7 @@ def scores_of(network: nn.Module, part: Split, normalisation: Normalisation, lay
     return scores
 
 
+@torch.enable_grad()
 def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
     """Refuse a loss that is not one number, or does not depend on the scores."""
     leaf = scores.detach().clone().requires_grad_()
@@ -95,14 +96,19 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
         found.append("all training rows belong to one class: there is nothing to tell apart")
     if (largest := _largest(normalisation.apply(part.x[:_SAMPLE]))) > _LARGE:
         found.append(
-            f"inputs reach {largest:.3g}: scale them to about 1 (float images: divide by 255, or hand them in as uint8), "
-            "else the first steps are far too long"
+            f"inputs reach {largest:.3g}: bring them to about 1 (tables: an MLP with input_norm=true; float images: "
+            "divide by 255, or hand them in as uint8), else the first steps are far too long"
         )
     return tuple(found)
 
 
-def doubts_of_scores(scores: Tensor, loss: LossFunction) -> tuple[str, ...]:
-    """Whether the outputs look like probabilities where scores are wanted."""
+def doubts_of_scores(scores: Tensor, loss: LossFunction, classes: int = 0) -> tuple[str, ...]:
+    """Whether the outputs look like probabilities where scores are wanted, or are more than the classes of the data."""
+    if classes and classes < scores.shape[1]:
+        return (
+            f"the data have {classes} classes, the network {scores.shape[1]} outputs: those left over are trained "
+            "away; ws.transfer puts a new head on a trained network",
+        )
     sums = scores.sum(1)
     if (
         not isinstance(loss, CrossEntropy)

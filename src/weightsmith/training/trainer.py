@@ -24,6 +24,7 @@ from weightsmith.training.probe import Probe
 from weightsmith.training.progress import Clock, Total
 from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped
 from weightsmith.training.stepping import NotFinite, Step, Stepper
+from weightsmith.training.stopping import EarlyStopping
 from weightsmith.training.watching import improves
 
 __all__ = ["Ended", "Trainer", "measure"]
@@ -67,7 +68,8 @@ class Trainer:
         if plan.validation is not None and len(plan.validation) > members.rank:
             share = plan.validation.take(slice(members.rank, None, members.size))
             self._validation = Feed(share, plan.normalisation, plan.layout)
-        self._probe = Probe(plan.network) if diagnose and members.first else None
+        weights = any(value.dim() > 1 for value in plan.network.parameters())
+        self._probe = Probe(plan.network) if diagnose and members.first and weights else None
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
         self.standing = Standing()
@@ -87,12 +89,15 @@ class Trainer:
             self._note(row)
             self._checkpoints.write(self._tensors(), self.standing, time.monotonic() - start)
         done, best = len(self.standing.rows), self.standing.best_epoch
-        restores = self._plan.settings.stop is not None and self._plan.settings.stop.restore
+        stop = self._plan.settings.stop
+        restores = stop is not None and stop.restore
         restored = best if restores else done
         if not self.standing.stopped_early:
             return Ended(Stopped.DONE, f"all {done} epochs done", restored)
         watch = self.standing.stop
-        reason = f"{self._plan.monitor} has not improved for {watch.waited} epochs, since epoch {watch.best_epoch}"
+        least = f" by more than {stop.min_delta:g}" if isinstance(stop, EarlyStopping) and stop.min_delta else ""
+        since = f"since epoch {watch.best_epoch}"
+        reason = f"{self._plan.monitor} has not improved{least} for {watch.waited} epochs, {since}"
         return Ended(Stopped.EARLY, reason, restored)
 
     def release(self, ended: Ended) -> tuple[nn.Module, tuple[str, ...]]:
@@ -125,6 +130,7 @@ class Trainer:
                 except NotFinite:
                     raise _Diverged(_where("the loss", epoch, number, rate)) from None
                 self._clock.tick(epoch, number, plan.span, total, rate)
+        self._stepper.flat.check()
         self._team.average_buffers(network)
         if not bool(torch.isfinite(self._stepper.flat.parameter).all()):
             raise _Diverged(_where("the weights", epoch, len(batches) - 1, rate))

@@ -121,8 +121,7 @@ def transfer(
     unknown = [name for name in options if name not in _OPTIONS]
     if unknown:
         raise UnknownName("option of transfer", unknown[0], [*_OPTIONS, "rate (in place of schedule)"])
-    optimiser = options.get("optimiser", Momentum())
-    optimiser = Optimiser.parse(optimiser) if isinstance(optimiser, str) else optimiser
+    optimiser = Optimiser.of(options.get("optimiser", Momentum()))
     if not 0 < finer <= 1:
         raise OptionError(f"finer must be > 0 and ≤ 1: it reduces the rate, not {finer}")
     recipe = Recipe(
@@ -132,12 +131,12 @@ def transfer(
         unfreeze=None if unfreeze == "all" else unfreeze,
         schedule=as_schedule(rate, optimiser.usual_rate),
         finer=finer,
-        epochs=(epochs, epochs) if isinstance(epochs, int) else epochs,
+        epochs=(epochs[0], epochs[1]) if isinstance(epochs, tuple | list) else (epochs, epochs),
         seed=seed,
         out=None if out is None else Path(out),
         options={**options, "optimiser": optimiser},
     )
-    chosen = Remedy.parse(remedy) if isinstance(remedy, str) else remedy
+    chosen = None if remedy is None else Remedy.of(remedy)
     tried, advice = _follow(recipe, _first_cut(recipe, reuse), chosen, accuracy)
     return _finished(recipe, tried, advice, {"remedy": None if chosen is None else str(chosen), "accuracy": accuracy})
 
