@@ -175,6 +175,6 @@ _WORKS: dict[str, tuple[str, Callable[[Tensor, Tensor], Work]]] = {
     # At the rate of the others its loss hardly moves in one epoch, and equal results would say little.
     "CNN, batch 256": (
         _CNN,
-        lambda x, y: Work(_convolutional(), x[:10_000].clone(), y[:10_000], batch=256, epochs=1, rate=0.2),
+        lambda x, y: Work(_convolutional(), x[:10_000].clone(), y[:10_000], batch=256, epochs=1, rate=0.1),
     ),
 }

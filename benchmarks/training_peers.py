@@ -175,6 +175,7 @@ def keras_on_jax_arm(make: Callable[[], Work]) -> Arm:
     here, there = context.Pipe()
     context.Process(target=_serve_jax, args=(there, make), daemon=True).start()
     there.close()  # so that the end of that process is seen here
+    here.recv()  # it is ready; what it did until now must not be counted to anyone
 
     def run() -> Outcome:
         here.send(None)
@@ -190,6 +191,7 @@ def _serve_jax(requests: Connection, make: Callable[[], Work]) -> None:
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     os.environ["JAX_PLATFORMS"] = "cpu"
     run = _keras_arm(make(), "jax")
+    requests.send(None)
     while True:
         try:
             requests.recv()

@@ -13,8 +13,10 @@ __all__ = ["PEERS", "main"]
 # Distribution name -> the module that is used of it.
 PEERS = {
     "deap": "deap.tools",
+    "jax": "jax",
     "joblib": "joblib",
     "keras": "keras",
+    "lightning": "lightning.pytorch",
     "nir": "nir",
     "nirtorch": "nirtorch",
     "norse": "norse.torch",
@@ -22,6 +24,7 @@ PEERS = {
     "pymoo": "pymoo.util.nds.non_dominated_sorting",
     "scikit-learn": "sklearn",
     "sinabs": "sinabs.layers",
+    "skorch": "skorch",
     "snntorch": "snntorch",
     "spikingjelly": "spikingjelly.activation_based.neuron",
     "torch": "torch",

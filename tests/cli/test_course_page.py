@@ -44,7 +44,9 @@ def test_the_figures_of_a_row(row):
     assert course_cells(row) == ["86.63", "86.53 ± 0.42", "-0.10", "yes", "85.12 (84.41 – 85.80)"]
     lost = dataclasses.replace(row, accuracy=None, deviation=None, difference=None, within=None, test=None, course=None)
     assert course_cells(lost) == ["", "diverged", "", "", ""]
-    assert course_cells(dataclasses.replace(row, within=False))[3] == "**no**"
+    outside = dataclasses.replace(row, within=False)
+    assert course_cells(outside)[3] == "no"
+    assert "| **no** " in course_page(table_of(outside))
 
 
 def test_the_page_says_what_was_done_and_what_to_know(row):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 import weightsmith as ws
 from weightsmith.cli.training_report import advice, epoch_table, show_run, spark_line
+from weightsmith.core.statistics import wilson
 from weightsmith.training.gradients import Health
 from weightsmith.training.loop import train
 from weightsmith.training.run import EpochRow, History, Stopped
@@ -72,9 +74,12 @@ def test_columns_of_hooks_are_shown():
 
 def test_advice_follows_from_the_numbers(record):
     improving = advice(of(record, rows([0.5, 0.4]), 2))
-    assert improving == ["--epochs 4: the validation loss was best in the last epoch, so there may be more"]
-    overfitted = advice(of(record, rows([0.5, 0.6], train_accuracy=0.99, validation_accuracy=0.9), 1))
+    assert improving == ["--epochs 4 (in another folder): the validation loss was best in the last epoch"]
+    history = rows([0.5, 0.6], train_accuracy=0.99, validation_accuracy=0.9)
+    few, many = SimpleNamespace(accuracy=wilson(10, 10)), SimpleNamespace(accuracy=wilson(900, 1000))
+    overfitted = advice(of(record, history, 1), many)
     assert any("99.0 % in training, 90.0 % in validation" in line for line in overfitted)
+    assert not any("in training" in line for line in advice(of(record, history, 1), few))
     assert any("epoch 1 was better than the last one" in line for line in overfitted)
     kept = advice(of(record, rows([0.5, 0.6]), 1, Stopped.EARLY, stop="early"))
     assert len(kept) == 1

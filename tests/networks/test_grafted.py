@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import subprocess
+import sys
 import time
 
 import pytest
@@ -49,6 +51,14 @@ def test_a_graft_saves_loads_walks_and_folds_like_any_network(name, tmp_path):
         assert walk(network).parameters == sum(p.numel() for p in network.parameters())
         assert torch.allclose(fold_batch_norm(network).network(x), expected, atol=1e-5)
         assert weights_digest(copy.deepcopy(network)) == weights_digest(network)
+
+
+def test_a_process_that_never_heard_of_grafts_loads_one(tmp_path):
+    """The file's card names the architecture, which must be known to whoever reads it without further imports."""
+    path = ws.save(graft(BASES["mlp"](), (12,), 3), tmp_path / "graft.safetensors")
+    code = f"import weightsmith as ws; print(ws.load({str(path)!r}).architecture.name)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (answer.stdout.strip(), answer.stderr) == ("grafted", "")
 
 
 def test_the_reused_weights_are_the_bases_and_the_head_is_drawn():

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import UsageError, WorkerLost
+from weightsmith.core.errors import DataMismatch, UsageError, WorkerLost
 from weightsmith.training.distributed import Team, joined, team
 
 # alone, and the shares of a batch
@@ -176,6 +176,23 @@ def test_what_others_hold_gives_way_to_what_the_first_holds(together):
     for tensors, told in together.run(work):
         assert (told, tensors["a"].tolist()) == (0, [0.0, 0.0])
         assert set(tensors) == {"a", "b0"}
+
+
+def test_every_process_refuses_data_that_are_not_the_same_in_all(together):
+    def work(members: Team) -> str:
+        digests = {"train": "a", "validation": "b" if members.rank < 2 else "c", "network": str(members.rank)}
+        members.check_same(digests, ("train",))
+        try:
+            members.check_same(digests, ("train", "validation"))
+        except DataMismatch as error:
+            return str(error)
+        return "passed"
+
+    found = together.run(work)
+    assert found[0] == found[1]
+    assert found[0].startswith("a split of another process is not that of the first one")
+    assert found[2].startswith("the validation split of process 2 is not that of the first one")
+    Team().check_same({}, ("train",))
 
 
 # two real processes

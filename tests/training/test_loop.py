@@ -357,6 +357,16 @@ def test_global_state_is_not_changed():
     assert state() == before
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_it_trains_inside_blocks_that_switch_gradients_off(mode):
+    network, data = own(), rows()
+    expected = train(network, data, epochs=1).record
+    with mode():
+        run = train(network, data, epochs=1)
+    assert run.record == expected
+    run.network(rows()[0]).sum().backward()  # its parameters are ordinary ones
+
+
 def test_the_trained_network_stands_alone():
     run = train(own(), rows(), epochs=1)
     assert not any(module.training for module in run.network.modules())
@@ -530,7 +540,7 @@ def test_a_plateau_cuts_the_rate_when_the_column_it_watches_stands_still():
 
 def test_watching_the_validation_makes_a_split_and_says_so():
     for options in ({"stop": "early:1"}, {"schedule": "plateau:0.1,patience=0"}):
-        run = train(mlp(4, 3), rows(90), epochs=2, **options)
+        run = train(mlp(4, 3), rows(90), epochs=3, **options)
         assert run.history.rows[0].validation_loss is not None
         assert any("10%" in note and "validation" in note for note in run.record.notes)
     plain_run = train(mlp(4, 3), rows(90), epochs=1, stop="early:1,monitor=train_loss")

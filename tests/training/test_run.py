@@ -85,9 +85,10 @@ def test_kept_epochs_are_made_when_asked_for_and_unknown_ones_named():
 
 
 def test_shortcuts_are_those_of_the_record():
-    run = TrainRun(record(), nn.Linear(1, 1))
+    run = TrainRun(record(settings={"network": "mlp:3", "data": "digits"}), nn.Linear(1, 1))
     assert run.history is run.record.history
     assert run.stopped is Stopped.EARLY
     assert run.gradients is None
-    assert "Linear" in repr(run)
+    assert repr(run) == f"TrainRun({run})"
+    assert "\n" not in str(run)
     assert torch.is_grad_enabled()

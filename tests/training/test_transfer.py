@@ -182,7 +182,7 @@ def test_a_module_of_ones_own(old_and_new, tmp_path):
     [
         ({"schedule": 0.1}, UnknownName, "unknown option of transfer 'schedule'.*rate"),
         ({"unfreze": 1}, UnknownName, "unknown option of transfer 'unfreze'"),
-        ({"unfreeze": 3}, UsageError, "3 blocks cannot be unfrozen where 2 are reused"),
+        ({"unfreeze": -1}, UsageError, "unfreeze must be a number of blocks or 'all', not -1"),
         ({"reuse": 3}, OptionError, "has 2 blocks to reuse, not 3"),
         ({"finer": 2.0}, OptionError, "finer must be > 0 and ≤ 1"),
         ({"remedy": "dropp"}, UnknownName, "did you mean 'drop'"),

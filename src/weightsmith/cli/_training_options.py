@@ -57,7 +57,10 @@ OptimiserName = Annotated[str, typer.Option("--optimiser", help="sgd, momentum:0
 ScheduleName = Annotated[
     str | None,
     typer.Option(
-        "--schedule", help="A rate, or power:0.1,s=20,per=epoch, exponential, plateau, cosine, one-cycle, warm-up …"
+        "--schedule",
+        "--rate",
+        "--lr",
+        help="A rate, or power:0.1,s=20,per=epoch, exponential, plateau, cosine, one-cycle, warm-up …",
     ),
 ]
 Clipping = Annotated[str | None, typer.Option("--clip", help="value:1, norm:1 (per parameter) or global-norm:1.")]

@@ -59,7 +59,7 @@ def course_cells(row: CourseRow) -> list[str]:
         _percent(row.course),
         "diverged" if row.accuracy is None else f"{100 * row.accuracy:.2f}{spread}",
         "" if row.difference is None else f"{100 * row.difference:+.2f}",
-        "" if row.within is None else "yes" if row.within else "**no**",
+        "" if row.within is None else "yes" if row.within else "no",
         ""
         if row.test is None
         else f"{100 * row.test.value:.2f} ({100 * row.test.low:.2f} – {100 * row.test.high:.2f})",
@@ -67,7 +67,8 @@ def course_cells(row: CourseRow) -> list[str]:
 
 
 def _figures(row: CourseRow) -> list[str]:
-    *figures, test = course_cells(row)
+    *figures, within, test = course_cells(row)
+    figures.append("**no**" if within == "no" else within)
     best = (_percent(row.course_best), _percent(row.best))
     return [row.experiment, *figures, *best, _percent(row.course_test), test]
 

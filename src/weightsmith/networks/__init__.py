@@ -9,6 +9,7 @@ from weightsmith.networks.dropout import Dropout
 from weightsmith.networks.evaluation import Evaluation, evaluate, scores
 from weightsmith.networks.files import load, read_card, save
 from weightsmith.networks.fold import Folded, fold_batch_norm
+from weightsmith.networks.grafted import Grafted
 from weightsmith.networks.layers import LayerWeights, Walk, walk
 from weightsmith.networks.mlp import Mlp, mlp
 from weightsmith.networks.paper_resnet import PaperResnet, paper_resnet
@@ -23,6 +24,7 @@ __all__ = [
     "Dropout",
     "Evaluation",
     "Folded",
+    "Grafted",
     "LayerWeights",
     "Mlp",
     "PaperResnet",

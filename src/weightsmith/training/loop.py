@@ -59,8 +59,8 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     out: str | Path | None = None,
-    keep: Sequence[int] = (),
-    hooks: Sequence[Hook] = (),
+    keep: Sequence[int] | int = (),
+    hooks: Sequence[Hook] | Hook = (),
     progress: Callable[[Progress], None] | None = None,
     diagnose: bool = True,
 ) -> TrainRun:
@@ -96,7 +96,8 @@ def train(
         seed=seed,
         device=device,
     )
-    keep = tuple(whole("keep", epoch, least=0) for epoch in keep)
+    keep = tuple(whole("keep", epoch, least=0) for epoch in ((keep,) if isinstance(keep, int) else keep))
+    hooks = (hooks,) if callable(hooks) else tuple(hooks)
     wrong = [epoch for epoch in keep if epoch > options.epochs]
     if wrong:
         raise UsageError(f"keep names the epoch {wrong[0]}, but the run has the epochs 0 (before training) to {epochs}")
@@ -114,6 +115,7 @@ def train(
     with (
         pinned_threads(threads),
         own_random_state(),
+        torch.inference_mode(False),
         torch.enable_grad(),
         closing(Checkpoints(folder, call)) as checkpoints,
     ):

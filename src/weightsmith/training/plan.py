@@ -86,6 +86,8 @@ class Plan:
         return "train_loss" if self.validation is None else "validation_loss"
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def make_plan(
     network: nn.Module | Architecture | str | Path, data: Any, settings: Settings, processes: int = 1
 ) -> Plan:

@@ -60,6 +60,9 @@ class History(Record):
 
     rows: tuple[EpochRow, ...] = ()
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that hold anything."""
@@ -135,13 +138,22 @@ class Progress:
     left: float | None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class TrainRun:
     """A finished run: its record, the trained network, and the weights kept on the way."""
 
     record: TrainRecord
     network: nn.Module
-    kept: Mapping[int, Callable[[], nn.Module]] = dataclasses.field(default_factory=dict, repr=False)
+    kept: Mapping[int, Callable[[], nn.Module]] = dataclasses.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"TrainRun({self})"
+
+    def __str__(self) -> str:
+        """One line: what was trained, for how long, why it ended, and where it stands."""
+        rows, told = self.record.history.rows, self.record.settings
+        last = f", {self.record.monitor} {rows[-1].value(self.record.monitor):.4g}" if rows else ""
+        return f"{told['network']} on {told['data']}: {len(rows)} epochs{last}, {self.record.reason}"
 
     @property
     def history(self) -> History:

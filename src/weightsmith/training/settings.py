@@ -78,7 +78,7 @@ class Settings:
             normalise=Normalisation.parse(normalise) if isinstance(normalise, str) else normalise,
             batch=whole("batch", batch),
             epochs=whole("epochs", epochs),
-            validation=validation,
+            validation=validation or None,
             seed=whole("seed", seed, least=0),
             device=device,
         )

@@ -65,7 +65,6 @@ def scores_of(network: nn.Module, part: Split, normalisation: Normalisation, lay
     return scores
 
 
-@torch.enable_grad()
 def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
     """Refuse a loss that is not one number, or does not depend on the scores."""
     leaf = scores.detach().clone().requires_grad_()

@@ -12,6 +12,7 @@ The stages are compared on the same validation images, pair by pair, and the net
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, Literal
 from torch import nn
 
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.normalise import Normalisation
@@ -137,8 +139,19 @@ def transfer(
         options={**options, "optimiser": optimiser},
     )
     chosen = None if remedy is None else Remedy.of(remedy)
-    tried, advice = _follow(recipe, _first_cut(recipe, reuse), chosen, accuracy)
-    return _finished(recipe, tried, advice, {"remedy": None if chosen is None else str(chosen), "accuracy": accuracy})
+    settings = _settings(recipe) | {
+        "reuse": reuse,
+        "remedy": None if chosen is None else str(chosen),
+        "accuracy": accuracy,
+    }
+    watched = {name: part.digest() for name, part in recipe.data.splits.items() if name != "test"}
+    origin = Origin(recipe.seed, {"base": weights_digest(recipe.base), **watched})
+    with contextlib.ExitStack() as stack:
+        if recipe.out is not None:  # refuses the folder of another call, and a second process in this one
+            call = {"settings": settings, **origin.to_dict()}
+            stack.enter_context(Journal(recipe.out / "journal.jsonl", call))
+        tried, advice = _follow(recipe, _first_cut(recipe, reuse), chosen, accuracy)
+        return _finished(recipe, tried, advice, settings, origin)
 
 
 def _base(base: nn.Module | str | Path, normalise: str | Normalisation | None) -> nn.Module:
@@ -163,11 +176,11 @@ def _ready(data: Data, fraction: float | None, seed: int) -> Data:
 
 
 def _first_cut(recipe: Recipe, reuse: int | None) -> Cut:
-    """All there is to reuse, or as many blocks as asked for; there must be as many to unfreeze."""
+    """All there is to reuse, or as many blocks as asked for; with fewer than are to be freed, all are freed."""
     network = graft(recipe.base, recipe.data.input_shape, recipe.data.classes, reuse=reuse, **recipe.top)
     cut = Cut(len(reused(network)))
-    if recipe.unfreeze is not None and not 0 <= recipe.unfreeze <= cut.reuse:
-        raise UsageError(f"{recipe.unfreeze} blocks cannot be unfrozen where {cut.reuse} are reused")
+    if recipe.unfreeze is not None and recipe.unfreeze < 0:
+        raise UsageError(f"unfreeze must be a number of blocks or 'all', not {recipe.unfreeze}")
     return cut
 
 
@@ -222,11 +235,9 @@ def _step(cut: Cut, following: Cut | None, images: float, *, taken: bool) -> str
     return f"{why} the remedy is to {verb} {blocks}{'' if taken else f'; remedy={verb!r} tries it'}"
 
 
-def _finished(recipe: Recipe, tried: Sequence[Tried], advice: Sequence[str], asked: dict[str, Any]) -> TransferRun:
-    best = _best(tried)
-    network = copied(tried[best].network)
-    unfreeze_all(network)
-    settings = {
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """What was asked for beside the options of training, which the record of each stage holds."""
+    return {
         "data": recipe.data.name,
         **recipe.top,
         "hidden": list(recipe.top["hidden"]),
@@ -234,16 +245,22 @@ def _finished(recipe: Recipe, tried: Sequence[Tried], advice: Sequence[str], ask
         "rate": str(recipe.schedule),
         "finer": recipe.finer,
         "epochs": list(recipe.epochs),
-        **asked,
     }
-    inputs = {"base": weights_digest(recipe.base), "data": recipe.data.digest()}
+
+
+def _finished(
+    recipe: Recipe, tried: Sequence[Tried], advice: Sequence[str], settings: dict[str, Any], origin: Origin
+) -> TransferRun:
+    best = _best(tried)
+    network = copied(tried[best].network)
+    unfreeze_all(network)
     record = TransferRecord(
         stages=tuple(one.stage for one in tried),
         best=best,
         advice=tuple(advice),
         settings=settings,
         network=weights_digest(network),
-        origin=Origin(recipe.seed, inputs),
+        origin=origin,
     )
     if recipe.out is not None:
         save(network, recipe.out / "network.safetensors")
