@@ -169,3 +169,12 @@ def test_a_sampler_of_ones_own_is_followed():
     sampler = torch.utils.data.SubsetRandomSampler([3, 5])
     data = as_data(torch.utils.data.DataLoader(Rows(), batch_size=4, sampler=sampler))
     assert sorted(data.train.x[:, 0].tolist()) == [3, 5]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_images_with_their_channels_last_are_refused_with_the_way_out(channels):
+    x = torch.zeros(2, 8, 6, channels)
+    with pytest.raises(DataMismatch, match=r"channels last; .* by x.permute\(0, 3, 1, 2\)"):
+        as_data((x, [0, 1]))
+    assert as_data((x.permute(0, 3, 1, 2), [0, 1])).input_shape == (channels, 8, 6)
+    assert as_data((torch.zeros(2, 64, 3, 3), [0, 1])).input_shape == (64, 3, 3)

@@ -172,3 +172,13 @@ def test_parameters_of_several_types_are_refused_with_their_names():
         Flat(network)
     network[1].requires_grad_(False)
     Flat(network)  # what is frozen may be of another type
+
+
+def test_a_parameter_that_gets_other_memory_is_noticed():
+    network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    flat = Flat(network)
+    network[1].weight.data.mul_(2)
+    flat.check()
+    network[1].weight.data = network[1].weight.data / 2
+    with pytest.raises(UsageError, match=r"^1\.weight: the network replaces the memory of its parameter"):
+        flat.check()

@@ -23,6 +23,7 @@ from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.weights import open_weights
 from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
 from weightsmith.training.freezing import freeze
 from weightsmith.training.loop import train
@@ -804,3 +805,58 @@ def test_squared_error_and_cross_entropy_are_not_the_same():
     """Guards the tests above: a loss that was ignored would pass where both are compared with themselves."""
     runs = [train(mlp(4, 3), rows(), loss=loss, epochs=1).record.network for loss in (SquaredError(), CrossEntropy())]
     assert runs[0] != runs[1]
+
+
+def test_a_network_that_replaces_its_parameters_is_refused_and_not_left_unlearnt():
+    class Normed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(4, 3)
+
+        def forward(self, x):
+            self.out.weight.data = F.normalize(self.out.weight.data)
+            return self.out(x)
+
+    with pytest.raises(UsageError, match=r"^out\.weight: the network replaces the memory"):
+        train(Normed(), rows(), epochs=1)
+
+
+class Counting(nn.Module):
+    """Keeps a running mean that no state dict holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+        self.register_buffer("centre", torch.zeros(4), persistent=False)
+
+    def forward(self, x):
+        if self.training:
+            self.centre.lerp_(x.detach().mean(0), 0.1)
+        return self.out(x - self.centre)
+
+
+def test_buffers_that_are_not_saved_are_resumed_and_restored(tmp_path):
+    torch.manual_seed(0)
+    network, data = Counting(), rows()
+    whole = train(network, data, epochs=4, out=tmp_path / "whole")
+
+    def interrupt(end):
+        if end.row.epoch == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(network, data, epochs=4, out=tmp_path / "cut", hooks=interrupt)
+    again = train(network, data, epochs=4, out=tmp_path / "cut")
+    assert again.record == whole.record
+    assert torch.equal(again.network.centre, whole.network.centre)
+
+
+def test_kept_epochs_are_network_files_and_are_written_once(tmp_path):
+    run = train("mlp:8", "digits", epochs=3, keep=(0, 1, 3), out=tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("epoch-*")) == [
+        f"epoch-000{epoch}.safetensors" for epoch in (0, 1, 3)
+    ]
+    for epoch in (0, 1, 3):
+        stored = ws.load(tmp_path / f"epoch-000{epoch}.safetensors")
+        assert weights_digest(stored) == weights_digest(run.checkpoint(epoch))
+    assert not any("kept" in name for name in open_weights(tmp_path / "checkpoint.safetensors").entries)

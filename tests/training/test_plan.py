@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import warnings
@@ -18,7 +19,7 @@ from weightsmith.core.identity import identity_of
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp, save
-from weightsmith.networks.card import card_of
+from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.mlp import Mlp
 from weightsmith.training.freezing import freeze
 from weightsmith.training.loop import train
@@ -355,3 +356,31 @@ def test_the_plan_copies_the_network_and_leaves_modes_and_layout_of_the_given_on
     assert not network[0].weight.is_contiguous(memory_format=torch.channels_last)
     assert not network.training
     assert card_of(network).lineage.parent is None
+
+
+@pytest.mark.parametrize(
+    ("data", "card", "expected"),
+    [
+        (("a", "b", "c"), (), ("a", "b", "c")),
+        (("a", "b", "c"), ("x", "y", "z"), ("a", "b", "c")),
+        (("x", "y"), ("x", "y", "z"), ("x", "y", "z")),
+        (("a", "b"), ("x", "y", "z"), ()),
+        (("a", "b"), (), ()),
+        ((), ("x", "y", "z"), ("x", "y", "z")),
+    ],
+)
+def test_outputs_are_called_what_they_stand_for(data, card, expected):
+    labels = torch.arange(6) % 2
+    network = with_card(mlp(2, 3), dataclasses.replace(card_of(mlp(2, 3)), classes=card))
+    made = make_plan(network, Data("mine", train=Split(torch.zeros(6, 2), labels), classes=data), settings())
+    assert made.card.classes == expected
+
+
+def test_rows_without_names_leave_the_names_of_the_network():
+    network = with_card(mlp(2, 3), dataclasses.replace(card_of(mlp(2, 3)), classes=("x", "y", "z")))
+    made = make_plan(network, (torch.zeros(6, 2), torch.arange(6) % 3), settings())
+    assert made.card.classes == ("x", "y", "z")
+
+
+def settings():
+    return Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=2, epochs=1)

@@ -205,3 +205,22 @@ def test_a_second_validation_split_is_refused(old_and_new):
     base, few = old_and_new
     with pytest.raises(UsageError, match="has a validation split already"):
         transfer(base, few.with_validation(0.3), validation=0.2)
+
+
+class Recurrent(nn.Module):
+    """A classifier whose data flow cannot be traced."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.LSTM(8, 12, batch_first=True)
+        self.out = nn.Linear(12, 10)
+
+    def forward(self, x):
+        steps = x.reshape(len(x), 8, 8)
+        return self.out(self.cells(steps)[0][:, -1])
+
+
+def test_a_module_that_cannot_be_traced_gets_a_new_head():
+    run = transfer(Recurrent(), "digits", epochs=(1, 1), rate=0.05)
+    assert run.stages[0].frozen
+    assert all("cells" in name for name in run.stages[0].frozen)
