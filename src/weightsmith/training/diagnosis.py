@@ -41,7 +41,6 @@ def diagnose(
     card, else by the data set's own normalisation.
 
     >>> import torch
-    >>> import torch
     >>> from weightsmith.networks.mlp import Mlp
     >>> deep = Mlp([16] * 19, input_shape=(4,), classes=3, activation="sigmoid").build()
     >>> rows = torch.linspace(-1, 1, 256).reshape(64, 4)

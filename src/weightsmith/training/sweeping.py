@@ -29,10 +29,10 @@ from weightsmith.networks.card import weights_digest
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.mlp import Mlp
 from weightsmith.training.loop import train
-from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingWarning
 from weightsmith.training.run import Stopped, TrainRun
-from weightsmith.training.schedules import Constant, Schedule, as_schedule
+from weightsmith.training.schedules import Schedule, as_schedule
 from weightsmith.training.settings import Settings
 
 __all__ = ["train_once", "train_sweep", "training_options"]
@@ -105,10 +105,10 @@ def training_options(setting: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: left.pop(name) for name in _OF_TRAIN if name in left}
     network, rate, penalty = left.pop("network"), left.pop("rate", None), left.pop("penalty", None)
     if rate is not None:
-        options["schedule"] = _with_rate(options.get("schedule"), rate, options.get("optimiser"))
+        options["schedule"] = _with_rate(options.get("schedule"), rate)
     if penalty is not None:
         given = options.get("penalties", ())
-        options["penalties"] = (*([given] if isinstance(given, str) else given), penalty)
+        options["penalties"] = (*([given] if isinstance(given, str | Penalty) else given), penalty)
     options["network"] = _shaped(network, left) if left else network
     return options
 
@@ -136,12 +136,9 @@ def _read_once(name: str | Path, path: str | Path | None, digest: str) -> Data:
     return known
 
 
-def _with_rate(schedule: Any, rate: float, optimiser: Any) -> Schedule:
+def _with_rate(schedule: Any, rate: float) -> Schedule:
     """The schedule with another first (or highest) rate."""
-    if schedule is None:
-        return Constant(rate)
-    usual = (Optimiser.parse(optimiser) if isinstance(optimiser, str) else optimiser or Optimiser).usual_rate
-    given = as_schedule(schedule, usual)
+    given = as_schedule(schedule, rate)
     if "rate" not in {field.name for field in dataclasses.fields(given)}:
         raise OptionError(f"{given} has no single rate that could be varied; vary the schedule itself")
     return dataclasses.replace(given, rate=rate)  # type: ignore[call-arg]  # just looked at
