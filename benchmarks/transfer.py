@@ -142,6 +142,17 @@ def measure(data: Data, seed: int) -> dict[str, list[int]]:
     return {arm: (scores(tried[arm].network, test.x).argmax(1) == test.y).int().tolist() for arm in ARMS}
 
 
+def equal_budget(data: Data, seed: int) -> float:
+    """Test accuracy with the length and the kind of schedule that ``scratch`` has: 10 epochs frozen, then 20 with all
+    blocks free on a cosine from the first rate."""
+    first = _frozen(data, seed, _RATE)
+    epochs = (_EPOCHS[0], _SCRATCH_EPOCHS - _EPOCHS[0])
+    recipe = _recipe(data, seed, f"cosine:{_RATE}", epochs, finer=1.0)
+    network = recipe.stage(first.network, Cut(_BLOCKS), _BLOCKS, (first,)).network
+    test = data.split("test")
+    return float((scores(network, test.x).argmax(1) == test.y).double().mean())
+
+
 def summary(right: Sequence[dict[str, list[int]]]) -> tuple[Row, ...]:
     """The rows of a task from what each seed gave."""
     arrays = {arm: np.array([one[arm] for one in right], dtype=np.float64) for arm in ARMS}
@@ -226,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.transfer", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--pilot", action="store_true", help="only show how the rates are chosen")
+    parser.add_argument("--equal", choices=TASKS, help="only all blocks free, with scratch's length and schedule")
     parser.add_argument("--work", type=Path, help="folder for a journal: the same command again goes on")
     parser.add_argument("--out", type=Path, default=_ROOT / "docs" / "results", help="default: docs/results")
     asked = parser.parse_args(arguments)
@@ -234,6 +246,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     if asked.pilot:
         pilot(asked.out)
+        return 0
+    if asked.equal:
+        data = TASKS[asked.equal]()
+        for seed in range(asked.seeds):
+            print(f"{asked.equal}, seed {seed}: {equal_budget(data, seed):.4f}", flush=True)
         return 0
     settings = {
         "base": _BASE.partition(".")[0],
