@@ -10,19 +10,22 @@ and dropout (each process draws its own masks) differ.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import DataMismatch, UsageError, WorkerLost
+from weightsmith.core.errors import DataMismatch, UsageError, WeightsmithError, WorkerLost
 
 __all__ = ["Team", "joined", "team"]
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,24 @@ class Team:
             received[name] = tensor
         return received, facts
 
+    def unless_first_refuses(self, make: Callable[[], Made]) -> Made:
+        """``make()`` in every process; an error of the first one is raised in all of them, so that none is left behind.
+
+        A process that went alone would leave the others in the middle of an exchange, which gloo does not always
+        survive: it may abort the process instead of raising.
+        """
+        refused: WeightsmithError | None = None
+        try:
+            made = make()
+        except WeightsmithError as error:
+            refused = error
+        _, sentence = self.from_first({}, None if refused is None else str(refused))
+        if refused is not None:
+            raise refused
+        if sentence is not None:
+            raise UsageError(f"the first process refuses: {sentence}")
+        return made
+
     def _text_of_first(self, text: str) -> str:
         content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
         length = torch.tensor(len(content))
@@ -127,6 +148,10 @@ def joined() -> Iterator[Team]:
     if int(wanted) == 1 or torch.distributed.is_initialized():
         yield team()
         return
+    # The functions of this module have the group of the time of its import as a default argument. Imported within ours
+    # (torch.optim does so through torch._dynamo) it would keep the group, and gloo's threads, until the interpreter is
+    # taken down; a thread that then still lets go of a tensor asks for the interpreter's lock and aborts the process.
+    importlib.import_module("torch.distributed.nn.functional")
     try:
         torch.distributed.init_process_group("gloo")
     except (ValueError, RuntimeError) as error:

@@ -117,7 +117,7 @@ def train(
         own_random_state(),
         torch.inference_mode(False),
         torch.enable_grad(),
-        closing(Checkpoints(folder, call)) as checkpoints,
+        closing(members.unless_first_refuses(lambda: Checkpoints(folder, call))) as checkpoints,
     ):
         trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
         run = _finished(plan, trainer, written, origin)

@@ -242,7 +242,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Go on from the checkpoint, which the first process reads for all; without one, from its weights."""
-        found = self._checkpoints.read()
+        found = self._team.unless_first_refuses(self._checkpoints.read)
         held, standing = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
         tensors, facts = self._team.from_first(held, standing)
         self._load(_under(_NETWORK, tensors))
