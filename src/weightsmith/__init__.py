@@ -33,9 +33,20 @@ if TYPE_CHECKING:
     from weightsmith.data.augment import CropFlip
     from weightsmith.data.datasets import Data
     from weightsmith.data.normalise import Normalisation
+    from weightsmith.grading.comparison import GradeComparison, compare
+    from weightsmith.grading.cuts import Hill, SmallestDistance, UnitDeterminant
+    from weightsmith.grading.directions import BeyondNoise, InTail, TopCount, TopShare, Traps
+    from weightsmith.grading.distances import Distances, distances
+    from weightsmith.grading.evidence import FastEvidence, FullEvidence, NoEvidence
+    from weightsmith.grading.grade import grade
+    from weightsmith.grading.margins import Margins, margins
+    from weightsmith.grading.plans import alpha_plan
+    from weightsmith.grading.results import Grades, LayerGrade
+    from weightsmith.grading.smoothing import sharpen, smooth
     from weightsmith.networks.architecture import Architecture
     from weightsmith.networks.evaluation import Evaluation, evaluate
     from weightsmith.networks.files import load, save
+    from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers import LayerWeights, walk
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
     from weightsmith.training.diagnosis import diagnose
@@ -76,9 +87,20 @@ _HOMES = {
     "data.augment": "CropFlip",
     "data.datasets": "Data",
     "data.normalise": "Normalisation",
+    "grading.comparison": "GradeComparison compare",
+    "grading.cuts": "Hill SmallestDistance UnitDeterminant",
+    "grading.directions": "BeyondNoise InTail TopCount TopShare Traps",
+    "grading.distances": "Distances distances",
+    "grading.evidence": "FastEvidence FullEvidence NoEvidence",
+    "grading.grade": "grade",
+    "grading.margins": "Margins margins",
+    "grading.plans": "alpha_plan",
+    "grading.results": "Grades LayerGrade",
+    "grading.smoothing": "sharpen smooth",
     "networks.architecture": "Architecture",
     "networks.evaluation": "Evaluation evaluate",
     "networks.files": "load save",
+    "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers": "LayerWeights walk",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
     "training.diagnosis": "diagnose",
@@ -108,6 +130,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Architecture",
+    "BeyondNoise",
     "Classifier",
     "ClipGlobalNorm",
     "ClipNorm",
@@ -119,20 +142,31 @@ __all__ = [
     "Data",
     "DataMismatch",
     "DataMissing",
+    "Distances",
     "EarlyStopping",
     "Evaluation",
     "Exponential",
+    "FastEvidence",
     "FileRefused",
+    "FullEvidence",
+    "GradeComparison",
+    "Grades",
     "GradientDiagnosis",
     "GroupLasso",
+    "Hill",
     "History",
+    "InTail",
     "L4Balance",
+    "LayerGrade",
+    "LayerPlan",
     "LayerWeights",
+    "Margins",
     "MaxNorm",
     "MissingExtra",
     "Momentum",
     "NAdam",
     "Nesterov",
+    "NoEvidence",
     "Normalisation",
     "OneCycle",
     "OptionError",
@@ -143,33 +177,46 @@ __all__ = [
     "RateCurve",
     "RmsProp",
     "Sgd",
+    "SmallestDistance",
     "Span",
     "SpectralNorm",
     "SquaredError",
     "StableRank",
     "SweepTable",
     "TensorBoard",
+    "TopCount",
+    "TopShare",
     "TrainRecord",
     "TrainRun",
     "TrainingWarning",
     "TransferRun",
+    "Traps",
+    "UnitDeterminant",
     "UnknownName",
     "UsageError",
     "WarmUp",
     "WeightsmithError",
     "WorkerLost",
     "__version__",
+    "alpha_plan",
     "check_schedule",
+    "compare",
     "data",
     "diagnose",
+    "distances",
     "evaluate",
     "find_rate",
     "freeze",
+    "grade",
     "grid",
     "load",
+    "margins",
     "monte_carlo",
     "networks",
+    "norm_plan",
     "save",
+    "sharpen",
+    "smooth",
     "spike_ready",
     "sweep",
     "train",

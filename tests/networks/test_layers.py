@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from weightsmith.core.errors import UnknownName, UsageError
-from weightsmith.networks.layers import Walk, walk
+from weightsmith.networks.layers import Walk, find_layers, opened, walk
 from weightsmith.networks.weights import open_weights
 
 
@@ -174,3 +174,19 @@ def test_real_networks_read_and_walk():
         assert found.parameters == sum(entry.parameters for entry in trained)
         seen[path.stem] = len(found)
     assert depths.items() <= seen.items()
+
+
+def test_whatever_is_given_is_opened_once(zoo, tmp_path):
+    save_file({"a.weight": torch.ones(2, 3)}, tmp_path / "a.safetensors")
+    weights = opened(tmp_path / "a.safetensors")
+    assert opened(weights) is weights
+    assert opened(zoo) is zoo
+    assert opened({"a.weight": torch.ones(2, 3)}).format == "state dict"
+    with pytest.raises(UsageError, match="a list cannot be walked"):
+        opened([1])
+
+
+def test_plans_are_what_is_walked(zoo):
+    findings = find_layers(zoo, layers="lstm.*")
+    assert [plan.name for plan in findings.plans] == [layer.name for layer in walk(zoo, layers="lstm.*").layers]
+    assert findings.left_out == list(walk(zoo, layers="lstm.*").left_out)

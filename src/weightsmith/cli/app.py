@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from weightsmith._version import __version__
-from weightsmith.cli import data, demo, evaluate, inspect, log, networks, reproduce, sweep, train, transfer
+from weightsmith.cli import data, demo, evaluate, grade, inspect, log, networks, reproduce, sweep, train, transfer
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
 
@@ -34,6 +34,7 @@ app.add_typer(sweep.app, name="sweep")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("train")(train.train)
 app.command("transfer")(transfer.transfer)
+app.command("grade")(grade.grade)
 app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -110,8 +111,12 @@ class Lineage(Record):
 
 def versions(*packages: str) -> dict[str, str]:
     """Versions of weightsmith, numpy, torch and ``packages``, read from their metadata without importing them."""
-    found = {name: importlib.metadata.version(name) for name in ("numpy", "torch", *packages)}
-    return {"weightsmith": __version__, **found}
+    return {"weightsmith": __version__, **{name: _version(name) for name in ("numpy", "torch", *packages)}}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)
 
 
 def digest_of(content: str | bytes | np.ndarray[Any, Any]) -> str:

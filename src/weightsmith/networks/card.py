@@ -58,7 +58,7 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors.entries if isinstance(tensors, Weights) else tensors):
         tensor = tensors.tensor_as_stored(name) if isinstance(tensors, Weights) else tensors[name]
-        tensor = tensor.detach().cpu().contiguous()
+        tensor = tensor.detach().cpu()
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.networks.adapters import find_in_adapter, is_adapter
 from weightsmith.networks.walking.modules import find_in_module
 from weightsmith.networks.walking.names import find_in_weights
 from weightsmith.networks.walking.plan import Findings, Plan
 from weightsmith.networks.weights import Entry, LeftOut, Weights, open_weights
 
-__all__ = ["LayerOutline", "LayerWeights", "Walk", "walk"]
+__all__ = ["LayerOutline", "LayerWeights", "Walk", "find_layers", "opened", "walk", "why_no_values"]
 
 
 @dataclass(frozen=True)
@@ -99,49 +100,77 @@ class Walk(Iterable[LayerWeights]):
         return len(self.layers)
 
     def __iter__(self) -> Iterator[LayerWeights]:
-        for plan, outline in zip(self._plans, self.layers, strict=True):
-            matrices = plan.form.stack(plan.read())
-            yield LayerWeights(
-                outline.name,
-                outline.kind,
-                matrices,
-                outline.shape,
-                outline.parameters,
-                outline.tied_with,
-                outline.notes,
-            )
-            # Given back before the next layer is read, so that two never share the memory.
-            del matrices
+        return map(self.read, range(len(self)))
+
+    def read(self, index: int) -> LayerWeights:
+        """One layer with its values; a loop over indices never holds two of them, one over the walk itself does."""
+        plan, outline = self._plans[index], self.layers[index]
+        return LayerWeights(
+            outline.name,
+            outline.kind,
+            plan.form.stack(plan.read()),
+            outline.shape,
+            outline.parameters,
+            outline.tied_with,
+            outline.notes,
+        )
 
 
-def walk(network: nn.Module | Mapping[str, Tensor] | Weights | str | Path, *, layers: str | None = None) -> Walk:
-    """The layers of a module, a state dict, opened weights or a file; ``layers`` keeps those a glob matches.
+def walk(network: object, *, layers: str | None = None) -> Walk:
+    """The layers of a network; ``layers`` keeps those a glob matches.
+
+    A network is a module, a state dict, opened weights, a file or a folder (of a LoRA adapter too, whose layers are the
+    products it adds), a live Keras model or an ``onnx.ModelProto``.
 
     Nothing is changed and nothing copied that need not be: the matrices of a float32 (or float64) module or state dict
     are views of its memory (grouped convolutions and parametrised weights excepted), so do not write to them. From a
     file they are in memory of their own. From a module kinds are exact; from names they are inferred, see ``notes``.
     """
-    findings = _find(network)
+    findings = find_layers(network, layers=layers)
+    return Walk(findings.plans, findings.left_out)
+
+
+def find_layers(network: object, *, layers: str | None = None) -> Findings:
+    """What :func:`walk` will visit, as plans: for those who pair layers with others, or write them back."""
+    weights = opened(network)
+    if isinstance(weights, nn.Module):
+        findings = find_in_module(weights)
+    else:
+        findings = find_in_adapter(weights) if is_adapter(weights) else find_in_weights(weights)
     if layers is None:
-        return Walk(findings.plans, findings.left_out)
+        return findings
     chosen = [plan for plan in findings.plans if fnmatch.fnmatchcase(plan.name, layers)]
     if not chosen:
         raise UnknownName("layer", layers, [plan.name for plan in findings.plans[:12]])
     others = [plan for plan in findings.plans if not fnmatch.fnmatchcase(plan.name, layers)]
     unselected = [LeftOut(plan.name, plan.shape, plan.parameters, f"not selected by {layers!r}") for plan in others]
-    return Walk(chosen, [*findings.left_out, *unselected])
+    return Findings(chosen, [*findings.left_out, *unselected])
 
 
-def _find(network: object) -> Findings:
-    if isinstance(network, nn.Module):
-        return find_in_module(network)
+def opened(network: object) -> nn.Module | Weights:
+    """A network as a module or as weights, whatever it was given as."""
+    # Asked first: on the torch backend a Keras model is a torch module as well, with its weights the other way round.
+    if any(_descends(network, package, "Model") for package in ("keras", "tf_keras")):
+        from weightsmith.networks.kerasmodels import KerasModelWeights
+
+        return KerasModelWeights(network)
+    if isinstance(network, nn.Module | Weights):
+        return network
     if isinstance(network, str | Path):
-        return find_in_weights(open_weights(network))
-    if isinstance(network, Weights):
-        return find_in_weights(network)
+        return open_weights(network)
     if isinstance(network, Mapping):
-        return find_in_weights(_StateDict(network))
+        return _StateDict(network)
+    if _descends(network, "onnx", "ModelProto"):
+        from weightsmith.networks.onnxmodels import OnnxModelWeights
+
+        return OnnxModelWeights(network)
     raise UsageError(f"a {type(network).__name__} cannot be walked: give a module, a state dict, weights or a path")
+
+
+def _descends(network: object, package: str, name: str) -> bool:
+    """Whether ``network`` is of a class of another package, told by names: that package need not be there."""
+    bases = type(network).__mro__
+    return any(base.__name__ == name and base.__module__.partition(".")[0] == package for base in bases)
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -161,7 +190,7 @@ class _StateDict(Weights):
         aliases: dict[str, str] = {}
         first: dict[object, str] = {}
         for name, value in ((str(key), value) for key, value in tensors.items()):
-            reason = _no_values(value)
+            reason = why_no_values(value)
             if reason is not None or not isinstance(value, Tensor):
                 known = isinstance(value, Tensor) and not isinstance(value, nn.UninitializedParameter)
                 shape = tuple(value.shape) if known and isinstance(value, Tensor) else ()
@@ -187,7 +216,8 @@ class _StateDict(Weights):
         return self._tensors[name].detach()
 
 
-def _no_values(value: object) -> str | None:
+def why_no_values(value: object) -> str | None:
+    """What keeps an item of a state dict from being read as numbers, or None."""
     if not isinstance(value, Tensor):
         return f"a {type(value).__name__}, not a tensor"
     if isinstance(value, nn.UninitializedParameter | nn.UninitializedBuffer):

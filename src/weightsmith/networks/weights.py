@@ -137,9 +137,7 @@ class Weights(ABC):
             near = difflib.get_close_matches(name, self.entries, n=5, cutoff=0.3) or list(self.entries)[:5]
             raise UnknownName(f"tensor of {self.path.name}", name, near)
         entry = self.entries[name]
-        needed = entry.parameters * max(4, entry.torch_dtype.itemsize)
-        if needed > _physical_memory():
-            raise FileRefused(self.path, f"tensor {name!r} needs {needed / 1e9:,.0f} GB of memory")
+        self.check_memory(f"tensor {name!r}", entry.parameters * max(4, entry.torch_dtype.itemsize))
         self.check_unchanged()
         scaling = self._scalings.get(name)
         raw = self._read(name)
@@ -152,6 +150,11 @@ class Weights(ABC):
         """Refuse to go on with a file that was written since it was opened: what is known of it is no longer true."""
         if self._signature is not None and _signature(self.path) != self._signature:
             raise FileRefused(self.path, "was changed or removed since it was opened: open it again")
+
+    def check_memory(self, what: str, needed: int) -> None:
+        """Refuse what needs more bytes than this machine has, before they are asked for."""
+        if needed > _physical_memory():
+            raise FileRefused(self.path, f"{what} needs {needed / 1e9:,.0f} GB of memory")
 
     def is_real(self, name: str) -> bool:
         """Whether the values of ``name`` are real numbers, if need be after scaling; otherwise it is a buffer."""

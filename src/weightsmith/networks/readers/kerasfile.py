@@ -28,7 +28,10 @@ class KerasWeights(Weights):
     format = "keras"
 
     def __init__(self, path: Path) -> None:
-        self._file, config, metadata = _opened(path)
+        self._open(path, *_opened(path))
+
+    def _open(self, path: Path, file: Hdf5File, config: Any, metadata: dict[str, str]) -> None:
+        self._file = file
         configuration = Configuration(config)
         self._sources: dict[str, tuple[Dataset, Layout]] = {}
         stored: list[Entry] = []

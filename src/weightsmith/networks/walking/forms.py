@@ -17,7 +17,6 @@ import math
 import re
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 __all__ = ["GATES", "Form"]
@@ -31,6 +30,7 @@ _TEXT = re.compile(r"(\w+)(?:\((groups|gates)=(\d+)\))?")
 class Form:
     """A kind of layer with what its shape does not tell.
 
+    >>> import torch
     >>> Form("Conv2d", groups=2).stack(torch.zeros(8, 3, 5, 5)).shape
     torch.Size([50, 4, 3])
     """
@@ -88,8 +88,17 @@ class Form:
 
     def stack_shape(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """The shape of :meth:`stack` without any values."""
-        count, rows, columns = self.stack(torch.empty(shape, device="meta")).shape
-        return count, rows, columns
+        match self.kind:
+            case "Conv1d" | "Conv2d" | "Conv3d":
+                return self.groups * math.prod(shape[2:]), shape[0] // self.groups, shape[1]
+            case "ConvTranspose1d" | "ConvTranspose2d" | "ConvTranspose3d":
+                return self.groups * math.prod(shape[2:]), shape[1], shape[0] // self.groups
+            case "LSTM" | "GRU" | "RNN":
+                return math.prod(shape[:-1]) * self.gates // shape[-2], shape[-2] // self.gates, shape[-1]
+            case "Experts":
+                return shape[0], shape[1], shape[2]
+            case _:
+                return 1, shape[0], shape[1]
 
 
 def _positions(weight: Tensor) -> int:

@@ -1,0 +1,110 @@
+"""Planted truth: samples whose tail is known, graded as a spectrum is.
+
+Every trial has random streams of its own, so that the numbers below are the same on every run. A study is a function
+in ``STUDIES`` (benchmarks/planted_studies.py): it returns a ``Plan`` that says what is asked, with cells that each give
+one row of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measure import machine
+from benchmarks.planted_studies import SEED, STUDIES, Row
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.storage import write_atomic
+
+__all__ = ["main"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Study(Record):
+    """What a study gave."""
+
+    about: str
+    outcome: str
+    rows: tuple[dict[str, float | int | str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Results(Record):
+    """What the benchmark gave."""
+
+    command: str
+    machine: str
+    trials: int
+    studies: dict[str, Study]
+    origin: Origin
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Rows as Markdown; a cell that a row does not have is left empty."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(_shown(row.get(name, "")) for name in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _shown(value: float | str) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def page(results: Results) -> str:
+    """The Markdown page."""
+    parts = ["# Planted truth", (__doc__ or "").replace("``", "`").partition("\n\n")[2].strip()]
+    error = 100 * math.sqrt(0.05 * 0.95 / results.trials)
+    parts.append(
+        f"{results.trials} trials per row: a share of 95 % is known to ±{error:.1f} points (one standard error)."
+    )
+    for name, study in results.studies.items():
+        parts += [f"## {name}", study.about, *([study.outcome] if study.outcome else []), table(study.rows)]
+    versions = ", ".join(f"{key} {value}" for key, value in results.origin.versions.items())
+    return "\n\n".join([*parts, f"{versions}; {results.machine}. Made by `{results.command}`."]) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the studies and write docs/results/planted.md and .json."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.planted", description=__doc__)
+    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--only", nargs="+", choices=STUDIES, help="print these studies and write nothing")
+    parser.add_argument("--work", type=Path, help="folder for a journal: the same command again goes on")
+    parser.add_argument("--out", type=Path, default=_ROOT / "docs" / "results", help="default: docs/results")
+    asked = parser.parse_args(arguments)
+    journal = None if asked.work is None else Journal(asked.work / "journal.jsonl", {"trials": asked.trials})
+    studies = {}
+    for name in asked.only or STUDIES:
+        plan = STUDIES[name]()
+        rows = tuple(_once(journal, f"{name} {key}", cell, asked.trials) for key, cell in plan.cells.items())
+        studies[name] = Study(plan.about, plan.outcome(rows), rows)
+        print(f"{name}\n{studies[name].outcome}\n{table(rows)}\n", flush=True)
+    if asked.only:
+        return 0
+    results = Results("python -m benchmarks.planted", machine(), asked.trials, studies, Origin(seed=SEED))
+    write_atomic(asked.out / "planted.json", results.to_json(indent=1) + "\n")
+    write_atomic(asked.out / "planted.md", page(results))
+    return 0
+
+
+def _once(journal: Journal | None, key: str, cell: Callable[[int], Row], trials: int) -> Row:
+    """What ``cell`` gives, from the journal if it is done."""
+    if journal is not None and key in journal:
+        found: Row = journal[key]
+        return found
+    start = time.monotonic()
+    row = cell(trials)
+    if journal is not None:
+        journal.append(key, row, time.monotonic() - start)
+    return row
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""What ``weightsmith grade`` leaves behind: the record, the table, figures, a page and plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weightsmith.cli.grading_report import PlanFile, rows_as_csv
+from weightsmith.core.storage import write_atomic
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.grading.comparison import GradeComparison
+    from weightsmith.grading.results import Grades
+
+__all__ = ["write_figures", "write_page", "write_plans", "write_records"]
+
+
+def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
+    """``record.json`` of one network (a numbered folder each of several), ``layers.csv``, ``comparison.json``."""
+    written = [
+        write_atomic(place / "record.json", grades.to_json(indent=1) + "\n")
+        for place, grades in zip(_places(folder, several), several, strict=True)
+    ]
+    written.append(write_atomic(folder / "layers.csv", rows_as_csv(several)))
+    if comparison is not None:
+        written.append(write_atomic(folder / "comparison.json", comparison.to_json(indent=1) + "\n"))
+    return written
+
+
+def write_figures(folder: Path, several: Sequence[Grades]) -> list[Path]:
+    """α by depth and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer."""
+    from weightsmith.reporting.figures import grading as draw
+
+    drawn = [grades for grades in several if grades.layers]
+    written = []
+    if drawn:
+        written.append(draw.save_figure(draw.alpha_figure(drawn), folder / "alpha.svg"))
+    if any(layer.fitted for grades in drawn for layer in grades.layers):
+        written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / "alpha_histogram.svg"))
+    for place, grades in zip(_places(folder, several), several, strict=True):
+        for number, layer in enumerate(grades.layers, 1):
+            if layer.fitted:
+                name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"
+                written.append(draw.save_figure(draw.spectrum_figure(layer), place / f"{name}-spectrum.svg"))
+                written.append(draw.save_figure(draw.cut_figure(layer), place / f"{name}-cut.svg"))
+    return written
+
+
+def write_page(path: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> Path:
+    """One HTML file with everything in it."""
+    from weightsmith.reporting.grading_page import grading_page
+
+    return write_atomic(path, grading_page(several, comparison))
+
+
+def write_plans(
+    path: Path, network: nn.Module | Path, grades: Grades, keep: float, layers: str | None
+) -> list[PlanFile]:
+    """The plan by α at ``path``, and beside it, because α alone is doubtful, those that it must beat."""
+    from weightsmith.grading.plans import alpha_plan
+    from weightsmith.networks.layer_plan import LayerPlan, norm_plan
+
+    plans = {
+        "alpha": alpha_plan(grades, keep),
+        "uniform": LayerPlan.uniform(network, keep, layers=layers),
+        "norm": norm_plan(network, keep, layers=layers),
+    }
+    written = []
+    for rule, plan in plans.items():
+        place = path if rule == "alpha" else path.with_name(f"{path.stem}-{rule}{path.suffix}")
+        written.append(PlanFile(rule, plan.save(place), plan))
+    return written
+
+
+def _places(folder: Path, several: Sequence[Grades]) -> list[Path]:
+    """A folder for each network; one alone has the whole of it."""
+    if len(several) == 1:
+        return [folder]
+    return [folder / f"{number}-{_plain(Path(grades.source).stem)}" for number, grades in enumerate(several, 1)]
+
+
+def _plain(name: str) -> str:
+    """A name that a file can have anywhere: layers of some formats have slashes in theirs."""
+    return re.sub(r"[^\w.-]+", "_", name)[:80]

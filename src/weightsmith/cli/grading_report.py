@@ -1,0 +1,266 @@
+"""Grades in the terminal: the layers, how α runs with depth, what was covered, the measures, and what was left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.markup import escape
+from rich.table import Table
+
+from weightsmith.cli.terminal import count_text, out, table
+from weightsmith.cli.training_report import spark_line
+
+if TYPE_CHECKING:
+    from weightsmith.grading.comparison import ComparedMeasure, GradeComparison
+    from weightsmith.grading.results import Grades, LayerGrade
+    from weightsmith.networks.layer_plan import LayerPlan
+
+__all__ = [
+    "PlanFile",
+    "depth_line",
+    "layer_table",
+    "rows_as_csv",
+    "show_comparison",
+    "show_files",
+    "show_grades",
+    "show_plans",
+]
+
+_NUMBERS = ("N×M", "evals", "α", "λ_min", "D", "tail", "λ_max", "spikes")
+_WIDEST = 60  # bars in the line of α by depth
+_NO_FIT = "·"
+_MOST_FILES = 6
+_WIDE = 160  # columns of a terminal from which on a comparison has room for what its measures mean
+_LARGEST_COUNT = 1e12
+_NARROW = (0, 1, 0, 0)  # one space between columns: ten of them share a terminal's width
+
+
+class PlanFile(NamedTuple):
+    """A plan, the rule that made it, and where it was written."""
+
+    rule: str
+    path: Path
+    plan: LayerPlan
+
+
+def show_grades(grades: Grades, *, why: bool = False) -> None:
+    """Print the grades of one network; with ``why`` also the sentence each verdict rests on."""
+    console = out()
+    console.print(f"[bold]{escape(grades.source)}[/bold]  {escape(_settings(grades))}")
+    if grades.layers:
+        console.print(layer_table(grades.layers))
+    for line in _findings(grades):
+        console.print(line)
+    if why:
+        console.print(_reasons(grades.layers))
+    _show_measures(grades)
+    _show_left_out(grades)
+
+
+def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> None:
+    """Print several networks: a few lines for each (their layers would fill pages), then all measures side by side."""
+    console = out()
+    numbers = [str(number) for number in range(1, len(several) + 1)]
+    console.print(escape(_settings(several[0])))
+    for number, grades in zip(numbers, several, strict=True):
+        console.print(f"[bold]{number:>2}  {escape(grades.source)}[/bold]")
+        for line in _findings(grades):
+            console.print(f"    {line}")
+    wide = console.width >= _WIDE
+    console.print(_comparison_table(comparison, numbers, meanings=wide))
+    if not wide:
+        console.print(_meanings(comparison))
+    for line in (comparison.sentence or "", *comparison.notes):
+        if line:
+            console.print(escape(line))
+
+
+def layer_table(layers: Sequence[LayerGrade]) -> Table:
+    """One row per layer (or slice of one); a layer without a fit shows its status in place of a verdict."""
+    rows = table("layer", *_NUMBERS, "verdict", numbers=_NUMBERS)
+    rows.padding = _NARROW
+    for layer in layers:
+        rows.add_row(*_cells(layer))
+    return rows
+
+
+def depth_line(layers: Sequence[LayerGrade], width: int = _WIDEST) -> str:
+    """α from the first layer to the last as little bars, a dot where there is no fit; of many layers, some."""
+    alphas = [layer.alpha for layer in layers]
+    if len(alphas) > width:
+        alphas = [alphas[round(place * (len(alphas) - 1) / (width - 1))] for place in range(width)]
+    known = [alpha for alpha in alphas if alpha is not None]
+    bars = iter(spark_line(known, width=len(known)) if known else "")
+    return "".join(_NO_FIT if alpha is None else next(bars) for alpha in alphas)
+
+
+def rows_as_csv(several: Sequence[Grades]) -> str:
+    """The flat rows of all layers under one header; of several networks the first column says which."""
+    rows = [
+        {**({"network": grades.source} if len(several) > 1 else {}), **layer.row()}
+        for grades in several
+        for layer in grades.layers
+    ]
+    text = io.StringIO(newline="")
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()
+
+
+def show_plans(plans: Sequence[PlanFile]) -> None:
+    """Print plans side by side: the share of each layer that they keep, and where they were written."""
+    sizes = plans[0].plan.parameters
+    heads = tuple(f"{rule} %" for rule, _, _ in plans)
+    rows = table("keep", "parameters", *heads, "", numbers=("parameters", *heads))
+    for name, size in sizes.items():
+        shares = [f"{100 * plan.values[name]:.1f}" for _, _, plan in plans]
+        unscored = [rule for rule, _, plan in plans if name in plan.unscored]
+        rows.add_row(escape(name), count_text(size), *shares, f"no {', '.join(unscored)}" if unscored else "")
+    rows.add_row("all", count_text(sum(sizes.values())), *(f"{100 * plan.mean:.1f}" for _, _, plan in plans), "")
+    console = out()
+    console.print(rows)
+    for rule, path, plan in plans:
+        console.print(f"{f'{rule} plan':<14}{escape(str(path))}  {escape(plan.source)}")
+
+
+def show_files(paths: Sequence[Path]) -> None:
+    """Print what was written; of many files the first few."""
+    more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
+    out().print(f"{'files':<12}{escape(', '.join(map(str, paths[:_MOST_FILES])))}{more}")
+
+
+def _settings(grades: Grades) -> str:
+    settings = grades.settings
+    about = [f"conv {settings['conv']}", f"normalise {settings['normalise']}", f"evidence {settings['evidence']}"]
+    about += [f"cut {settings['cut']}", f"{settings['method']} {settings['precision']}"]
+    about += ["batch norm folded"] if settings["fold"] else []
+    about += [f"minus {settings['base']}"] if settings["base"] else []
+    return " · ".join(about)
+
+
+def _findings(grades: Grades) -> list[str]:
+    """α by depth, coverage and verdicts, a line each."""
+    alphas = [layer.alpha for layer in grades.layers if layer.alpha is not None]
+    lines = []
+    if alphas:
+        ends = f"{min(alphas):.2f} – {max(alphas):.2f}"
+        lines.append(f"{'α by depth':<12}{depth_line(grades.layers)}  {ends}")
+    lines.append(f"{'coverage':<12}{escape(grades.coverage.line)}")
+    if grades.layers:
+        told = [f"{count} {kind.value}" for kind, count in grades.verdicts().items()]
+        lines.append(f"{'verdicts':<12}{', '.join(told)}")
+    return lines
+
+
+def _reasons(layers: Sequence[LayerGrade]) -> Table:
+    rows = table("layer", "verdict", "because")
+    for layer in layers:
+        rows.add_row(escape(_place(layer)), layer.verdict.kind.value, escape(layer.verdict.because))
+    return rows
+
+
+def _comparison_table(comparison: GradeComparison, numbers: Sequence[str], *, meanings: bool) -> Table:
+    """A row for each measure, a column for each network; with accuracies how well the two orders agree."""
+    accuracy = comparison.accuracy
+    agreement = () if accuracy is None else ("τ", "p", "ρ")
+    last = ("what is in it",) if meanings else ()
+    rows = table("measure", *numbers, *agreement, "", *last, numbers=(*numbers, *agreement))
+    rows.padding = _NARROW
+    if accuracy is not None:
+        shares = [f"{100 * value:.2f} %" for value in accuracy]
+        rows.add_row("accuracy", *shares, *("" for _ in agreement), "", *("as given" for _ in last))
+    for measure in comparison.measures:
+        cells = [_number(value) for value in measure.values]
+        if accuracy is not None:
+            cells += _agreement(measure)
+        remark = measure.reason or ("no fit" if measure.baseline else "")
+        rows.add_row(escape(measure.name), *cells, escape(remark), *(escape(measure.meaning) for _ in last))
+    return rows
+
+
+def _agreement(measure: ComparedMeasure) -> list[str]:
+    tau, rho = measure.kendall, measure.spearman
+    if tau is None or rho is None:
+        return ["–", "–", "–"]
+    return [f"{tau.value:+.2f}", f"{tau.p:.2g}", f"{rho.value:+.2f}"]
+
+
+def _meanings(comparison: GradeComparison) -> Table:
+    """What is in the measures, where a table of several networks leaves no room for it."""
+    rows = table("measure", "what is in it")
+    for measure in comparison.measures:
+        rows.add_row(escape(measure.name), escape(measure.meaning))
+    return rows
+
+
+def _show_measures(grades: Grades) -> None:
+    """What needs a fit first, then the baselines that do not: a measure that is no better than they are has no use."""
+    rows = table("measure", "value", "layers", "what is in it", numbers=("value", "layers"))
+    for baseline in (False, True):
+        chosen = [measure for measure in grades.measures if measure.baseline is baseline]
+        if baseline and chosen:
+            rows.add_row("[dim]without any fit[/dim]", "", "", "")
+        for measure in chosen:
+            rows.add_row(escape(measure.name), _number(measure.value), str(measure.layers), escape(measure.meaning))
+    out().print(rows)
+
+
+def _show_left_out(grades: Grades) -> None:
+    """What was not graded, grouped by reason: there are as many biases and norms as layers."""
+    groups: dict[str, list[int]] = {}
+    examples: dict[str, str] = {}
+    for item in grades.coverage.left_out:
+        groups.setdefault(item.reason, []).append(item.parameters)
+        examples.setdefault(item.reason, item.name)
+    if not groups:
+        return
+    rows = table("not graded", "tensors", "parameters", "for example", numbers=("tensors", "parameters"))
+    for reason, sizes in groups.items():
+        rows.add_row(escape(reason), str(len(sizes)), count_text(sum(sizes)), escape(examples[reason]))
+    out().print(rows)
+
+
+def _cells(layer: LayerGrade) -> list[str]:
+    fit, bulk, metrics = layer.fit, layer.bulk, layer.metrics
+    several = f" ×{layer.matrices}" if layer.matrices > 1 else ""
+    size = [escape(_place(layer)), f"{layer.N}×{layer.M}{several}", str(layer.evals)]
+    largest = "" if metrics is None else f"{metrics.lambda_max:.3g}"
+    if fit is None:
+        return [*size, "", "", "", "", largest, "", layer.status.value]
+    spikes = "" if bulk is None else str(bulk.spikes)
+    return [
+        *size,
+        _exponent(layer),
+        f"{fit.xmin:.3g}",
+        f"{fit.D:.3f}",
+        str(fit.tail),
+        largest,
+        spikes,
+        layer.verdict.kind.value,
+    ]
+
+
+def _exponent(layer: LayerGrade) -> str:
+    """``3.21 [2.50, 4.80]``, the brackets in a width of their own so that columns stand under each other."""
+    if layer.alpha is None:
+        return ""
+    if layer.alpha_low is None or layer.alpha_high is None:
+        return f"{layer.alpha:.2f}"
+    return escape(f"{layer.alpha:.2f} [{layer.alpha_low:.2f}, {layer.alpha_high:.2f}]")
+
+
+def _number(value: float | None) -> str:
+    """Four digits; counts in full."""
+    if value is None:
+        return "–"
+    return count_text(int(value)) if value.is_integer() and abs(value) < _LARGEST_COUNT else f"{value:.4g}"
+
+
+def _place(layer: LayerGrade) -> str:
+    return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"

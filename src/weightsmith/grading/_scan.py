@@ -1,0 +1,146 @@
+"""The power-law fit for every candidate λ_min at once, compiled.
+
+Everything here works on ascending logarithms of eigenvalues, so that no scale of the weights can overflow. For the tail
+that starts at index k, with n values from there on, dᵢ = ln(λᵢ/λ_min) and i = 0 … n−1:
+
+    α = 1 + n / Σ dᵢ                 the maximum-likelihood exponent (Clauset, Shalizi & Newman 2009, eq. 3.1)
+    D = maxᵢ | i/n − (1 − e^((1−α)·dᵢ)) |    the distance to the lower empirical distribution function
+
+The search for the smallest D gives up a candidate as soon as one of its distances is larger than the best D so far.
+It looks first where the candidate before was worst, then at a few points spread over the tail, then at all of them:
+what it returns is what the full scan returns, bit for bit, for a small part of the work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["best_cut", "best_cuts", "scan"]
+
+_PROBES = 16  # points of a tail, and candidates, that are looked at first
+
+
+@njit(cache=True, nogil=True)
+def _sums(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ of the logarithms from each index to the end."""
+    sums = np.empty_like(logs)
+    total = 0.0
+    for k in range(logs.size - 1, -1, -1):
+        total += logs[k]
+        sums[k] = total
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _exponent(logs: NDArray[np.float64], sums: NDArray[np.float64], k: int) -> np.float64:
+    """α of the tail from k, or infinity when all its values are equal or an equal value lies before it."""
+    if k > 0 and logs[k] == logs[k - 1]:
+        return np.float64(np.inf)
+    count = logs.size - k
+    spread = sums[k] - count * logs[k]
+    if spread <= 0.0 or logs[logs.size - 1] <= logs[k]:
+        return np.float64(np.inf)
+    return np.float64(1.0 + count / spread)
+
+
+@njit(cache=True, nogil=True)
+def _distance(logs: NDArray[np.float64], k: int, alpha: float, bound: float, worst: int) -> tuple[float, int]:
+    """D of the tail from k and where it is reached; a value above ``bound`` ends the search for a larger one.
+
+    ``worst`` is where to look first, counted from the start of the tail.
+    """
+    count = logs.size - k
+    slope = 1.0 - alpha
+    start = logs[k]
+    largest, place = 0.0, 0
+    if worst < count:
+        largest = abs(worst / count - 1.0 + np.exp(slope * (logs[k + worst] - start)))
+        place = worst
+        if largest > bound:
+            return largest, place
+    stride = count // _PROBES
+    if stride > 1:
+        for i in range(stride, count, stride):
+            gap = abs(i / count - 1.0 + np.exp(slope * (logs[k + i] - start)))
+            if gap > largest:
+                largest, place = gap, i
+                if largest > bound:
+                    return largest, place
+    for i in range(count):
+        gap = abs(i / count - 1.0 + np.exp(slope * (logs[k + i] - start)))
+        if gap > largest:
+            largest, place = gap, i
+            if largest > bound:
+                return largest, place
+    return largest, place
+
+
+@njit(cache=True, nogil=True)
+def best_cut(logs: NDArray[np.float64], least: int) -> tuple[int, float, float]:
+    """The start k of the tail with the smallest D (the first of equals), its α and its D; k = −1 when there is none.
+
+    A tail has at least ``least`` values, and never fewer than two.
+    """
+    last = logs.size - max(least, 2)
+    sums = _sums(logs)
+    best, best_alpha, best_distance = -1, np.inf, np.inf
+    worst = 0
+    stride = max(last // _PROBES, 1)
+    # A coarse round finds a small D early; in the second round it lets most candidates end after a point or two.
+    for step in (stride, 1):
+        if step == 1 and stride == 1 and best >= 0:
+            break  # there was but one round to do
+        for k in range(0, last + 1, step):
+            alpha = _exponent(logs, sums, k)
+            if alpha == np.inf:
+                continue
+            distance, worst = _distance(logs, k, alpha, best_distance, worst)
+            if distance < best_distance or (distance == best_distance and k < best):
+                best, best_alpha, best_distance = k, alpha, distance
+    return best, best_alpha, best_distance
+
+
+@njit(cache=True, nogil=True)
+def scan(logs: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Every candidate: its index, α and D, without giving any up; for figures and for tests."""
+    last = logs.size - max(least, 2)
+    sums = _sums(logs)
+    starts, alphas, distances = [0 for _ in range(0)], [0.0 for _ in range(0)], [0.0 for _ in range(0)]
+    for k in range(last + 1):
+        alpha = _exponent(logs, sums, k)
+        if alpha == np.inf:
+            continue
+        distance, _ = _distance(logs, k, alpha, np.inf, 0)
+        starts.append(k)
+        alphas.append(alpha)
+        distances.append(distance)
+    return np.array(starts, np.int64), np.array(alphas), np.array(distances)
+
+
+@njit(cache=True, nogil=True)
+def best_cuts(parts: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """:func:`best_cut` for each row of ascending eigenvalues; what is not positive is passed over.
+
+    The integers of a row are the start of its tail and the number of its positive values, −1 and 0 without a fit; the
+    numbers are α and D.
+    """
+    places = np.empty((parts.shape[0], 2), np.int64)
+    numbers = np.empty((parts.shape[0], 2))
+    for row in range(parts.shape[0]):
+        values = parts[row]
+        first = 0
+        while first < values.size and values[first] <= 0.0:
+            first += 1
+        positive = values.size - first
+        k, alpha, distance = -1, np.inf, np.inf
+        if positive > 1:
+            logs = np.log(values[first:])
+            logs -= logs[positive - 1]
+            k, alpha, distance = best_cut(logs, least)
+        places[row, 0] = k + first if k >= 0 else -1
+        places[row, 1] = positive
+        numbers[row, 0] = alpha
+        numbers[row, 1] = distance
+    return places, numbers

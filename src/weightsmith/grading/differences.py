@@ -1,0 +1,98 @@
+"""What training changed: the layers of a network minus those of the network it started from.
+
+>>> from torch import nn
+>>> import torch
+>>> base, tuned = {"a.weight": torch.zeros(2, 3), "b.weight": torch.ones(2, 2)}, {"a.weight": torch.ones(2, 3)}
+>>> [(layer.name, float(layer.matrices.sum())) for layer in difference(tuned, base)]
+[('a', 6.0)]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.networks.adapters import PRODUCT
+from weightsmith.networks.catalogue import bare_names
+from weightsmith.networks.layers import LayerWeights, Walk, find_layers
+from weightsmith.networks.walking.plan import Plan
+from weightsmith.networks.weights import LeftOut
+
+__all__ = ["UNCHANGED", "Difference", "Pairs", "difference", "pair_layers"]
+
+UNCHANGED = "unchanged: every value is that of the base"
+"""The note of a layer that is the same in both networks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """The layers two networks have in common, and those of either that have no partner, with the reason."""
+
+    matched: tuple[tuple[Plan, Plan], ...]
+    only_first: tuple[LeftOut, ...]
+    only_second: tuple[LeftOut, ...]
+
+
+class Difference(Walk):
+    """The walk over the layers of A − B; a layer that is the same in both is zero, and its notes say "unchanged"."""
+
+    def read(self, index: int) -> LayerWeights:
+        """One layer of the difference; one of each network is in memory for it."""
+        layer = super().read(index)
+        if layer.matrices.any():
+            return layer
+        return dataclasses.replace(layer, notes=(*layer.notes, UNCHANGED))
+
+
+def difference(network: object, base: object, *, layers: str | None = None) -> Difference:
+    """The layers of ``network`` minus those of ``base``, matched by name and shape; ``layers`` is a glob.
+
+    What has no partner is left out with its reason, and so is what only the base has (with no parameters, so that the
+    numbers are those of ``network``). Prefixes of wrappers (``module.``, ``model.``) do not keep names apart.
+    """
+    found = find_layers(network, layers=layers)
+    if any(note.startswith(PRODUCT) for plan in found.plans for note in plan.notes):
+        raise UsageError("a LoRA adapter is a difference to its base already: grade it without a base")
+    pairs = pair_layers(found.plans, find_layers(base).plans, "the base")
+    if found.plans and not pairs.matched:
+        raise DataMismatch(f"no layer of the network is in the base: {_first(pairs)}")
+    differences = [
+        dataclasses.replace(plan, read=functools.partial(_difference, plan, other)) for plan, other in pairs.matched
+    ]
+    only_base = [] if layers else [dataclasses.replace(item, parameters=0) for item in pairs.only_second]
+    return Difference(differences, [*found.left_out, *pairs.only_first, *only_base])
+
+
+def pair_layers(first: Sequence[Plan], second: Sequence[Plan], where: str = "the other network") -> Pairs:
+    """Pair layers of the same name and shape; ``where`` is what the second network is called in reasons."""
+    ours, theirs = (bare_names({plan.name: plan for plan in plans}) for plans in (first, second))
+    partners = {theirs[plan.name]: plan for plan in second}
+    matched: list[tuple[Plan, Plan]] = []
+    lonely: list[LeftOut] = []
+    for plan in first:
+        other = partners.get(ours[plan.name])
+        if other is not None and other.shape == plan.shape:
+            matched.append((plan, other))
+            continue
+        reason = f"not in {where}" if other is None else f"has shape {other.shape} in {where}"
+        lonely.append(LeftOut(plan.name, plan.shape, plan.parameters, reason))
+    known = set(ours.values())
+    rest = [plan for plan in second if theirs[plan.name] not in known]
+    only_second = tuple(LeftOut(plan.name, plan.shape, plan.parameters, f"only in {where}") for plan in rest)
+    return Pairs(tuple(matched), tuple(lonely), only_second)
+
+
+def _difference(plan: Plan, other: Plan) -> Tensor:
+    values = plan.read()
+    return values - other.read().to(values.device)
+
+
+def _first(pairs: Pairs) -> str:
+    """An example of why nothing fits."""
+    item = pairs.only_first[0]
+    theirs = f"; the base has {pairs.only_second[0].name}" if pairs.only_second else ""
+    return f"{item.name} {item.reason}{theirs}"

@@ -1,0 +1,31 @@
+"""How much evidence is gathered for each α, as an option: ``none``, ``fast`` or ``full``."""
+
+from __future__ import annotations
+
+from weightsmith.core.options import Option, param
+
+__all__ = ["Evidence", "FastEvidence", "FullEvidence", "NoEvidence"]
+
+
+class Evidence(Option):
+    """The family of amounts of evidence."""
+
+
+class NoEvidence(Evidence, name="none"):
+    """The fit and the metrics of the spectrum alone: what other tools give, and no verdict."""
+
+
+class FastEvidence(Evidence, name="fast"):
+    """An interval for α, the edge of the noise, and the likelihood of other tails: milliseconds per layer."""
+
+    resamples: int = param(default=200, ge=50, doc="refits behind the interval of α")
+    confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
+
+
+class FullEvidence(Evidence, name="full"):
+    """Also whether the law fits at all, a randomised twin of the layer, and α at a fixed aspect ratio."""
+
+    resamples: int = param(default=400, ge=50, doc="refits behind the interval of α")
+    confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
+    draws: int = param(default=400, ge=50, doc="samples of the law behind the goodness of fit")
+    aspect: float = param(default=1.0, ge=1, doc="rows over columns of the blocks α is fitted on once more")

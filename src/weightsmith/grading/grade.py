@@ -1,0 +1,224 @@
+"""The verb: grade a network from its weights alone."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.core.parallel import completed
+from weightsmith.core.records import Origin, versions
+from weightsmith.core.seeds import pinned_threads, subseed
+from weightsmith.grading.cuts import Cut
+from weightsmith.grading.evidence import Evidence
+from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
+from weightsmith.grading.measures import measure_network
+from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted
+from weightsmith.grading.spectrum import Method, Precision
+from weightsmith.networks.card import weights_digest
+from weightsmith.networks.layers import Walk, opened, walk, why_no_values
+from weightsmith.networks.weights import Weights
+
+__all__ = ["grade"]
+
+Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
+Progress = Callable[[int, int], None]
+
+
+def grade(
+    network: Network,
+    *,
+    layers: str | None = None,
+    conv: Conv = "pooled",
+    normalise: Normalise = "none",
+    evidence: Evidence | str = "fast",
+    cut: Cut | str = "ks",
+    precision: Precision = "float64",
+    method: Method = "gram",
+    fold: bool = False,
+    base: Network | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Grades:
+    """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.
+
+    ``network`` is a module, a state dict, or a file or folder of weights (safetensors, sharded, torch, npz, ONNX,
+    Keras, a LoRA adapter); of a file one layer is in memory at a time. ``layers`` keeps those a glob matches.
+
+    ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or a fit for each
+    (``slices``). ``normalise``: ``none`` leaves WᵀW as it is, convolutions scaled as WeightWatcher scales them;
+    ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is asked
+    beside α. ``fold`` folds batch norms into the layers before them first; ``base`` grades the difference to another
+    network. With ``workers`` layers are graded in parallel, with the same result.
+
+    >>> import torch
+    >>> from weightsmith.networks import mlp
+    >>> grades = grade(mlp(64, 32, 10, seed=0))
+    >>> [(layer.name, layer.status.value, layer.verdict.kind.value) for layer in grades.layers]
+    [('0', 'fitted', 'no heavy tail'), ('2', 'fitted', 'no heavy tail')]
+    >>> grades.coverage.line
+    '2 of 2 layers fitted, with 2,368 of 2,410 parameters (98.26 %)'
+    """
+    _check_choice("conv", conv, ("pooled", "slices"))
+    _check_choice("normalise", normalise, ("none", "seed"))
+    _check_choice("precision", precision, ("float64", "float32"))
+    _check_choice("method", method, ("gram", "svd"))
+    import scipy.linalg  # noqa: F401 (its BLAS can be pinned below only once it is loaded)
+
+    how = How(conv, normalise, Evidence.of(evidence), Cut.of(cut), precision, method, seed, device)
+    subseed(seed)  # refuses what is no seed, also when nothing will be drawn
+    _check_device(device)
+    source = _Source(network, base, layers, fold)
+    walked = source.open()
+    if threads != 1 and workers != 1:
+        raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
+    settings = {
+        "layers": layers,
+        "conv": conv,
+        "normalise": normalise,
+        "evidence": str(how.evidence),
+        "cut": str(how.cut),
+        "precision": precision,
+        "method": method,
+        "fold": fold,
+        "base": None if base is None else _name(base),
+    }
+    with pinned_threads(threads):
+        graded = tuple(_graded(source, walked, how, workers, progress))
+        inputs = {"network": _digest(network)}
+        if base is not None:
+            inputs["base"] = _digest(base)
+    return Grades(
+        source=_name(network),
+        settings=settings,
+        layers=graded,
+        measures=measure_network(graded),
+        coverage=_coverage(walked, graded),
+        notes=_notes(walked, graded),
+        origin=Origin(seed=seed, inputs=inputs, versions=versions("scipy", "numba")),
+    )
+
+
+class _Source:
+    """What is graded, in a form that another process can open for itself."""
+
+    def __init__(self, network: Network, base: Network | None, layers: str | None, fold: bool) -> None:
+        self.network, self.base, self.layers, self.fold = network, base, layers, fold
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all of it lies in files."""
+        return not self.fold and all(isinstance(given, str | Path | None) for given in (self.network, self.base))
+
+    def open(self) -> Walk:
+        network = _folded(self.network) if self.fold else self.network
+        if self.base is None:
+            return walk(network, layers=self.layers)
+        from weightsmith.grading.differences import difference
+
+        return difference(network, _folded(self.base) if self.fold else self.base, layers=self.layers)
+
+
+def _graded(source: _Source, walked: Walk, how: How, workers: int, progress: Progress | None) -> Iterator[LayerGrade]:
+    """The grades in the order of the layers."""
+    total = len(walked)
+    if progress is not None and total:
+        progress(0, total)
+    if workers == 1:
+        for index in range(total):
+            yield from grade_layer(walked.read(index), how)
+            if progress is not None:
+                progress(index + 1, total)
+        return
+    if source.at_rest:
+        finished = completed(functools.partial(_read_and_grade, source, how), range(total), workers=workers)
+    else:
+        finished = completed(functools.partial(grade_layer, how=how), list(walked), workers=workers)
+    results: dict[int, tuple[LayerGrade, ...]] = {}
+    for index, made in finished:
+        results[index] = made
+        if progress is not None:
+            progress(len(results), total)
+    for index in range(total):
+        yield from results[index]
+
+
+def _read_and_grade(source: _Source, how: How, index: int) -> tuple[LayerGrade, ...]:
+    """In a worker: read one layer of a file and grade it."""
+    return grade_layer(source.open().read(index), how)
+
+
+def _folded(network: Network) -> nn.Module:
+    """A module with its batch norms folded; a file is read as the network it is known to hold."""
+    from weightsmith.networks.files import load
+    from weightsmith.networks.fold import fold_batch_norm
+
+    if isinstance(network, str | Path):
+        network = load(network)
+    if not isinstance(network, nn.Module):
+        raise UsageError("batch norms can be folded in a module or a file of a known network, not in a state dict")
+    return fold_batch_norm(network).network
+
+
+def _digest(network: Network) -> str:
+    """What the network is called by; tensors without values (lazy, quantised) are passed over, as in the walk."""
+    found = opened(network)
+    if isinstance(found, Weights):
+        return weights_digest(found)
+    return weights_digest({name: value for name, value in found.state_dict().items() if why_no_values(value) is None})
+
+
+def _name(network: Network) -> str:
+    if isinstance(network, str | Path):
+        return str(network)
+    if isinstance(network, Weights):
+        return str(network.path)
+    return type(network).__name__ if isinstance(network, nn.Module) else "state dict"
+
+
+def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise OptionError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+        raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
+
+
+def _coverage(walked: Walk, graded: tuple[LayerGrade, ...]) -> Coverage:
+    fitted = [layer for layer in graded if layer.fitted]
+    unfitted = [
+        Omitted(_place(layer), layer.parameters, f"{layer.status.value}: {layer.reason}")
+        for layer in graded
+        if not layer.fitted
+    ]
+    left_out = [Omitted(item.name, item.parameters, item.reason) for item in walked.left_out]
+    return Coverage(
+        layers=len(graded),
+        fitted=len(fitted),
+        parameters=walked.parameters,
+        graded=sum(layer.parameters for layer in fitted),
+        left_out=(*unfitted, *left_out),
+    )
+
+
+def _place(layer: LayerGrade) -> str:
+    return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"
+
+
+def _notes(walked: Walk, graded: tuple[LayerGrade, ...]) -> tuple[str, ...]:
+    if not len(walked):
+        return ("the network has no layers that could be graded",)
+    broken = [layer.name for layer in graded if layer.status.value == "non-finite"]
+    return (f"{len(broken)} of {len(graded)} layers hold NaN or infinity: {', '.join(broken[:5])}",) if broken else ()

@@ -1,0 +1,212 @@
+"""One layer in, its grade out: a pure function, so that layers can be graded anywhere and in any order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weightsmith.core.seeds import stream
+from weightsmith.grading.cuts import Cut
+from weightsmith.grading.evidence import Evidence, FastEvidence, FullEvidence, NoEvidence
+from weightsmith.grading.metrics import layer_metrics
+from weightsmith.grading.powerlaw import PowerLaw, fit_power_law
+from weightsmith.grading.results import LayerGrade, Status
+from weightsmith.grading.slices import SliceFit, fit_slices
+from weightsmith.grading.spectrum import Method, Precision, Spectrum, spectrum
+from weightsmith.grading.verdicts import not_fitted, verdict
+from weightsmith.networks.layers import LayerWeights
+
+__all__ = ["LEAST", "Conv", "How", "Normalise", "grade_layer"]
+
+Conv = Literal["pooled", "slices"]
+Normalise = Literal["none", "seed"]
+
+LEAST = 8
+"""Fewer positive eigenvalues than this are not fitted."""
+_FLAT = 1e-5  # relative spread of eigenvalues that are equal but for the rounding of weights in float32
+_SMALLEST, _LARGEST = 1e-140, 1e140  # largest weights of a layer whose eigenvalues, and their sum, are numbers
+
+
+@dataclass(frozen=True)
+class How:
+    """The choices of :func:`weightsmith.grading.grade.grade` that a layer must know."""
+
+    conv: Conv
+    normalise: Normalise
+    evidence: Evidence
+    cut: Cut
+    precision: Precision
+    method: Method
+    seed: int
+    device: str
+
+
+def grade_layer(layer: LayerWeights, how: How) -> tuple[LayerGrade, ...]:
+    """The grade of a layer; with ``conv="slices"`` one for each matrix of a convolution."""
+    count, rows, columns = layer.matrices.shape
+    found = _examine(layer.matrices)
+    if found is not None:
+        status, reason = found
+        size = count * min(rows, columns)
+        return (LayerGrade(**_about(layer), evals=size, status=status, reason=reason, verdict=not_fitted(*found)),)
+    whole = spectrum(layer.matrices, precision=how.precision, method=how.method, device=how.device)
+    factor = _factor(layer, how)
+    if how.conv == "pooled" or not layer.kind.startswith("Conv"):
+        return (_grade(_Piece(layer, layer.matrices, whole, factor), how),)
+    return tuple(
+        _grade(_Piece(layer, layer.matrices[index : index + 1], whole.part(index), factor, index), how)
+        for index in range(count)
+    )
+
+
+def _examine(matrices: Tensor) -> tuple[Status, str] | None:
+    """What keeps a layer from having a spectrum worth fitting, seen from its values and its size alone."""
+    low, high = (float(value) for value in torch.aminmax(matrices))
+    if not np.isfinite([low, high]).all():
+        broken = matrices.numel() - int(torch.isfinite(matrices).sum())
+        return Status.NON_FINITE, f"{broken:,} of {matrices.numel():,} values are NaN or infinite"
+    if low == high == 0:
+        return Status.ZERO, "all weights are zero"
+    if low == high and matrices.numel() > 1:
+        return Status.CONSTANT, f"all weights are {low:g}"
+    largest = max(-low, high)
+    if not _SMALLEST <= largest <= _LARGEST:
+        return Status.OUT_OF_RANGE, f"its largest weight is {largest:.3g}: the squares cannot be written as numbers"
+    return None
+
+
+def _about(layer: LayerWeights) -> dict[str, Any]:
+    count, rows, columns = layer.matrices.shape
+    return {
+        "name": layer.name,
+        "kind": layer.kind,
+        "shape": layer.shape,
+        "parameters": layer.parameters,
+        "N": max(rows, columns),
+        "M": min(rows, columns),
+        "matrices": count,
+        "tied_with": layer.tied_with,
+        "notes": layer.notes,
+    }
+
+
+def _factor(layer: LayerWeights, how: How) -> float:
+    """What the eigenvalues of WᵀW are multiplied by.
+
+    ``seed``: 1/N, eq. 2 of the seed. ``none``: nothing, except that convolutions are scaled as WeightWatcher scales
+    them, so that numbers compare: by 1/2 when pooled, by half the number of kernel positions as slices.
+    """
+    _, rows, columns = layer.matrices.shape
+    if how.normalise == "seed":
+        return 1 / max(rows, columns)
+    if not layer.kind.startswith("Conv"):
+        return 1.0
+    return 0.5 if how.conv == "pooled" else math.prod(layer.shape[2:]) / 2
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What gets one grade: a whole layer, or with ``index`` one of its matrices; ``plain`` is the spectrum of WᵀW."""
+
+    layer: LayerWeights
+    matrices: Tensor
+    plain: Spectrum
+    factor: float
+    index: int | None = None
+
+    def about(self) -> dict[str, Any]:
+        """The fields of its grade that need no fit."""
+        facts = {**_about(self.layer), "evals": self.plain.parts.size, "slice": self.index, "factor": self.factor}
+        if self.index is not None:
+            facts |= {"matrices": 1, "parameters": self.layer.parameters // len(self.layer.matrices)}
+        return facts
+
+
+def _grade(piece: _Piece, how: How) -> LayerGrade:
+    """Fit a spectrum, gather the evidence, and judge."""
+    scaled = piece.plain.scaled(piece.factor)
+    unfit = _unfit(scaled) if piece.index is None else _examine(piece.matrices) or _unfit(scaled)
+    fit = None if unfit else fit_power_law(scaled.eigenvalues, how.cut)
+    if fit is None:
+        status, reason = unfit or (Status.FLAT, "its largest eigenvalues are all equal")
+        return LayerGrade(
+            **piece.about(),
+            status=status,
+            reason=reason,
+            verdict=not_fitted(status, reason),
+            metrics=layer_metrics(scaled) if scaled.rank else None,
+            eigenvalues=scaled.eigenvalues,
+        )
+    metrics = layer_metrics(scaled, fit.alpha)
+    evidence = _gather(piece, scaled, fit, how)
+    return LayerGrade(
+        **piece.about(),
+        **evidence,
+        status=Status.FITTED,
+        verdict=verdict(fit, evidence, metrics.lambda_max),
+        fit=fit,
+        metrics=metrics,
+        slices=_slices(piece, fit, how.cut),
+        eigenvalues=scaled.eigenvalues,
+    )
+
+
+def _unfit(scaled: Spectrum) -> tuple[Status, str] | None:
+    values, size = scaled.eigenvalues, scaled.parts.size
+    if scaled.columns == 1:
+        what = "a single row or column" if scaled.rows > 1 else "a single value"
+        which = "it has" if scaled.matrices == 1 else f"its {scaled.matrices:,} matrices have"
+        return Status.TOO_SMALL, f"{which} {what}: no spectrum"
+    if size < LEAST:
+        return Status.TOO_SMALL, f"{size} eigenvalue{'' if size == 1 else 's'}, fewer than {LEAST}"
+    if values.size < LEAST:
+        return Status.LOW_RANK, f"{values.size} of {size} eigenvalues differ from zero, fewer than {LEAST}"
+    if values[-1] - values[0] <= _FLAT * values[-1]:
+        return Status.FLAT, f"all {values.size} eigenvalues are equal to {values[-1]:.4g}"
+    return None
+
+
+def _slices(piece: _Piece, fit: PowerLaw, cut: Cut) -> tuple[SliceFit, ...]:
+    """The fit of each matrix; that of a single one is known."""
+    if piece.plain.matrices > 1:
+        return fit_slices(piece.plain.parts, LEAST, cut)
+    largest = float(piece.plain.eigenvalues[-1])
+    return (SliceFit(piece.index or 0, fit.evals, fit.alpha, fit.xmin / piece.factor, fit.D, fit.tail, largest),)
+
+
+def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: How) -> dict[str, Any]:
+    """The evidence that was asked for; what draws numbers draws them from a stream of the layer's own."""
+    asked = how.evidence
+    if isinstance(asked, NoEvidence):
+        return {}
+    from weightsmith.grading.alternatives import compare_tails
+    from weightsmith.grading.aspect import fixed_aspect
+    from weightsmith.grading.noise import fit_bulk
+    from weightsmith.grading.resampling import alpha_interval, goodness_of_fit
+    from weightsmith.grading.twin import randomised_twin
+    from weightsmith.grading.universality import universality
+
+    def draws(purpose: str) -> np.random.Generator:
+        return stream(how.seed, "grade", piece.layer.name, -1 if piece.index is None else piece.index, purpose)
+
+    if not isinstance(asked, FastEvidence | FullEvidence):
+        raise TypeError(f"{asked!r} is no known amount of evidence")
+    values, bulk = scaled.eigenvalues, fit_bulk(scaled)
+    found: dict[str, Any] = {
+        "interval": alpha_interval(
+            values, cut=how.cut, resamples=asked.resamples, confidence=asked.confidence, rng=draws("interval")
+        ),
+        "bulk": bulk,
+        "alternatives": compare_tails(values, fit),
+        "universality": universality(fit.alpha, bulk),
+    }
+    if isinstance(asked, FullEvidence):
+        found["goodness"] = goodness_of_fit(values, fit, resamples=asked.draws, rng=draws("goodness"))
+        found["twin"] = randomised_twin(piece.matrices, scaled, draws("twin"), device=how.device)
+        found["aspect"] = fixed_aspect(piece.matrices, scaled, aspect=asked.aspect, cut=how.cut, device=how.device)
+    return found

@@ -1,0 +1,263 @@
+"""What grading returns: a status and optional numbers for each layer, and aggregates that say what they leave out."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import UnknownName
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.statistics import Interval
+from weightsmith.grading.alternatives import Alternative
+from weightsmith.grading.aspect import FixedAspect
+from weightsmith.grading.metrics import LayerMetrics
+from weightsmith.grading.noise import Bulk
+from weightsmith.grading.powerlaw import PowerLaw
+from weightsmith.grading.resampling import Goodness
+from weightsmith.grading.slices import SliceFit
+from weightsmith.grading.twin import Twin
+from weightsmith.grading.universality import Universality
+
+__all__ = ["Coverage", "Grades", "LayerGrade", "Measure", "Omitted", "Status", "Verdict", "VerdictKind"]
+
+Cell = float | int | str | None
+
+
+class Status(enum.Enum):
+    """Whether a layer has a fit, or why not."""
+
+    FITTED = "fitted"
+    TOO_SMALL = "too small"
+    """Fewer than eight eigenvalues, or matrices of a single row or column."""
+    ZERO = "zero"
+    CONSTANT = "constant"
+    """Every weight is the same number."""
+    LOW_RANK = "low rank"
+    """Fewer than eight eigenvalues differ from zero."""
+    FLAT = "flat"
+    """All eigenvalues are equal, as those of an orthogonal matrix: there is no tail."""
+    NON_FINITE = "non-finite"
+    OUT_OF_RANGE = "out of range"
+    """The squares of the weights cannot be written as numbers."""
+
+
+class VerdictKind(enum.Enum):
+    """What can be said about a layer, in the order in which it is asked."""
+
+    CANNOT_BE_FITTED = "cannot be fitted"
+    NO_HEAVY_TAIL = "no heavy tail"
+    CANNOT_SAY = "cannot say"
+    OVER_REGULARISED = "over-regularised"
+    WELL_TRAINED = "well trained"
+    WEAKLY_TRAINED = "weakly trained"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict(Record):
+    """What is said about a layer, and the numbers it rests on."""
+
+    kind: VerdictKind
+    because: str
+
+
+@dataclass(frozen=True, eq=False)
+class LayerGrade(Record):
+    """One layer, or with ``slice`` one matrix of it.
+
+    ``N`` × ``M`` is the size of each of its ``matrices`` (N ≥ M), ``evals`` how many eigenvalues they have together.
+    All eigenvalues are those of WᵀW times ``factor``. ``slices`` are the fits of the single matrices of a layer whose
+    eigenvalues are pooled. What could not be computed, or was not asked for, is None.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    parameters: int
+    N: int
+    M: int
+    matrices: int
+    evals: int
+    status: Status
+    verdict: Verdict
+    reason: str | None = None
+    slice: int | None = None
+    factor: float = 1.0
+    tied_with: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    fit: PowerLaw | None = None
+    interval: Interval | None = None
+    goodness: Goodness | None = None
+    alternatives: tuple[Alternative, ...] = ()
+    bulk: Bulk | None = None
+    twin: Twin | None = None
+    aspect: FixedAspect | None = None
+    universality: Universality | None = None
+    metrics: LayerMetrics | None = None
+    slices: tuple[SliceFit, ...] = ()
+    eigenvalues: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the layer has an α."""
+        return self.fit is not None
+
+    @property
+    def alpha(self) -> float | None:
+        """The exponent of the tail."""
+        return None if self.fit is None else self.fit.alpha
+
+    @property
+    def alpha_low(self) -> float | None:
+        """The lower end of its interval."""
+        return None if self.interval is None else self.interval.low
+
+    @property
+    def alpha_high(self) -> float | None:
+        """The upper end of its interval."""
+        return None if self.interval is None else self.interval.high
+
+    def row(self) -> dict[str, Cell]:
+        """The layer as one flat row, for JSON and CSV; the same columns for every layer."""
+        against = {other.name: other for other in self.alternatives}
+        row: dict[str, Cell] = {
+            "name": self.name,
+            "slice": self.slice,
+            "kind": self.kind,
+            "status": self.status.value,
+            "N": self.N,
+            "M": self.M,
+            "matrices": self.matrices,
+            "evals": self.evals,
+            "parameters": self.parameters,
+            "alpha": self.alpha,
+            "alpha_low": self.alpha_low,
+            "alpha_high": self.alpha_high,
+        }
+        row |= _cells(self.fit, sigma="sigma", xmin="xmin", D="D", tail="tail")
+        row |= _cells(self.metrics, **{name: name for name in LayerMetrics.__dataclass_fields__})
+        row |= _cells(
+            self.bulk,
+            bulk_sigma="sigma",
+            bulk_edge="high",
+            noise_threshold="threshold",
+            spikes="spikes",
+            soft_rank="soft_rank",
+        )
+        row |= _cells(self.goodness, p_fit="p")
+        for name in ("exponential", "lognormal", "truncated power law"):
+            key = name.replace(" ", "_")
+            row |= _cells(against.get(name), **{f"ratio_{key}": "normalised", f"p_{key}": "p"})
+        row |= _cells(self.twin, twin_distance="distance", twin_lambda_max="lambda_max", traps="traps")
+        row |= _cells(self.aspect, alpha_fixed_aspect="alpha")
+        row |= {
+            "universality": None if self.universality is None else self.universality.value,
+            "verdict": self.verdict.kind.value,
+            "because": self.verdict.because,
+            "reason": self.reason,
+            "tied_with": ", ".join(self.tied_with) or None,
+            "notes": "; ".join(self.notes) or None,
+        }
+        return row
+
+
+def _cells(record: Record | None, **columns: str) -> dict[str, Cell]:
+    """Fields of ``record`` under the names of their columns; empty cells where there is none."""
+    return {column: None if record is None else getattr(record, name) for column, name in columns.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Measure(Record):
+    """One number for a whole network: over how many ``layers``, and what exactly is in it.
+
+    ``baseline`` marks what needs no fit; a measure that does not beat them has no use for its power laws.
+    """
+
+    name: str
+    value: float | None
+    layers: int
+    meaning: str
+    baseline: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Omitted(Record):
+    """A tensor that was not graded: how many parameters it has, and why."""
+
+    name: str
+    parameters: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage(Record):
+    """How much of a network was graded. ``graded`` are parameters in layers with a fit."""
+
+    layers: int
+    fitted: int
+    parameters: int
+    graded: int
+    left_out: tuple[Omitted, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """``17 of 22 layers fitted, with 252,464 of 272,474 parameters (92.66 %)``."""
+        share = f" ({100 * self.graded / self.parameters:.2f} %)" if self.parameters else ""
+        return (
+            f"{self.fitted:,} of {self.layers:,} layers fitted, "
+            f"with {self.graded:,} of {self.parameters:,} parameters{share}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Grades(Record):
+    """The grades of a network: its layers in order, measures of the whole, and what was left out."""
+
+    source: str
+    settings: dict[str, Any]
+    layers: tuple[LayerGrade, ...]
+    measures: tuple[Measure, ...]
+    coverage: Coverage
+    notes: tuple[str, ...] = ()
+    origin: Origin = field(default_factory=Origin)
+
+    def __getitem__(self, name: str) -> LayerGrade:
+        """The layer called ``name`` (the first of its slices)."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise UnknownName("layer", name, [layer.name for layer in self.layers])
+
+    def measure(self, name: str) -> Measure:
+        """The measure called ``name``."""
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        raise UnknownName("measure", name, [measure.name for measure in self.measures])
+
+    @property
+    def summary(self) -> dict[str, float | None]:
+        """The measures by name."""
+        return {measure.name: measure.value for measure in self.measures}
+
+    def verdicts(self) -> dict[VerdictKind, int]:
+        """How many layers have each verdict, those that occur."""
+        counts = {kind: sum(layer.verdict.kind is kind for layer in self.layers) for kind in VerdictKind}
+        return {kind: count for kind, count in counts.items() if count}
+
+    def to_table(self) -> dict[str, Any]:
+        """What ``--json`` prints: ``layers`` as flat rows, ``summary``, ``coverage``, and how they came about."""
+        return {
+            "source": self.source,
+            "layers": [layer.row() for layer in self.layers],
+            "summary": self.summary,
+            "meaning": {measure.name: measure.meaning for measure in self.measures},
+            "coverage": {"line": self.coverage.line, **self.coverage.to_dict()},
+            "settings": self.settings,
+            "notes": list(self.notes),
+            "origin": self.origin.to_dict(),
+        }

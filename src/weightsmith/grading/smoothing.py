@@ -1,0 +1,162 @@
+"""Networks with fewer eigen-directions: smoothing keeps the largest of each layer, sharpening takes them away.
+
+With W = U Σ Vᵀ and S the set of directions a rule points at,
+
+    smooth:   W ← W V_S V_Sᵀ          sharpen:   W ← W (1 − V_S V_Sᵀ)
+
+so that the singular values outside (inside) S become zero and the others stay as they are. V comes from the Gram matrix
+of the smaller side in double precision. A convolution is treated per kernel position, a recurrent layer per gate.
+WeightWatcher's ``SVDSmoothing`` and ``SVDSharpness`` do this to the network they are given, keep the same number in
+every kernel position, and skip kinds of layers they do not know; here a new network is returned, positions share a
+threshold, and every layer that stays as it was is named with the reason.
+
+>>> import torch
+>>> made = smooth({"fc.weight": torch.diag(torch.tensor([3.0, 2.0, 1.0]))}, "count:2")
+>>> made.network["fc.weight"].diagonal(), round(made.report.layers[0].mass, 4)  # (9 + 4) / 14
+(tensor([3., 2., 0.]), 0.9286)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.seeds import stream
+from weightsmith.grading.directions import Directions
+from weightsmith.grading.spectrum import Spectrum
+from weightsmith.networks.card import card_of, weights_digest, with_card
+from weightsmith.networks.layers import LayerWeights, opened
+from weightsmith.networks.rewriting import Rewritten, rewritten
+
+__all__ = ["ChangedLayer", "DirectionsReport", "Smoothed", "sharpen", "smooth"]
+
+Operation = Literal["smooth", "sharpen"]
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedLayer(Record):
+    """What became of a layer: ``kept`` of its ``directions`` and the share ``mass`` of ‖W‖_F² that they carry.
+
+    ``directions`` are those of all its ``matrices`` together. A layer that stayed as it was has a ``reason``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    matrices: int
+    directions: int
+    kept: int | None = None
+    mass: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionsReport(Record):
+    """What was done, by which rule, to which layers; ``untouched`` names what is no layer and was copied."""
+
+    operation: Operation
+    directions: Directions
+    layers: tuple[ChangedLayer, ...]
+    untouched: tuple[str, ...] = ()
+    origin: Origin = dataclasses.field(default_factory=Origin)
+
+    @property
+    def line(self) -> str:
+        """``smooth tail:erg: 20 of 22 layers changed, 512 of 1,024 directions kept in them``."""
+        kept = {layer.name: layer.kept for layer in self.layers if layer.kept is not None}
+        changed = [layer for layer in self.layers if kept.get(layer.name, layer.directions) < layer.directions]
+        return (
+            f"{self.operation} {self.directions}: {len(changed)} of {len(self.layers)} layers changed, "
+            f"{sum(kept[layer.name] for layer in changed):,} of {sum(layer.directions for layer in changed):,} "
+            "directions kept in them"
+        )
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """The new network (a module with its card, or tensors by name) and the report."""
+
+    network: nn.Module | dict[str, Tensor]
+    report: DirectionsReport
+
+
+def smooth(
+    network: object, keep: Directions | str = "tail:erg", *, layers: str | None = None, seed: int = 0
+) -> Smoothed:
+    """A copy of ``network`` that keeps only the directions ``keep`` points at, in the layers a glob matches."""
+    return _changed(network, "smooth", Directions.of(keep), layers, seed)
+
+
+def sharpen(
+    network: object, remove: Directions | str = "traps", *, layers: str | None = None, seed: int = 0
+) -> Smoothed:
+    """A copy of ``network`` without the directions ``remove`` points at, in the layers a glob matches."""
+    return _changed(network, "sharpen", Directions.of(remove), layers, seed)
+
+
+def _changed(network: object, operation: Operation, rule: Directions, layers: str | None, seed: int) -> Smoothed:
+    source = opened(network)
+    digest = weights_digest(source)
+    told: list[ChangedLayer] = []
+
+    def change(layer: LayerWeights) -> Tensor | None:
+        rng = stream(seed, operation, layer.name)
+        matrices, entry = _project(layer, rule, rng, keeps=operation == "smooth")
+        told.append(entry)
+        return matrices
+
+    made = rewritten(source, change, layers=layers)
+    if isinstance(source, nn.Module) and isinstance(made.network, nn.Module):
+        card = card_of(source)
+        with_card(made.network, dataclasses.replace(card, lineage=card.lineage.then(f"{operation} {rule}", digest)))
+    told += [ChangedLayer(name, (), 0, 0, reason=reason) for name, reason in made.kept.items()]
+    origin = Origin(seed=seed, inputs={"network": digest})
+    return Smoothed(made.network, DirectionsReport(operation, rule, tuple(told), _untouched(made), origin))
+
+
+def _untouched(made: Rewritten) -> tuple[str, ...]:
+    return tuple(f"{item.name}: {item.reason}" for item in made.left_out if item.parameters)
+
+
+def _project(
+    layer: LayerWeights, rule: Directions, rng: np.random.Generator, *, keeps: bool
+) -> tuple[Tensor | None, ChangedLayer]:
+    """The new matrices of a layer and what is to be told; no matrices where it stays as it is."""
+    count, rows, columns = layer.matrices.shape
+    entry = ChangedLayer(layer.name, layer.shape, count, count * min(rows, columns))
+    largest = float(layer.matrices.abs().max())
+    if not math.isfinite(largest) or largest == 0:
+        reason = "all weights are zero" if largest == 0 else "it holds NaN or infinity"
+        return None, dataclasses.replace(entry, reason=reason)
+    # Near one, so that no square leaves the range of a number.
+    scaled = layer.matrices.to(torch.float64) / largest
+    values, vectors = torch.linalg.eigh(scaled.mT @ scaled if rows >= columns else scaled @ scaled.mT)
+    found = _spectrum(values, max(rows, columns))
+    counts = rule.count(found, scaled, rng)
+    if isinstance(counts, str):
+        return None, dataclasses.replace(entry, reason=counts)
+    chosen = np.arange(found.columns)[None, :] >= found.columns - counts[:, None]
+    mask = chosen if keeps else ~chosen
+    if mask.all():
+        return None, dataclasses.replace(entry, kept=entry.directions, mass=1.0)
+    if not mask.any():
+        return None, dataclasses.replace(entry, reason="no direction would be left")
+    kept = vectors * torch.from_numpy(mask).to(vectors)[:, None, :]
+    projector = kept @ vectors.mT
+    made = (scaled @ projector if rows >= columns else projector @ scaled) * largest
+    mass = math.fsum(found.parts[mask]) / math.fsum(found.parts.ravel())
+    return made, dataclasses.replace(entry, kept=int(mask.sum()), mass=mass)
+
+
+def _spectrum(values: Tensor, rows: int) -> Spectrum:
+    """The eigenvalues as grading has them: what is rounding noise counts as zero."""
+    parts = values.numpy(force=True).copy()
+    parts[parts <= parts.max() * rows * np.finfo(np.float64).eps] = 0.0
+    positive = np.sort(parts[parts > 0])
+    return Spectrum(positive, parts, rows, parts.shape[1], positive.size, "gram float64")

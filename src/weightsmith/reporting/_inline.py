@@ -1,0 +1,106 @@
+"""Figures and tables as part of one HTML page: SVG that follows the page's colours, CSV behind a link.
+
+Matplotlib writes an SVG for a file of its own. Inside a page its rules for ``*`` would apply to the whole page, and the
+names of two figures would collide; its white is the wrong one at night, and half of it is blanks and sixth decimals.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from weightsmith.reporting.figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "Cell", "csv_link", "inline_svg"]
+
+Cell = float | int | str | None
+
+COLOURS = {
+    style.BLUE: "blue",
+    style.ORANGE: "orange",
+    style.GREEN: "green",
+    style.RED: "red",
+    style.PURPLE: "purple",
+    style.GREY: "grey",
+    style.INK: "ink",
+    "#555555": "axis",
+    "#e6e6e6": "grid",
+    "#ffffff": "paper",
+    "#000000": "ink",
+}
+"""The colours of figures, and the variable of the page's style sheet that takes the place of each."""
+
+_LEAST, _MOST = 0.95, 1.5  # pixels to a point of the figure: below they cannot be read, beyond they shout
+_TAG = re.compile(r"<[^>]*>")
+_NAMES = {colour.lower(): f"var(--{name})" for colour, name in COLOURS.items()}
+
+
+def inline_svg(figure: Figure, prefix: str, label: str) -> str:
+    """``figure`` as an SVG element that can stand in a page beside others; ``prefix`` keeps its names apart.
+
+    Its words are text in the reader's font of the same widths, so that they can be found and read aloud; ``label`` is
+    what the figure is called.
+    """
+    import matplotlib as mpl
+
+    content = io.StringIO()
+    with style.house_style(), mpl.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
+    text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", content.getvalue(), flags=re.DOTALL)
+    end = text.index(">", text.index("<svg")) + 1
+    width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
+    size = (
+        f'viewBox="0 0 {width:g} {height:g}" style="min-width:{_LEAST * width:.0f}px;max-width:{_MOST * width:.0f}px"'
+    )
+    return f'<svg {size} role="img" aria-label="{html.escape(label)}">{_shorter(text[end:], prefix)}'
+
+
+def _shorter(body: str, prefix: str) -> str:
+    """The tags with the page's colours and the figure's own names, without what draws nothing."""
+    used = set(re.findall(r"[\"(]#(\w+)", body))
+    kept: list[bool] = []  # of the groups that are open
+
+    def tag(found: re.Match[str]) -> str:
+        text = found[0]
+        if text == "</g>":
+            return text if kept.pop() else ""
+        text = re.sub(r' id="([^"]*)"', lambda name: f' id="{prefix}{name[1]}"' if name[1] in used else "", text)
+        text = re.sub(r'xlink:href="#', f'href="#{prefix}', text)
+        text = text.replace("url(#", f"url(#{prefix}")
+        text = re.sub(r"#[0-9a-f]{6}\b", lambda colour: _NAMES.get(colour[0], colour[0]), text)
+        text = re.sub(r" transform=\"rotate\(-0[^\"]*\"| ?font-family: [^;\"]*;?", "", text)
+        text = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), text)
+        text = re.sub(r"([:;]) ", r"\1", re.sub(r"\s+", " ", text)).replace(' "', '"')
+        # A tick has its colour already from the line it repeats.
+        text = re.sub(r'(<use .*) style="fill:var\(--axis\);stroke:var\(--axis\);[^"]*"', r"\1", text)
+        if text.startswith("<g"):
+            kept.append(text != "<g>")
+            return text if kept[-1] else ""
+        return text
+
+    body = _TAG.sub(tag, body)
+    return re.sub(r">\s*\n\s*<", "><", body).strip()
+
+
+def csv_link(rows: Sequence[Mapping[str, Cell]]) -> str:
+    """The rows as CSV in an address that needs no file: ``<a download="…" href="{csv_link(rows)}">``."""
+    text = io.StringIO(newline="")
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
+    content = text.getvalue().encode("utf-8", "replace")
+    return "data:text/csv;charset=utf-8," + urllib.parse.quote(content, safe=",.:;+-_()[]")
+
+
+def _harmless(value: Cell) -> Cell:
+    """Text that a spreadsheet would take for a formula is quoted by an apostrophe: names come from files."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,0 +1,87 @@
+"""The figure of measures against accuracies: whether α-hat orders networks better than a plain norm does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures.labels import network_labels, number, shown
+from weightsmith.reporting.figures.style import BLUE, GREY, INK, house_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weightsmith.grading.comparison import ComparedMeasure, GradeComparison
+
+__all__ = ["comparison_figure", "telling_measures"]
+
+_NAMED = 12  # networks up to which points carry their names
+
+
+def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | None = None) -> Figure:
+    """A panel for each of ``measures``, by accuracy; hollow squares are measures that need no fit.
+
+    Without ``measures``: α-hat as the seed prints it, the α-hat that orders the networks best, and the plain norm that
+    does. Both say how well with Kendall's τ: −1 where the smaller value always has the higher accuracy, as is claimed.
+    """
+    if comparison.accuracy is None:
+        raise UsageError(
+            "the comparison has no accuracies: give compare(networks, accuracy=…) to draw measures by them"
+        )
+    chosen = telling_measures(comparison) if measures is None else [comparison.measure(name) for name in measures]
+    if not chosen:
+        raise UsageError("no α-hat and no norm has a value for two networks: there is nothing to draw")
+    empty = [measure.name for measure in chosen if all(value is None for value in measure.values)]
+    if empty:
+        raise UsageError(f"{empty[0]}: no network has a value that could be drawn")
+    labels = network_labels(comparison.names)
+    with house_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(1.0 + 2.3 * len(chosen), 3.0), layout="constrained")
+        panels = figure.subplots(1, len(chosen), sharey=True, squeeze=False)[0]
+        for axes, measure in zip(panels, chosen, strict=True):
+            _panel(axes, measure, comparison.accuracy, labels)
+        panels[0].set_ylabel("accuracy")
+    return figure
+
+
+def telling_measures(comparison: GradeComparison) -> list[ComparedMeasure]:
+    """α-hat as printed, the best α-hat and the best plain norm, as far as they have a correlation."""
+    tested = [measure for measure in comparison.measures if measure.kendall is not None]
+    hats = [measure for measure in tested if measure.name.startswith("alpha_hat") or measure.name == "alpha_weighted"]
+    norms = [measure for measure in tested if measure.baseline and "norm" in measure.name]
+    printed = [measure for measure in hats if measure.name == "alpha_hat"]
+    best = [min(group, key=_tau) for group in ([*printed, *hats], norms) if group]  # of equals the printed one
+    return list({measure.name: measure for measure in (*printed, *best)}.values())
+
+
+def _tau(measure: ComparedMeasure) -> float:
+    return 1.0 if measure.kendall is None else measure.kendall.value
+
+
+def _panel(axes: Axes, measure: ComparedMeasure, accuracy: Sequence[float], labels: Sequence[str]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    points = [
+        (value, right, label)
+        for value, right, label in zip(measure.values, accuracy, labels, strict=True)
+        if value is not None
+    ]
+    face: dict[str, Any] = {"markerfacecolor": "white"} if measure.baseline else {}
+    shape, colour = ("s", GREY) if measure.baseline else ("o", BLUE)
+    axes.plot([x for x, _, _ in points], [y for _, y, _ in points], shape, color=colour, markersize=5.5, **face)
+    middle = (min(x for x, _, _ in points) + max(x for x, _, _ in points)) / 2
+    for x, y, label in points if len(points) <= _NAMED else []:
+        # To the side that has room: labels never leave the panel.
+        side, aside = ("right", -6) if x > middle else ("left", 6)
+        text, offset = shown(label, 20), (aside, 0)
+        axes.annotate(text, (x, y), offset, textcoords="offset points", ha=side, va="center", fontsize=6, color=INK)
+    axes.margins(0.12)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_xlabel(f"{measure.name}" + (" (no fit)" if measure.baseline else ""))
+    tau = measure.kendall
+    told = measure.reason or "" if tau is None else f"τ = {tau.value:+.2f}, p = {number(tau.p)}, n = {tau.n}"
+    axes.set_title(told.replace("-", "−"), fontsize=7.5, fontweight="normal")

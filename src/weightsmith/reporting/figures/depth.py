@@ -1,0 +1,180 @@
+"""The figure of α against depth: every layer of a network with its interval, over the bands of the verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weightsmith.grading.results import Grades, LayerGrade, VerdictKind
+from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
+from weightsmith.reporting.figures._networks import MARKS, look, several
+from weightsmith.reporting.figures.labels import columns, layer_label, network_labels, readable_ticks, shown
+from weightsmith.reporting.figures.style import GREY, INK, house_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["alpha_figure"]
+
+_BANDS = (
+    (VerdictKind.OVER_REGULARISED, 0.0, HEAVIEST),
+    (VerdictKind.WELL_TRAINED, HEAVIEST, LIGHTEST),
+    (VerdictKind.WEAKLY_TRAINED, LIGHTEST, math.inf),
+)
+_MOST_NAMES, _LONGEST_NAME = 64, 36
+_MANY = 40  # layers from which on marks are smaller
+_EDGE = 0.035  # of the height: marks of layers that have no α
+
+
+def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
+    """α of every layer with its interval, in the order of the network, over the bands of the verdicts.
+
+    The shape of a mark is the layer's verdict. A layer without a fit stands hollow at the lower edge with its status.
+    Several networks are told apart by colour and line; where they have the same layers these stand side by side,
+    otherwise each network is stretched over the same width.
+    """
+    networks = several(grades)
+    labels = network_labels([network.source for network in networks])
+    width, height = _size(networks)
+    with house_style():
+        figure, (axes,) = new_figure(width, height)
+        axes.set_yscale("log")
+        axes.set_ylim(*_reach([layer for network in networks for layer in network.layers]))
+        for place, network in enumerate(networks):
+            _draw(axes, network, _places(networks, place), None if len(networks) == 1 else place)
+        _bands(axes)
+        _name_layers(axes, networks)
+        readable_ticks(axes.yaxis)
+        axes.set_ylabel("α")
+        axes.set_title(_title(networks, labels, width))
+        _legend(figure, networks, labels)
+    return figure
+
+
+def _aligned(networks: Sequence[Grades]) -> bool:
+    """Whether all networks have the same layers, so that these can share their places."""
+    first, *others = ([layer_label(layer) for layer in network.layers] for network in networks)
+    return all(other == first for other in others)
+
+
+def _places(networks: Sequence[Grades], place: int) -> list[float]:
+    """Where the layers of a network stand: by number, beside those of the others, or by depth in per cent."""
+    count = len(networks[place].layers)
+    if not _aligned(networks):
+        return [100 * (index + 0.5) / count for index in range(count)]
+    aside = 0.5 * (place / (len(networks) - 1) - 0.5) if len(networks) > 1 else 0.0
+    return [index + aside for index in range(count)]
+
+
+def _size(networks: Sequence[Grades]) -> tuple[float, float]:
+    count = max(len(network.layers) for network in networks)
+    longest = 0
+    if _aligned(networks) and not _is_flat(networks[0].layers):
+        longest = max(min(len(layer_label(layer)), _LONGEST_NAME) for layer in networks[0].layers)
+    return min(max(6.0, 3.0 + 0.14 * count), 11.0), 3.3 + 0.05 * longest + 0.12 * (len(networks) // 2)
+
+
+def _is_flat(layers: Sequence[LayerGrade]) -> bool:
+    """Whether the names are so few and short that they can lie."""
+    return len(layers) * (max(len(layer_label(layer)) for layer in layers) + 2) < 80
+
+
+def _reach(layers: Sequence[LayerGrade]) -> tuple[float, float]:
+    """Limits that show every α and all bands; the upper end of an interval may leave the figure."""
+    alphas = [layer.alpha for layer in layers if layer.alpha is not None]
+    ends = [end for layer in layers for end in (layer.alpha_low, layer.alpha_high) if end is not None]
+    most = 3 * max([*alphas, LIGHTEST])
+    low = 0.93 * min([0.7 * HEAVIEST, *alphas, *ends])
+    high = 1.12 * max([1.5 * LIGHTEST, *alphas, *(end for end in ends if end < most)])
+    if len(alphas) < len(layers):  # room for the marks at the edge
+        low /= (high / low) ** 0.16
+    return low, high
+
+
+def _draw(axes: Axes, network: Grades, places: Sequence[float], number: int | None) -> None:
+    """A line through all α, a mark and an interval for each; hollow at the edge what has none.
+
+    Marks have the colour of their verdict, or with a ``number`` that of their network.
+    """
+    many = len(network.layers) > _MANY
+    own, style = (None, "-") if number is None else look(number)
+    alphas = [math.nan if layer.alpha is None else layer.alpha for layer in network.layers]
+    axes.plot(places, alphas, color=own or GREY, linewidth=0.5 if many else 0.9, linestyle=style, alpha=0.7, zorder=2)
+    for x, layer in zip(places, network.layers, strict=True):
+        colour, shape = MARKS[layer.verdict.kind]
+        mark: dict[str, Any] = {"color": own or colour, "marker": shape, "linestyle": "none", "zorder": 4}
+        mark["markersize"] = 3.5 if many else 5
+        if layer.alpha is None:
+            axes.plot(x, _EDGE, transform=axes.get_xaxis_transform(), markerfacecolor="white", **mark)
+            if number is None and len(network.layers) <= _MOST_NAMES:
+                at: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+                text = layer.status.value
+                axes.annotate(text, (x, _EDGE), xytext=(0, 5), rotation=90, ha="center", va="bottom", fontsize=6, **at)
+            continue
+        axes.plot(x, layer.alpha, **mark)
+        if layer.interval is not None:
+            ends = layer.interval.low, layer.interval.high
+            axes.vlines(x, *ends, color=own or colour, linewidth=1.0, alpha=0.55, zorder=3)
+
+
+def _bands(axes: Axes) -> None:
+    """Shade the bands of the verdicts and name them at the right."""
+    bottom, top = axes.get_ylim()
+    for kind, start, end in _BANDS:
+        low, high, colour = max(start, bottom), min(end, top), MARKS[kind][0]
+        axes.axhspan(low, high, color=colour, alpha=0.07, linewidth=0)
+        if low > bottom:
+            axes.axhline(low, color=GREY, linewidth=0.7)
+        at: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+        middle = math.sqrt(low * high)
+        axes.annotate(kind.value, (1, middle), xytext=(4, 0), va="center", color=colour, fontsize=7, **at)
+
+
+def _name_layers(axes: Axes, networks: Sequence[Grades]) -> None:
+    """Names under the axis, as many as can be read; of networks with other layers each, the depth."""
+    layers = networks[0].layers
+    if not _aligned(networks):
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("depth (% of the layers of each network)")
+        return
+    count = len(layers)
+    step = math.ceil(count / _MOST_NAMES)
+    labels = [shown(layer_label(layer), _LONGEST_NAME) for layer in layers[::step]]
+    size = 7 if count <= 30 else 6
+    axes.set_xticks(range(0, count, step), labels, rotation=0 if _is_flat(layers) else 90, fontsize=size)
+    axes.set_xlim(-0.6, count - 0.4)
+    axes.set_xlabel("layer, in the order of the network" + (f" (one in {step} named)" if step > 1 else ""))
+
+
+def _title(networks: Sequence[Grades], labels: Sequence[str], width: float) -> str:
+    if len(networks) > 1:
+        return f"α of {len(networks)} networks"
+    fitted = sum(layer.alpha is not None for layer in networks[0].layers)
+    text = f"α of {fitted:,} of {len(networks[0].layers):,} layers"
+    return f"{shown(labels[0], int(10 * width) - len(text))}: {text}"
+
+
+def _legend(figure: Figure, networks: Sequence[Grades], labels: Sequence[str]) -> None:
+    """The verdicts that occur with their numbers, the interval, and the networks where there are several."""
+    from matplotlib.lines import Line2D
+
+    one = len(networks) == 1
+    layers = [layer for network in networks for layer in network.layers]
+    handles = []
+    for place, label in enumerate([] if one else labels):
+        colour, style = look(place)
+        handles.append(Line2D([], [], color=colour, linestyle=style, label=shown(label, 34)))
+    for kind, (colour, shape) in MARKS.items():
+        count = sum(layer.verdict.kind is kind for layer in layers)
+        if count:
+            mark: dict[str, Any] = {"marker": shape, "linestyle": "none", "markersize": 5}
+            mark |= {"markerfacecolor": "white"} if kind is VerdictKind.CANNOT_BE_FITTED else {}
+            handles.append(Line2D([], [], color=colour if one else INK, label=f"{kind.value}: {count:,}", **mark))
+    confidences = {layer.interval.confidence for layer in layers if layer.interval is not None}
+    if confidences:
+        text = " and ".join(f"{100 * confidence:g} %" for confidence in sorted(confidences))
+        handles.append(Line2D([], [], color=GREY, linewidth=1.0, label=f"{text} interval"))
+    count = columns([str(handle.get_label()) for handle in handles], figure.get_figwidth())
+    figure.legend(handles=handles, loc="outside lower center", ncols=count, columnspacing=1.4, handlelength=1.8)

@@ -1,0 +1,138 @@
+"""Words and numbers on figures of networks: names from files may hold anything, and axes any range."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+    from weightsmith.grading.results import LayerGrade
+
+__all__ = ["columns", "head", "law_text", "layer_label", "network_labels", "number", "readable_ticks", "shown"]
+
+_FONT = "DejaVu Sans"
+_LETTERS_PER_INCH, _HANDLE = 18, 7  # of a legend: its letters, and how many of them the line before takes
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUFFIXES = (".safetensors", ".onnx", ".keras", ".ckpt", ".pth", ".bin", ".npz", ".pt", ".h5")
+
+
+def shown(name: str, longest: int = 40) -> str:
+    """``name`` as text for a figure: on one line, never as a formula, its middle left out beyond ``longest`` letters.
+
+    >>> shown("encoder.blocks.11.attention.output.dense", 24)
+    'encoder.bloc…utput.dense'
+    >>> print(shown("price in $ and $"))  # matplotlib shows what stands between two dollars as mathematics
+    price in \\$ and \\$
+    """
+    known = _letters()
+    name = "".join(letter if ord(letter) in known else "\N{WHITE SQUARE}" for letter in name)
+    if len(name) > longest:
+        name = f"{name[: longest // 2]}…{name[len(name) - (longest - 1) // 2 :]}"
+    # A label that begins with an underscore is left out of legends.
+    return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+
+
+def number(value: float) -> str:
+    """Three digits, whatever the size.
+
+    >>> [number(value) for value in (3.914, 0.0001234, 1234567.0, 12.0)]
+    ['3.91', '0.000123', '1.23e+06', '12']
+    """
+    return f"{value:.3g}"
+
+
+def layer_label(layer: LayerGrade) -> str:
+    """The name of a layer, and which of its matrices it is."""
+    return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"
+
+
+def network_labels(sources: Sequence[str]) -> list[str]:
+    """Short names of networks: the name of a file where that tells them apart, numbered where nothing does.
+
+    >>> network_labels(["nets/a.pt", "nets/b.pt"]), network_labels(["a/x.pt", "b/x.pt"]), network_labels(["x", "x"])
+    (['a', 'b'], ['a/x.pt', 'b/x.pt'], ['x (1)', 'x (2)'])
+    """
+    ends = [source.replace("\\", "/").rstrip("/").rpartition("/")[2] or source for source in sources]
+    bare = [next((end.removesuffix(suffix) for suffix in _SUFFIXES if end.endswith(suffix)), end) for end in ends]
+    for names in (bare, ends, list(sources)):
+        if len(set(names)) == len(names) and all(names):
+            return names
+    return [f"{source} ({place})" for place, source in enumerate(sources, 1)]
+
+
+def columns(labels: Sequence[str], width: float) -> int:
+    """In how many columns a legend of these labels fits into ``width`` inches; it is filled column by column.
+
+    >>> columns(["short"] * 5, 5.5), columns(["a label of some thirty letters"] * 3, 5.5)
+    (5, 2)
+    """
+    for count in range(len(labels), 1, -1):
+        rows, more = divmod(len(labels), count)  # the first columns have one more
+        starts = [column * rows + min(column, more) for column in range(count + 1)]
+        longest = [max(map(len, labels[start:stop])) for start, stop in itertools.pairwise(starts)]
+        if sum(longest) + _HANDLE * count <= width * _LETTERS_PER_INCH:
+            return count
+    return 1
+
+
+def law_text(layer: LayerGrade) -> str:
+    """The fitted law in numbers, or why there is none."""
+    fit = layer.fit
+    if fit is None:
+        return f"no fit: {layer.status.value}" + (f" ({layer.reason})" if layer.reason else "")
+    within = "" if layer.interval is None else f" [{number(layer.interval.low)}, {number(layer.interval.high)}]"
+    parts = [f"α = {number(fit.alpha)}{within}", f"λ_min = {number(fit.xmin)}", f"D = {number(fit.D)}"]
+    parts.append(f"tail {fit.tail:,} of {fit.evals:,}")
+    if layer.goodness is not None:
+        parts.append(f"p = {number(layer.goodness.p)}")
+    return " · ".join(parts)
+
+
+def head(figure: Figure, axes: Axes, layer: LayerGrade) -> None:
+    """Over a figure of one layer its name, and over its first axes the law."""
+    figure.suptitle(shown(layer_label(layer), 56), x=0.01, ha="left", fontsize=9, fontweight="bold")
+    # With its height given, matplotlib need not look for it: a fifth of the time that a figure takes.
+    axes.set_title(shown(law_text(layer), 96), y=1.0, fontsize=7.5, fontweight="normal")
+
+
+def readable_ticks(axis: Axis) -> None:
+    """Plain numbers on a logarithmic axis of ordinary size, powers of ten beyond, and no ticks between them."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
+
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low)
+    axis.set_minor_locator(NullLocator())
+    if decades < 0.3:  # so narrow that it is as good as linear
+        axis.set_major_locator(MaxNLocator(4))
+        axis.set_major_formatter(ScalarFormatter())
+    elif low >= 1e-3 and high <= 1e4 and decades < 2.5:
+        steps = (1, 1.5, 2, 3, 4, 6, 8) if decades < 1.2 else (1, 2, 5)
+        places = [digit * 10.0**power for power in range(-3, 5) for digit in steps]
+        axis.set_major_locator(FixedLocator([place for place in places if low <= place <= high]))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.5 else (1.0,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+
+
+def _power(value: float) -> str:
+    """``10⁻³`` or ``2·10⁶``: as letters, which are drawn many times faster than a formula."""
+    digits, exponent = f"{value:.0e}".split("e")
+    factor = "" if digits == "1" else f"{digits}·"
+    return f"{factor}10{str(int(exponent)).translate(_RAISED)}"
+
+
+@functools.cache
+def _letters() -> frozenset[int]:
+    """The characters the font of all figures can draw; others would make matplotlib warn, and draw an empty box."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    drawn = get_font(findfont(FontProperties(family=_FONT))).get_charmap()
+    return frozenset(code for code in drawn if chr(code).isprintable())

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+from weightsmith.cli.grading_report import (
+    PlanFile,
+    depth_line,
+    layer_table,
+    rows_as_csv,
+    show_comparison,
+    show_files,
+    show_grades,
+    show_plans,
+)
+from weightsmith.core.statistics import Interval
+from weightsmith.grading.comparison import compare
+from weightsmith.grading.grade import grade
+from weightsmith.grading.plans import alpha_plan
+from weightsmith.networks.layer_plan import LayerPlan
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Conv2d(16, 16, 2), nn.Linear(16, 16), nn.Linear(16, 12), nn.Linear(12, 3))
+    made[1].weight.data.zero_()
+    return made
+
+
+@pytest.fixture(scope="module")
+def grades(network):
+    return grade(network, evidence="none")
+
+
+def text_of(renderable, width=200):
+    console = Console(width=width, file=io.StringIO())
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def with_alphas(grades, alphas):
+    layers = [
+        dataclasses.replace(
+            grades["0"],
+            name=f"layer{place}",
+            fit=None if alpha is None else dataclasses.replace(grades["0"].fit, alpha=alpha),
+        )
+        for place, alpha in enumerate(alphas)
+    ]
+    return dataclasses.replace(grades, layers=tuple(layers))
+
+
+def test_a_row_has_the_numbers_of_its_layer(grades):
+    layer = grades["0"]
+    known = dataclasses.replace(layer, interval=Interval(layer.alpha, 2.25, 11.5, 0.95, "test"))
+    line = text_of(layer_table([known])).splitlines()[1]
+    alpha = f"{layer.alpha:.2f} [2.25, 11.50]"
+    numbers = f"{layer.fit.xmin:.3g} {layer.fit.D:.3f} {layer.fit.tail} {layer.metrics.lambda_max:.3g}"
+    assert line.split() == ["0", "16×16", "×4", "64", *alpha.split(), *numbers.split(), "not", "judged"]
+
+
+def test_a_layer_without_a_fit_shows_its_status_and_no_number(grades):
+    rows = text_of(layer_table(grades.layers)).splitlines()[1:]
+    assert rows[1].split() == ["1", "16×16", "16", "zero"]
+    small = grades["3"]
+    assert rows[3].split() == ["3", "12×3", "3", f"{small.metrics.lambda_max:.3g}", "too", "small"]
+
+
+def test_the_table_fits_a_hundred_columns_with_names_as_files_have_them(grades):
+    layer = dataclasses.replace(
+        grades["0"], name="module.layer3.2.conv2", interval=Interval(grades["0"].alpha, 2.25, 9.75, 0.95, "test")
+    )
+    assert max(len(line.rstrip()) for line in text_of(layer_table([layer])).splitlines()) <= 105
+
+
+def test_names_are_shown_as_they_are(grades):
+    layer = dataclasses.replace(grades["0"], name="[bold]odd[/bold]", slice=3)
+    assert "[bold]odd[/bold][3]" in text_of(layer_table([layer]))
+
+
+@pytest.mark.parametrize(
+    ("alphas", "line"),
+    [([2.0, 3.0, None, 9.0], "▁▂·█"), ([None, None], "··"), ([4.0], "▁"), ([], ""), ([8.0, None, 1.0], "█·▁")],
+)
+def test_the_line_of_alpha_by_depth(grades, alphas, line):
+    assert depth_line(with_alphas(grades, alphas).layers) == line
+
+
+def test_a_deep_network_has_a_line_of_its_ends_and_some_between(grades):
+    line = depth_line(with_alphas(grades, [1.0 + place for place in range(500)]).layers)
+    assert (len(line), line[0], line[-1]) == (60, "▁", "█")
+
+
+def test_everything_that_is_known_is_printed(grades, capsys):
+    show_grades(grades)
+    shown = capsys.readouterr().out
+    assert "conv pooled · normalise none · evidence none · cut ks · gram float64" in shown
+    assert grades.coverage.line in shown
+    assert "verdicts    2 cannot be fitted, 2 not judged" in shown
+    for measure in grades.measures:
+        assert measure.meaning in " ".join(shown.split())
+    fit, baselines = shown.split("without any fit")
+    assert "alpha_hat_pooled" in fit
+    assert "log_spectral_norm" in baselines
+    assert "because" not in shown
+
+
+def test_what_is_left_out_is_grouped_by_reason(grades, capsys):
+    show_grades(grades)
+    left = capsys.readouterr().out.split("not graded")[1].splitlines()
+    (biases,) = [line.split() for line in left if line.startswith("bias")]
+    assert biases == ["bias", "4", "47", "0.bias"]
+    assert any(line.startswith("zero: all weights are zero") and "256" in line for line in left)
+
+
+def test_reasons_on_request(grades, capsys):
+    show_grades(grades, why=True)
+    shown = " ".join(capsys.readouterr().out.split())
+    for layer in grades.layers:
+        assert layer.verdict.because in shown
+
+
+def test_a_network_without_layers_can_be_shown(capsys):
+    show_grades(grade(nn.Sequential(nn.BatchNorm1d(3)), evidence="none"))
+    assert "0 of 0 layers fitted" in capsys.readouterr().out
+
+
+def test_csv_has_one_header_and_says_which_network(grades):
+    alone = list(csv.DictReader(io.StringIO(rows_as_csv([grades]))))
+    assert [row["name"] for row in alone] == ["0", "1", "2", "3"]
+    assert "network" not in alone[0]
+    assert float(alone[0]["alpha"]) == grades["0"].alpha
+    assert alone[1]["alpha"] == ""
+    other = dataclasses.replace(grades, source="other")
+    both = list(csv.DictReader(io.StringIO(rows_as_csv([grades, other]))))
+    assert next(iter(both[0])) == "network"
+    assert [row["network"] for row in both] == [grades.source] * 4 + ["other"] * 4
+
+
+def test_csv_of_nothing_is_nothing():
+    assert rows_as_csv([grade(nn.Sequential(nn.BatchNorm1d(3)), evidence="none")]) == ""
+
+
+def scaled(grades, factor):
+    measures = [
+        dataclasses.replace(measure, value=None if measure.value is None else measure.value * factor)
+        for measure in grades.measures
+    ]
+    return dataclasses.replace(grades, measures=tuple(measures), source=f"times {factor}")
+
+
+@pytest.mark.parametrize("columns", ["100", "200"])
+def test_several_networks_side_by_side(grades, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    several = [scaled(grades, factor) for factor in (1, 2, 3)]
+    show_comparison(several, compare(several, accuracy=(0.5, 0.6, 0.75)))
+    shown = capsys.readouterr().out
+    rows = {line.split()[0]: line.split() for line in reversed(shown.splitlines()) if line.split()}
+    assert rows["accuracy"][1:7] == ["50.00", "%", "60.00", "%", "75.00", "%"]
+    alpha = grades.measure("alpha").value
+    assert rows["alpha"][1:7] == [f"{alpha:.4g}", f"{2 * alpha:.4g}", f"{3 * alpha:.4g}", "+1.00", "0.33", "+1.00"]
+    assert grades.measure("alpha").meaning in shown
+    assert [f" {number}  times {number}" in shown for number in (1, 2, 3)] == [True] * 3
+    assert "With 3 networks no order whatever can reach p < 0.05." in " ".join(shown.split())
+
+
+def test_without_accuracies_there_is_no_correlation(grades, capsys):
+    several = [scaled(grades, factor) for factor in (1, 2)]
+    show_comparison(several, compare(several))
+    shown = capsys.readouterr().out
+    assert "τ" not in shown
+    assert "accuracy" not in shown
+
+
+def test_plans_side_by_side(network, grades, tmp_path, capsys):
+    plans = {"alpha": alpha_plan(grades, 0.5), "uniform": LayerPlan.uniform(network, 0.5)}
+    show_plans([PlanFile(rule, tmp_path / rule, plan) for rule, plan in plans.items()])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["keep", "parameters", "alpha", "%", "uniform", "%"]
+    assert lines[1] == ["0", "1,024", f"{100 * plans['alpha'].values['0']:.1f}", "50.0"]
+    assert lines[2] == ["1", "256", "50.0", "50.0", "no", "alpha"]
+    assert ["all", "1,508", "50.0", "50.0"] in lines
+    assert any(line[:3] == ["alpha", "plan", str(tmp_path / "alpha")] for line in lines)
+
+
+def test_many_files_are_counted(tmp_path, capsys):
+    show_files([tmp_path / str(number) for number in range(9)])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.endswith("and 3 more")
+    assert str(tmp_path / "5") in shown
+    assert str(tmp_path / "6") not in shown
