@@ -79,9 +79,9 @@ def test_refits_of_resamples_are_the_definition(least):
     assert refitted_alphas(logs, generator(), 25, least) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("start", [0, 15])
-def test_refits_of_the_law_are_the_definition(start):
-    logs, rng = logarithms(40), generator()
+@pytest.mark.parametrize(("size", "start"), [(40, 0), (40, 15), (12, 2)], ids=["all", "tail", "no least tail"])
+def test_refits_of_the_law_are_the_definition(size, start):
+    logs, rng = logarithms(size), generator()
     expected = [slow_fit(slow_simulate(logs, start, 2.2, rng), 2)[1] for _ in range(25)]
     assert refitted_distances(logs, start, 2.2, generator(), 25) == pytest.approx(expected, abs=1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_parts_lie_side_by_side_inside_the_whole(whole, part):
     assert len(starts) == whole // part
     assert starts[0] >= 0
     assert starts[-1] + part <= whole
-    assert all(after - before >= part for before, after in zip(starts, starts[1:], strict=False))
+    assert all(after - before >= part for before, after in itertools.pairwise(starts))
 
 
 def test_on_noise_the_hill_estimate_no_longer_depends_on_the_shape():

@@ -132,6 +132,14 @@ def test_the_fits_of_single_matrices_stand_beside_a_pooled_one():
         assert (part.evals, part.D) == (16, pytest.approx(row.fit.D))
 
 
+def test_the_fit_of_the_only_matrix_is_that_of_the_layer_without_its_factor():
+    found = one(heavy(1, 30, 20), dataclasses.replace(PLAIN, normalise="seed"))
+    (part,) = found.slices
+    assert (part.alpha, part.D, part.tail, part.evals) == (found.alpha, found.fit.D, found.fit.tail, 20)
+    assert part.xmin == pytest.approx(found.fit.xmin * 30)
+    assert part.lambda_max == pytest.approx(found.metrics.lambda_max * 30)
+
+
 @pytest.mark.parametrize("cut", ["ks", "erg", "hill:0.4"])
 def test_single_matrices_are_cut_by_the_same_rule(cut):
     matrices = heavy(4, 30, 20)

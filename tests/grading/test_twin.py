@@ -45,8 +45,8 @@ def test_the_same_stream_gives_the_same_twin_and_the_layer_stays_as_it_is():
 
 
 def test_the_distance_is_the_mean_gap_over_the_root_mean_square():
-    # Gaps of 1, 0, 1, 2 and a mean square of (0 + 4 + 16 + 36)/4 = 14.
-    assert spectral_distance(of([[0, 4], [2, 6]]), of([[1, 2], [5, 4]])) == pytest.approx(1 / math.sqrt(14))
+    # 0 2 4 6 and 1 2 5 8: gaps of 1, 0, 1, 2, and a mean square of (0 + 4 + 16 + 36)/4 = 14.
+    assert spectral_distance(of([[0, 4], [2, 6]]), of([[1, 5], [2, 8]])) == pytest.approx(1 / math.sqrt(14))
     assert spectral_distance(of([[1, 2, 3]]), of([[1, 2, 3]])) == 0
 
 
@@ -72,7 +72,8 @@ def test_structure_is_lost_and_its_distance_seen():
     layer = noise((1, 120, 80))
     signal = layer + torch.outer(torch.ones(120), torch.linspace(-1, 1, 80))[None].double() * 0.2
     empty, full = (randomised_twin(each, spectrum(each), rng()) for each in (layer, signal))
-    assert empty.distance < 0.02 < 0.1 < full.distance
+    assert empty.distance < 0.02
+    assert full.distance > 0.1
     assert full.traps == 0
     assert full.lambda_max < 0.2 * spectrum(signal).eigenvalues[-1]
 
@@ -81,7 +82,8 @@ def test_structure_is_lost_and_its_distance_seen():
 def test_large_entries_survive_as_traps(count):
     layer = noise((1, 120, 80))
     layer[0, [5, 50, 90][:count], [7, 40, 70][:count]] = 4.0  # forty standard deviations
-    assert randomised_twin(layer, spectrum(layer), rng()).traps == count
+    traps = [randomised_twin(layer, spectrum(layer), rng(seed)).traps for seed in range(9)]
+    assert max(traps) == np.median(traps) == count  # now and then two of them meet in a row and make one
 
 
 def test_noise_rarely_has_traps():

@@ -69,7 +69,7 @@ class MarchenkoPastur:
         """The share of eigenvalues up to λ."""
         values = np.asarray(eigenvalues, np.float64) / self.sigma**2
         cosine = (values - self.rows - self.columns) / (2 * math.sqrt(self.rows * self.columns))
-        return 1.0 - self._beyond(np.arccos(np.clip(cosine, -1.0, 1.0)))
+        return np.clip(1.0 - self._beyond(np.arccos(np.clip(cosine, -1.0, 1.0))), 0.0, 1.0)
 
     def quantile(self, shares: ArrayLike) -> NDArray[np.float64]:
         """The λ below which the given shares of the eigenvalues lie."""

@@ -10,7 +10,7 @@ from weightsmith.reporting._inline import COLOURS
 from weightsmith.reporting.figures._networks import MARKS
 from weightsmith.reporting.figures.labels import layer_label
 
-__all__ = ["Column", "LayerRow", "Mark", "columns_of", "mark_of", "row_of", "text_of"]
+__all__ = ["Column", "LayerRow", "Mark", "TableCell", "columns_of", "mark_of", "row_of", "text_of"]
 
 Value = float | int | str | None
 
