@@ -255,9 +255,15 @@ def _range(values: Sample) -> str:
 def _coverage(rows: Sequence[Row]) -> str:
     covered = sorted(float(row["covered, %"]) for row in rows)
     inside = sum(92 <= value <= 98 for value in covered)
+    groups: dict[str, list[float]] = {}
+    for row in rows:
+        groups.setdefault(f"{row['body']} {row['n']}", []).append(float(row["covered, %"]))
+    pooled = ", ".join(f"{name}: {np.mean(values):.1f}" for name, values in groups.items())
     return (
-        f"The interval covers the truth in {covered[0]:.1f} to {covered[-1]:.1f} % of trials, median "
-        f"{np.median(covered):.1f} %; in {inside} of {len(covered)} cells this is between 92 and 98 %."
+        f"The interval covers the truth in {covered[0]:.2f} to {covered[-1]:.2f} % of trials, median "
+        f"{np.median(covered):.2f} %; in {inside} of {len(covered)} rows this is between 92 and 98 %. Without a body "
+        "the rows of one n are the same problem, since α only rescales ln λ; so read the three α together. In %, by "
+        f"body and n: {pooled}."
     )
 
 

@@ -4,7 +4,11 @@ import csv
 import io
 import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -347,3 +351,53 @@ def test_zeroed_layers_have_a_status_and_no_number(run, shared_data):
     assert all(row["alpha"] is row["lambda_max"] is None for row in zero)
     assert told["coverage"]["line"].startswith("17 of 22 layers fitted")
     assert all(value is None or math.isfinite(value) for value in told["summary"].values())
+
+
+@pytest.fixture
+def four_gigabytes(tmp_path):
+    """A sharded folder of 4 GB with real values: 59 tall layers and a square one, each of 67 MB."""
+    shapes, places = [(32_768, 512)] * 59 + [(4096, 4096)], {}
+    values = np.random.default_rng(0).standard_t(3, shapes[0]).astype(np.float32).tobytes()
+    for number in range(0, len(shapes), 15):
+        name = f"model-{number // 15 + 1:05}-of-00004.safetensors"
+        header = {
+            f"layers.{number + index}.weight": {
+                "dtype": "F32",
+                "shape": list(shape),
+                "data_offsets": [index * len(values), (index + 1) * len(values)],
+            }
+            for index, shape in enumerate(shapes[number : number + 15])
+        }
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with (tmp_path / name).open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for _ in header:
+                file.write(values)
+        places |= dict.fromkeys(header, name)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) > 4e9
+    yield tmp_path
+    for file in tmp_path.iterdir():
+        file.unlink()
+
+
+PEAK = """
+import sys
+from weightsmith.cli import main
+try: main(["grade", sys.argv[1], "--json", "--quiet"])
+finally:
+    # Not ru_maxrss, which a child takes over from the process that started it.
+    status = dict(line.split(":") for line in open("/proc/self/status"))
+    sys.stderr.write(status["VmHWM"].split()[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+def test_a_pass_over_four_gigabytes_takes_less_than_one_and_a_half_of_memory(four_gigabytes):
+    command = [sys.executable, "-c", PEAK, str(four_gigabytes)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak = int(answer.stderr) * 1024
+    assert peak < 1.5e9
+    assert json.loads(answer.stdout)["coverage"]["fitted"] == 60

@@ -49,12 +49,15 @@ class How:
 def grade_layer(layer: LayerWeights, how: How) -> tuple[LayerGrade, ...]:
     """The grade of a layer; with ``conv="slices"`` one for each matrix of a convolution."""
     count, rows, columns = layer.matrices.shape
-    found = _examine(layer.matrices)
+    low, high = (float(value) for value in torch.aminmax(layer.matrices))
+    found = _examine(layer.matrices, low, high)
     if found is not None:
         status, reason = found
         size = count * min(rows, columns)
         return (LayerGrade(**_about(layer), evals=size, status=status, reason=reason, verdict=not_fitted(*found)),)
-    whole = spectrum(layer.matrices, precision=how.precision, method=how.method, device=how.device)
+    whole = spectrum(
+        layer.matrices, precision=how.precision, method=how.method, device=how.device, largest=max(-low, high)
+    )
     factor = _factor(layer, how)
     if how.conv == "pooled" or not layer.kind.startswith("Conv"):
         return (_grade(_Piece(layer, layer.matrices, whole, factor), how),)
@@ -64,10 +67,9 @@ def grade_layer(layer: LayerWeights, how: How) -> tuple[LayerGrade, ...]:
     )
 
 
-def _examine(matrices: Tensor) -> tuple[Status, str] | None:
-    """What keeps a layer from having a spectrum worth fitting, seen from its values and its size alone."""
-    low, high = (float(value) for value in torch.aminmax(matrices))
-    if not np.isfinite([low, high]).all():
+def _examine(matrices: Tensor, low: float, high: float) -> tuple[Status, str] | None:
+    """What keeps a layer from having a spectrum worth fitting, seen from its smallest and its largest value."""
+    if not (math.isfinite(low) and math.isfinite(high)):
         broken = matrices.numel() - int(torch.isfinite(matrices).sum())
         return Status.NON_FINITE, f"{broken:,} of {matrices.numel():,} values are NaN or infinite"
     if low == high == 0:
@@ -78,6 +80,11 @@ def _examine(matrices: Tensor) -> tuple[Status, str] | None:
     if not _SMALLEST <= largest <= _LARGEST:
         return Status.OUT_OF_RANGE, f"its largest weight is {largest:.3g}: the squares cannot be written as numbers"
     return None
+
+
+def _examine_slice(matrices: Tensor) -> tuple[Status, str] | None:
+    low, high = (float(value) for value in torch.aminmax(matrices))
+    return _examine(matrices, low, high)
 
 
 def _about(layer: LayerWeights) -> dict[str, Any]:
@@ -130,7 +137,7 @@ class _Piece:
 def _grade(piece: _Piece, how: How) -> LayerGrade:
     """Fit a spectrum, gather the evidence, and judge."""
     scaled = piece.plain.scaled(piece.factor)
-    unfit = _unfit(scaled) if piece.index is None else _examine(piece.matrices) or _unfit(scaled)
+    unfit = _unfit(scaled) if piece.index is None else _examine_slice(piece.matrices) or _unfit(scaled)
     fit = None if unfit else fit_power_law(scaled.eigenvalues, how.cut)
     if fit is None:
         status, reason = unfit or (Status.FLAT, "its largest eigenvalues are all equal")

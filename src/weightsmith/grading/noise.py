@@ -17,7 +17,7 @@ The null hypothesis is a layer without structure: entries that are independent, 
 
 On Gaussian noise from 4 × 4 to 512 × 512, tall, wide or pooled, an eigenvalue is beyond the threshold at 1 % in 0.3 to
 2.3 % of the cases, in layers of a thousand columns of nine in 3 %; on uniform noise in fewer. Rows that are zero (dead
-outputs) do not show in a spectrum: with many of them the bulk is wider than this law, and ``rows`` should not count them.
+outputs) do not show in a spectrum: with many of them the bulk is wider than this law, and ``rows`` must not count them.
 """
 
 from __future__ import annotations

@@ -71,17 +71,27 @@ class Spectrum(Record):
 
 
 def spectrum(
-    matrices: Tensor, *, precision: Precision = "float64", method: Method = "gram", device: str = "cpu"
+    matrices: Tensor,
+    *,
+    precision: Precision = "float64",
+    method: Method = "gram",
+    device: str = "cpu",
+    largest: float | None = None,
 ) -> Spectrum:
     """The spectrum of a stack of matrices (count, rows, columns) with finite values, the largest within 10^±140.
 
     ``precision="float32"`` takes about half the time; large eigenvalues keep six digits, those below a ten-thousandth
-    of the largest lose theirs. On another ``device`` than the CPU the decomposition runs there by torch.
+    of the largest lose theirs. On another ``device`` than the CPU the decomposition runs there by torch. ``largest`` is
+    the largest absolute value, if it is known.
     """
     if matrices.dim() != 3 or 0 in matrices.shape:
         raise UsageError(f"a spectrum is that of a stack of matrices (count, rows, columns), not {matrices.shape}")
     matrices = matrices.detach()
-    exponent = _exponent(matrices, precision)
+    if largest is None:
+        largest = max(abs(float(value)) for value in torch.aminmax(matrices))
+    smallest_safe, largest_safe = _SAFE[precision]
+    # The power of two that brings the weights near one, where they cannot be squared as they are.
+    exponent = math.frexp(largest)[1] if largest and not smallest_safe < largest < largest_safe else 0
     count, rows, columns = matrices.shape
     if method == "svd":
         parts = _by_svd(matrices, exponent, precision, device)
@@ -101,14 +111,6 @@ def spectrum(
             parts = np.ldexp(parts, 2 * exponent)
     positive = np.sort(parts[parts > 0])
     return Spectrum(positive, parts, tall, wide, positive.size, f"{method} {precision}")
-
-
-def _exponent(matrices: Tensor, precision: Precision) -> int:
-    """The power of two that brings the weights near one, or 0 where they can be squared as they are."""
-    low, high = (float(value) for value in torch.aminmax(matrices))
-    largest = max(-low, high)
-    smallest_safe, largest_safe = _SAFE[precision]
-    return math.frexp(largest)[1] if largest and not smallest_safe < largest < largest_safe else 0
 
 
 def _values(part: Tensor, exponent: int, precision: Precision) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from weightsmith.networks.architecture import Architecture, architecture_of
 from weightsmith.networks.weights import Weights
 
 __all__ = ["Card", "card_of", "weights_digest", "with_card"]
+
+_NUMPY_TYPES = {torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.int8}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,7 +61,20 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors.entries if isinstance(tensors, Weights) else tensors):
         tensor = tensors.tensor_as_stored(name) if isinstance(tensors, Weights) else tensors[name]
-        tensor = tensor.detach().cpu()
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+        digest.update(f"[{json.dumps(name)}, {_kind(tensor.dtype, tensor.shape)}]".encode())
+        digest.update(_content(tensor.detach()))
     return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=1024)  # a network has few
+def _kind(dtype: torch.dtype, shape: torch.Size) -> str:
+    """Type and shape as they stand in a JSON list."""
+    return json.dumps([str(dtype), list(shape)])[1:-1]
+
+
+def _content(tensor: Tensor) -> memoryview:
+    """The bytes of the values in order."""
+    plain = tensor.cpu().contiguous()
+    array = plain.numpy() if plain.dtype in _NUMPY_TYPES else plain.view(-1).view(torch.uint8).numpy()
+    view: memoryview = array.data
+    return view

@@ -65,6 +65,8 @@ def find_in_module(network: nn.Module) -> Findings:
         if _is_quantised(module):
             _leave_quantised(search.findings, prefix, module)
             continue
+        if not module._parameters and not module._forward_pre_hooks and not parametrize.is_parametrized(module):
+            continue  # a container, an activation
         forms = _forms(module)
         for attribute, source in _sources(module):
             search.visit(module, f"{prefix}.{attribute}".lstrip("."), source, forms.get(attribute))

@@ -29,7 +29,7 @@ _EDGE = 0.035  # of the height: marks of layers that have no α
 
 
 def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
-    """α of every layer with its interval, in the order of the network, over the bands of the verdicts.
+    """α of every layer with its interval, in the order of grading, over the bands of the verdicts.
 
     The shape of a mark is the layer's verdict. A layer without a fit stands hollow at the lower edge with its status.
     Several networks are told apart by colour and line; where they have the same layers these stand side by side,
@@ -145,7 +145,7 @@ def _name_layers(axes: Axes, networks: Sequence[Grades]) -> None:
     size = 7 if count <= 30 else 6
     axes.set_xticks(range(0, count, step), labels, rotation=0 if _is_flat(layers) else 90, fontsize=size)
     axes.set_xlim(-0.6, count - 0.4)
-    axes.set_xlabel("layer, in the order of the network" + (f" (one in {step} named)" if step > 1 else ""))
+    axes.set_xlabel("layer, in the order of grading" + (f" (one in {step} named)" if step > 1 else ""))
 
 
 def _title(networks: Sequence[Grades], labels: Sequence[str], width: float) -> str:
