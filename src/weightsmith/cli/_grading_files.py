@@ -31,9 +31,13 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
     return written
 
 
-def write_figures(folder: Path, several: Sequence[Grades]) -> list[Path]:
-    """α by depth and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer."""
+def write_figures(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
+    """α by depth and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
+
+    With accuracies also measures against them.
+    """
     from weightsmith.reporting.figures import grading as draw
+    from weightsmith.reporting.figures.comparison import telling_measures
 
     drawn = [grades for grades in several if grades.layers]
     written = []
@@ -41,6 +45,8 @@ def write_figures(folder: Path, several: Sequence[Grades]) -> list[Path]:
         written.append(draw.save_figure(draw.alpha_figure(drawn), folder / "alpha.svg"))
     if any(layer.fitted for grades in drawn for layer in grades.layers):
         written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / "alpha_histogram.svg"))
+    if comparison is not None and comparison.accuracy is not None and telling_measures(comparison):
+        written.append(draw.save_figure(draw.comparison_figure(comparison), folder / "comparison.svg"))
     for place, grades in zip(_places(folder, several), several, strict=True):
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:

@@ -268,7 +268,7 @@ def _finish(
     if folder is not None:
         answer.files += files.write_records(folder, several, answer.comparison)
     if figures is not None:
-        answer.files += files.write_figures(figures, several)
+        answer.files += files.write_figures(figures, several, answer.comparison)
     if html is not None:
         answer.files.append(files.write_page(html, several, answer.comparison))
 

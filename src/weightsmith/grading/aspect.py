@@ -2,10 +2,10 @@
 
 On pure noise of 256 columns the median α is 6.4, 7.3 and 11.4 for N/M = 1, 1.5 and 8, so that the α of two layers of
 different shape do not compare (in square blocks: 6.4, 7.4 and 7.7). FARMS (Hu et al., ICML 2025, arXiv 2506.06280)
-therefore looks at sub-matrices of one aspect ratio. Here these are contiguous blocks of ``aspect``·c rows and c columns,
-c as large as fits, side by side and evenly spread over the layer; a layer of several matrices has its block in each of
-them, and they are pooled as the layer is. For the default, squares, a block has all M columns, and a layer that is
-square is its own block.
+therefore looks at sub-matrices of one aspect ratio. Here these are contiguous blocks of ``aspect``·c rows and c
+columns, c as large as fits, side by side and evenly spread over the layer; a layer of several matrices has its block in
+each of them, and they are pooled as the layer is. For the default, squares, a block has all M columns, and a layer that
+is square is its own block.
 
 Two numbers come of them:
 
