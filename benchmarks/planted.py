@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.measure import machine
 from benchmarks.planted_studies import SEED, STUDIES, Row
 from weightsmith.core.journal import Journal
-from weightsmith.core.records import Origin, Record
+from weightsmith.core.records import Origin, Record, versions
 from weightsmith.core.storage import write_atomic
 
 __all__ = ["main"]
@@ -67,8 +67,8 @@ def page(results: Results) -> str:
     )
     for name, study in results.studies.items():
         parts += [f"## {name}", study.about, *([study.outcome] if study.outcome else []), table(study.rows)]
-    versions = ", ".join(f"{key} {value}" for key, value in results.origin.versions.items())
-    return "\n\n".join([*parts, f"{versions}; {results.machine}. Made by `{results.command}`."]) + "\n"
+    packages = ", ".join(f"{key} {value}" for key, value in results.origin.versions.items())
+    return "\n\n".join([*parts, f"{packages}; {results.machine}. Made by `{results.command}`."]) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,7 +88,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{name}\n{studies[name].outcome}\n{table(rows)}\n", flush=True)
     if asked.only:
         return 0
-    results = Results("python -m benchmarks.planted", machine(), asked.trials, studies, Origin(seed=SEED))
+    origin = Origin(seed=SEED, versions=versions("numba", "scipy"))
+    results = Results("python -m benchmarks.planted", machine(), asked.trials, studies, origin)
     write_atomic(asked.out / "planted.json", results.to_json(indent=1) + "\n")
     write_atomic(asked.out / "planted.md", page(results))
     return 0

@@ -236,6 +236,15 @@ def test_figures_of_all_fitted_layers_stay_in_their_folder(run, tmp_path):
     assert drawn == [f"in/figures/{name}.svg" for name in names]
 
 
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_figures_are_what_is_asked_for(run, a, tmp_path, suffix, start):
+    words = ("--layers", "output", "--figures", tmp_path, "--format", suffix, "--json")
+    told = strict(run("grade", a, *FAST, *words).out)
+    assert {Path(file).suffix for file in told["files"]} == {f".{suffix}"}
+    assert len(told["files"]) == 4
+    assert all(Path(file).read_bytes().startswith(start) for file in told["files"])
+
+
 @pytest.mark.slow
 def test_a_page(run, a, b, tmp_path):
     page = tmp_path / "page.html"
@@ -286,6 +295,8 @@ def test_a_network_without_layers(run, tmp_path):
         (("--cut", "hill:share=2"), "share must be ≤ 1"),
         (("--conv", "pool"), "--conv"),
         (("--keep", "0.5"), "--keep belongs to --plan"),
+        (("--format", "png"), "--format belongs to --figures"),
+        (("--format", "gif", "--figures", "f"), "--format"),
         (("--keep", "0", "--plan", "p.json"), "--keep must be > 0 and ≤ 1"),
         (("--plan", "p.json", "--fold"), "--plan is made for the network as it is, not folded"),
         (("--plan", "p.json", "--base", "{b}"), "not for a difference"),

@@ -6,20 +6,17 @@ import io
 
 import pytest
 import torch
-from rich.console import Console
 from torch import nn
 
 from weightsmith.cli.grading_report import (
     PlanFile,
-    depth_line,
-    layer_table,
+    alpha_line,
     rows_as_csv,
     show_comparison,
     show_files,
     show_grades,
     show_plans,
 )
-from weightsmith.core.statistics import Interval
 from weightsmith.grading.comparison import compare
 from weightsmith.grading.grade import grade
 from weightsmith.grading.plans import alpha_plan
@@ -39,12 +36,6 @@ def grades(network):
     return grade(network, evidence="none")
 
 
-def text_of(renderable, width=200):
-    console = Console(width=width, file=io.StringIO())
-    console.print(renderable)
-    return console.file.getvalue()
-
-
 def with_alphas(grades, alphas):
     layers = [
         dataclasses.replace(
@@ -57,44 +48,16 @@ def with_alphas(grades, alphas):
     return dataclasses.replace(grades, layers=tuple(layers))
 
 
-def test_a_row_has_the_numbers_of_its_layer(grades):
-    layer = grades["0"]
-    known = dataclasses.replace(layer, interval=Interval(layer.alpha, 2.25, 11.5, 0.95, "test"))
-    line = text_of(layer_table([known])).splitlines()[1]
-    alpha = f"{layer.alpha:.2f} [2.25, 11.50]"
-    numbers = f"{layer.fit.xmin:.3g} {layer.fit.D:.3f} {layer.fit.tail} {layer.metrics.lambda_max:.3g}"
-    assert line.split() == ["0", "16×16", "×4", "64", *alpha.split(), *numbers.split(), "not", "judged"]
-
-
-def test_a_layer_without_a_fit_shows_its_status_and_no_number(grades):
-    rows = text_of(layer_table(grades.layers)).splitlines()[1:]
-    assert rows[1].split() == ["1", "16×16", "16", "zero"]
-    small = grades["3"]
-    assert rows[3].split() == ["3", "12×3", "3", f"{small.metrics.lambda_max:.3g}", "too", "small"]
-
-
-def test_the_table_fits_a_hundred_columns_with_names_as_files_have_them(grades):
-    layer = dataclasses.replace(
-        grades["0"], name="module.layer3.2.conv2", interval=Interval(grades["0"].alpha, 2.25, 9.75, 0.95, "test")
-    )
-    assert max(len(line.rstrip()) for line in text_of(layer_table([layer])).splitlines()) <= 105
-
-
-def test_names_are_shown_as_they_are(grades):
-    layer = dataclasses.replace(grades["0"], name="[bold]odd[/bold]", slice=3)
-    assert "[bold]odd[/bold][3]" in text_of(layer_table([layer]))
-
-
 @pytest.mark.parametrize(
     ("alphas", "line"),
     [([2.0, 3.0, None, 9.0], "▁▂·█"), ([None, None], "··"), ([4.0], "▁"), ([], ""), ([8.0, None, 1.0], "█·▁")],
 )
-def test_the_line_of_alpha_by_depth(grades, alphas, line):
-    assert depth_line(with_alphas(grades, alphas).layers) == line
+def test_the_line_of_alpha_by_layer(grades, alphas, line):
+    assert alpha_line(with_alphas(grades, alphas).layers) == line
 
 
 def test_a_deep_network_has_a_line_of_its_ends_and_some_between(grades):
-    line = depth_line(with_alphas(grades, [1.0 + place for place in range(500)]).layers)
+    line = alpha_line(with_alphas(grades, [1.0 + place for place in range(500)]).layers)
     assert (len(line), line[0], line[-1]) == (60, "▁", "█")
 
 
@@ -110,6 +73,40 @@ def test_everything_that_is_known_is_printed(grades, capsys):
     assert "alpha_hat_pooled" in fit
     assert "log_spectral_norm" in baselines
     assert "because" not in shown
+    assert "not judged: α alone says too little; --evidence fast asks for more" in shown
+    assert "cannot be fitted: zero (1), too small (1)" in shown
+    assert "eigenvalues of convolutions × 0.5" in shown
+    assert "α by depth" not in shown
+    low, high = sorted((grades["0"].alpha, grades["2"].alpha))
+    (line,) = [line for line in shown.splitlines() if line.startswith("α by layer")]
+    assert line.endswith(f"  {low:.2f} – {high:.2f} (order of the file or module)")
+
+
+def test_the_columns_are_named_once_in_the_last_line(grades, capsys):
+    show_grades(grades)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("N×M size of its matrices · evals ")
+    assert "λ_min where the tail begins · D its distance to the law · tail eigenvalues in it" in last
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "200"])
+def test_every_layer_and_the_line_of_alpha_take_one_line_each(grades, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    show_grades(with_alphas(grades, [2.0 + place % 5 for place in range(70)]))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("layer")][1:] == [f"layer{n}" for n in range(70)]
+    (line,) = [line for line in lines if line.startswith("α by layer")]
+    assert line.endswith("2.00 – 6.00 (order of the file or module)")
+    assert max(map(len, lines)) <= int(columns)
+
+
+def test_factors_of_slices_are_told_as_a_range(capsys):
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Conv2d(12, 12, 3), nn.Conv2d(12, 12, 1))
+    show_grades(grade(made, evidence="none", conv="slices"))
+    assert "eigenvalues of convolutions × 0.5 to 4.5" in capsys.readouterr().out
+    show_grades(grade(made, evidence="none", normalise="seed"))
+    assert "eigenvalues of convolutions" not in capsys.readouterr().out
 
 
 def test_what_is_left_out_is_grouped_by_reason(grades, capsys):

@@ -17,7 +17,11 @@ def draw(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def counts(rule: str, matrices: torch.Tensor) -> list[int] | str:
-    found = Directions.parse(rule).count(spectrum(matrices), matrices, stream(0, "test"))
+    chosen, rng = Directions.parse(rule), stream(0, "test")
+    order = chosen.order(matrices, rng)
+    if order is not None:
+        matrices = matrices.flatten(1).gather(1, torch.from_numpy(order)).reshape(matrices.shape)
+    found = chosen.count(spectrum(matrices), matrices, rng)
     return found if isinstance(found, str) else found.tolist()
 
 
@@ -60,6 +64,37 @@ def test_traps_are_entries_that_are_too_large():
     assert counts("traps", matrix) == "it has no correlation traps"
     matrix[0, 3, 5], matrix[0, 60, 70] = 200.0, -300.0
     assert counts("traps", matrix) == [2]
+
+
+def test_traps_are_not_what_was_learnt():
+    learnt = 60 * torch.outer(torch.linalg.qr(draw(200, 1, seed=1))[0][:, 0], torch.linalg.qr(draw(100, 1))[0][:, 0])
+    matrix = draw(1, 200, 100, seed=2) + learnt
+    assert counts("noise", matrix) == [1]
+    assert counts("traps", matrix) == "it has no correlation traps"
+
+
+def test_only_traps_look_at_another_order_and_keep_to_the_matrix():
+    matrices = draw(2, 6, 5)
+    for rule in ("share", "count:1", "noise", "tail"):
+        assert Directions.parse(rule).order(matrices, stream(0)) is None
+    order = Directions.parse("traps").order(matrices, stream(0))
+    assert [sorted(row) for row in order.tolist()] == [list(range(30))] * 2
+    assert (order[0] != order[1]).any()
+
+
+def test_each_matrix_is_held_against_its_own_noise():
+    scale = torch.tensor([0.1, 1.0, 5.0], dtype=torch.float64)[:, None, None]
+    matrices = draw(3, 80, 60)
+    assert counts("noise", matrices * scale) == "no eigenvalue lies beyond the noise"
+    matrices[0] += 30 * torch.outer(torch.full((80,), 80**-0.5), torch.full((60,), 60**-0.5))
+    assert counts("noise", matrices * scale) == [1, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(256, 128), (128, 256)])
+def test_dead_units_are_not_beyond_the_noise(shape):
+    matrix = draw(1, 256, 128)
+    matrix[0, ::2] = 0
+    assert counts("noise", matrix if shape[0] == 256 else matrix.mT) == ("no eigenvalue lies beyond the noise")
 
 
 @pytest.mark.parametrize("rule", ["noise", "tail", "traps"])

@@ -50,7 +50,7 @@ def layer(
         fit=PowerLaw(alpha, 0.1, 1.0, 0.05, 5, 10, SmallestDistance()),
         metrics=LayerMetrics(
             lambda_max=scaled,
-            lambda_min=0.1,
+            lambda_smallest=0.1,
             norm=norm * factor,
             log_norm=log(norm * factor),
             log_spectral_norm=log(scaled),

@@ -25,7 +25,7 @@ def test_every_number_of_a_diagonal_matrix_by_hand():
     assert found.to_dict() == pytest.approx(
         {
             "lambda_max": 100.0,
-            "lambda_min": 1.0,
+            "lambda_smallest": 1.0,
             "norm": 105.0,
             "log_norm": math.log10(105),
             "log_spectral_norm": 2.0,
@@ -105,7 +105,7 @@ def test_rank_is_lost_strongly_and_weakly():
     assert (found.rank, found.rank_loss) == (5, 1)
     assert found.weak_rank_loss == 3  # zero, 4.1e-7 and 1e-10
     assert found.sv_min == 0.0
-    assert found.lambda_min == pytest.approx(1e-10, rel=1e-5)
+    assert found.lambda_smallest == pytest.approx(1e-10, rel=1e-5)
 
 
 def test_a_pooled_layer_has_the_smallest_singular_value_of_all_its_matrices():

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weightsmith.core.errors import OptionError
+from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.grading.marchenko_pastur import MarchenkoPastur
-from weightsmith.grading.noise import Bulk, fit_bulk
+from weightsmith.grading.noise import Bulk, fit_bulk, live_rows, noise_thresholds
 from weightsmith.grading.spectrum import Spectrum, spectrum
 
 SINGLE = [(1, 8, 8), (1, 8, 64), (1, 64, 8), (1, 16, 16), (1, 64, 64), (1, 256, 32), (1, 5, 5)]
@@ -48,6 +48,67 @@ def test_noise_rarely_crosses_its_edge(shape):
     rng = np.random.default_rng(11)
     trials = min(2000, int(3e6 / math.prod(shape)))
     assert share_beyond(rng.standard_normal, shape, trials) < 0.035
+
+
+POSITIONS = np.array([0.5, 1, 0.5, 1, 2, 1, 0.5, 1, 0.5])
+
+
+@pytest.mark.parametrize("shape", [(9, 16, 3), (9, 4, 4), (9, 16, 16), (9, 32, 24)], ids=str)
+@pytest.mark.parametrize("power", [0.07, 0.14, 0.26, 1.0], ids="std to 2^{}".format)
+def test_matrices_of_noise_that_differ_in_size_are_noise(shape, power):
+    # With one σ for all, the last two are called structured in 20 to 100 % of cases.
+    rng = np.random.default_rng(15)
+    scale = (POSITIONS**power)[:, None, None]
+    trials = min(1000, int(2e6 / math.prod(shape)))
+    assert share_beyond(lambda size: rng.standard_normal(size) * scale, shape, trials) < 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [0.14, 1.0])
+def test_large_matrices_of_noise_that_differ_in_size_are_noise(power):
+    rng = np.random.default_rng(16)
+    scale = (POSITIONS**power)[:, None, None]
+    shares = [share_beyond(lambda size: rng.standard_normal(size) * scale, (9, 64, 64), 20) for _ in range(15)]
+    assert np.mean(shares) < 0.035
+
+
+def test_each_matrix_has_its_own_edge():
+    """A signal in a quiet matrix is seen, though a loud one reaches higher; the record is that of the loud one."""
+    rng = np.random.default_rng(17)
+    stack = rng.standard_normal((3, 80, 60)) * np.array([0.1, 1.0, 3.0])[:, None, None]
+    stack[0] += 0.1 * np.outer(*(rng.choice([-0.6, 0.6], size) for size in (80, 60)))
+    found = spectrum(torch.from_numpy(stack))
+    bulk, thresholds = fit_bulk(found), noise_thresholds(found)
+    level = 1 - 0.99 ** (1 / 3)
+    alone = [fit_bulk(found.part(index), level) for index in range(3)]
+    assert [each.spikes for each in alone] == [1, 0, 0]
+    assert (bulk.spikes, bulk.shared) == (1, False)
+    np.testing.assert_allclose(thresholds, [each.threshold for each in alone], rtol=1e-12)
+    for name in ("sigma", "low", "high", "threshold"):
+        assert getattr(bulk, name) == pytest.approx(getattr(alone[2], name), rel=1e-12)
+    assert bulk.soft_rank == pytest.approx(alone[2].high / found.eigenvalues[-1], rel=1e-12)
+    assert bulk.spike_alpha == pytest.approx(alone[0].spike_alpha, rel=1e-9)
+    assert bulk.sigma == pytest.approx(3, rel=0.1)
+
+
+def test_matrices_of_one_noise_share_it_and_see_more():
+    rows, columns = 16, 16
+    law = MarchenkoPastur(rows, columns)
+    values = law.quantile((np.arange(columns) + 0.5) / columns)
+    bulk = fit_bulk(given_eigenvalues(np.stack([values * (1 + index / 1e6) for index in range(9)]), rows))
+    apart = fit_bulk(given_eigenvalues(np.stack([values * 2**index for index in range(9)]), rows))
+    assert bulk.shared
+    assert not apart.shared
+    assert bulk.threshold / bulk.sigma**2 == pytest.approx(apart.threshold / apart.sigma**2 / 1.2, rel=0.03)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_signals_are_counted_in_every_matrix(scale):
+    layers = [planted((64, 48), [8.0] * count, seed=20 + count) for count in (0, 1, 3)]
+    parts = np.concatenate([layer.parts * scale**index for index, layer in enumerate(layers)])
+    found = given_eigenvalues(parts, 64)
+    assert fit_bulk(found).spikes == 4
+    assert (found.parts > noise_thresholds(found)[:, None]).sum(axis=1).tolist() == [0, 1, 3]
 
 
 @pytest.mark.slow
@@ -152,6 +213,50 @@ def test_dead_columns_and_empty_matrices_are_no_noise():
     assert with_empty.to_dict() == full.to_dict()
 
 
+@pytest.mark.parametrize(("rows", "live", "expected"), [(256, 128, 128), (256, 64, 128), (100, 50, 128)])
+def test_dead_rows_are_no_noise(rows, live, expected):
+    rng = np.random.default_rng(7)
+    shares = []
+    for _ in range(20):
+        matrix = torch.zeros(1, rows, 128, dtype=torch.float64)
+        matrix[0, rng.permutation(rows)[:live]] = torch.from_numpy(rng.normal(0, 0.1, (live, 128)))
+        assert live_rows(matrix) == [expected]
+        found = spectrum(matrix)
+        bulk = fit_bulk(found, rows=live_rows(matrix))
+        alone = fit_bulk(spectrum(matrix[:, matrix[0].any(dim=1)]))
+        assert bulk.threshold == pytest.approx(alone.threshold, rel=1e-9)
+        assert bulk.sigma == pytest.approx(0.1, rel=0.08)
+        shares.append(bulk.spikes > 0)
+        if rows == 256 and live == 128:
+            assert fit_bulk(found).spikes > 5  # what it would be to count the dead ones
+    assert sum(shares) <= 1
+
+
+def test_each_matrix_has_its_own_dead_rows():
+    rng = np.random.default_rng(8)
+    stack = torch.from_numpy(rng.normal(0, 0.1, (6, 90, 40)))
+    for index in range(6):
+        stack[index, 90 - 10 * index :] = 0
+    assert live_rows(stack) == [90, 80, 70, 60, 50, 40]
+    assert live_rows(stack.mT) == [90, 80, 70, 60, 50, 40]
+    found = spectrum(stack)
+    bulk = fit_bulk(found, rows=live_rows(stack))
+    assert bulk.spikes == 0
+    assert bulk.sigma == pytest.approx(0.1, rel=0.05)
+    assert fit_bulk(found, rows=90).to_dict() == fit_bulk(found).to_dict() != bulk.to_dict()
+    with pytest.raises(UsageError, match="rows are given for 2 matrices of a layer that has 6"):
+        fit_bulk(found, rows=[90, 80])
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 6), st.integers(0, 50))
+@settings(max_examples=80, deadline=None)
+def test_live_rows_by_hand(matrices, rows, columns, seed):
+    rng = np.random.default_rng(seed)
+    stack = rng.choice([0.0, -1.5], (matrices, rows, columns), p=[0.7, 0.3])
+    by_hand = [max(sum(map(any, matrix)), sum(map(any, zip(*matrix, strict=True)))) for matrix in stack.tolist()]
+    assert live_rows(torch.from_numpy(stack)) == by_hand
+
+
 def test_equal_eigenvalues_have_nothing_beyond_them():
     bulk = fit_bulk(given_eigenvalues(np.ones(50), 50))
     assert bulk.spikes == 0
@@ -180,4 +285,8 @@ def test_every_layer_of_four_eigenvalues_has_a_finite_bulk(matrices, rows, colum
     if bulk is not None:
         assert Bulk.from_json(bulk.to_json()) == bulk  # which refuses NaN and infinity
         assert 0 <= bulk.low <= bulk.high
-        assert bulk.spikes == int((found.eigenvalues > bulk.threshold).sum())
+        thresholds = noise_thresholds(found, level)
+        assert bulk.threshold == thresholds.max()
+        assert bulk.spikes == int((found.parts > thresholds[:, None]).sum())
+        assert bulk.spikes or bulk.threshold >= found.eigenvalues[-1]
+        assert bulk.shared or found.matrices > 1

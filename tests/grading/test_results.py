@@ -28,7 +28,7 @@ from weightsmith.grading.slices import SliceFit
 
 METRICS = LayerMetrics(
     lambda_max=9.0,
-    lambda_min=0.25,
+    lambda_smallest=0.25,
     norm=20.0,
     log_norm=1.3,
     log_spectral_norm=0.95,

@@ -200,3 +200,35 @@ def test_sharpening_removes_traps():
     assert (layer.directions, layer.kept) == (100, 99)
     assert abs(one(made)[3, 5]) < 30
     assert torch.equal(one(made), one(sharpen({"a.weight": matrix})))
+
+
+@pytest.mark.parametrize("shape", [(256, 256), (256, 128), (128, 256)])
+def test_sharpening_takes_the_trap_and_leaves_what_was_learnt(shape):
+    left, right = (torch.nn.functional.normalize(draw(size, seed=size + 1), dim=0) for size in shape)
+    matrix = 0.02 * draw(*shape) + 20 * torch.outer(left, right)
+    matrix[3, 7] += 4.0
+    made = sharpen({"a.weight": matrix})
+    assert made.report.layers[0].kept == min(shape) - 1
+    assert float(left @ one(made) @ right) == pytest.approx(20, rel=0.03)
+    assert abs(one(made)[3, 7]) < 0.3
+    kept = smooth({"a.weight": matrix}, "traps")  # the other part: the trap alone
+    torch.testing.assert_close(one(made) + one(kept), matrix)
+    assert one(kept)[3, 7] == pytest.approx(4, rel=0.1)
+    assert abs(float(left @ one(kept) @ right)) < 0.6
+
+
+def test_traps_are_taken_from_the_matrix_they_are_in():
+    weight = draw(40, 30, 3, 1) * torch.tensor([0.1, 1.0, 3.0], dtype=torch.float64)[None, None, :, None]
+    assert sharpen({"a.weight": weight}).report.layers[0].reason == "it has no correlation traps"
+    weight[5, 6, 0, 0] = 5.0  # large for its own kernel position only
+    made = sharpen({"a.weight": weight})
+    assert made.report.layers[0].kept == 89
+    assert abs(one(made)[5, 6, 0, 0]) < 0.5
+    torch.testing.assert_close(one(made)[:, :, 1:], weight[:, :, 1:])
+
+
+def test_a_quiet_matrix_is_no_rounding_noise():
+    weight = draw(8, 6, 2, 1) * torch.tensor([1e-12, 1.0], dtype=torch.float64)[None, None, :, None]
+    made = smooth({"a.weight": weight}, "tail:hill:0.9").report.layers[0]
+    assert made.reason is None
+    assert made.kept == 11

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from weightsmith.grading.spectrum import Spectrum, spectrum
-from weightsmith.grading.twin import Twin, randomised_twin, spectral_distance
+from weightsmith.grading.twin import Twin, randomised_twin, shuffle_matrices, spectral_distance
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -28,8 +28,9 @@ def of(singular: list[list[float]]) -> Spectrum:
 def test_it_is_the_spectrum_of_the_permuted_entries():
     layer = noise((3, 20, 30))
     twin = randomised_twin(layer, spectrum(layer), rng(5))
-    entries = layer.numpy().flatten()
-    rng(5).shuffle(entries)
+    entries, draws = layer.numpy().reshape(3, 600).copy(), rng(5)
+    for matrix in entries:  # each matrix keeps its own
+        draws.shuffle(matrix)
     by_hand = np.linalg.svd(entries.reshape(3, 20, 30), compute_uv=False)
     np.testing.assert_allclose(twin.eigenvalues, np.sort(by_hand.flatten() ** 2), rtol=1e-9)
     assert twin.lambda_max == twin.eigenvalues[-1]
@@ -84,6 +85,25 @@ def test_large_entries_survive_as_traps(count):
     layer[0, [5, 50, 90][:count], [7, 40, 70][:count]] = 4.0  # forty standard deviations
     traps = [randomised_twin(layer, spectrum(layer), rng(seed)).traps for seed in range(9)]
     assert max(traps) == np.median(traps) == count  # now and then two of them meet in a row and make one
+
+
+def test_loud_and_quiet_matrices_are_no_structure():
+    scale = torch.tensor([0.5, 1, 0.5, 1, 2, 1, 0.5, 1, 0.5])[:, None, None]
+    twins = []
+    for seed in range(20):
+        layer = noise((9, 32, 24), seed) * scale
+        twins.append(randomised_twin(layer, spectrum(layer), rng()))
+    assert sum(twin.traps > 0 for twin in twins) <= 2
+    assert max(twin.distance for twin in twins) < 0.03  # 0.2 and more where entries change their matrix
+
+
+def test_places_are_shuffled_as_weights_are():
+    weights, places = np.linspace(0, 1, 24).reshape(2, 12), np.tile(np.arange(12), (2, 1))
+    shuffled = weights.copy()
+    shuffle_matrices(shuffled, rng(3))
+    shuffle_matrices(places, rng(3))
+    np.testing.assert_array_equal(shuffled, np.take_along_axis(weights, places, axis=1))
+    assert sorted(places[1]) == list(range(12)) != places[1].tolist() != places[0].tolist()
 
 
 def test_noise_rarely_has_traps():

@@ -189,7 +189,7 @@ def test_the_data_of_every_figure_can_be_taken_away(parsed, small):
     density = links["n1-1s.csv"]
     assert sum(int(row["eigenvalues"]) for row in density) == 60
     cut = min(links["n1-1c.csv"], key=lambda row: float(row["D"]))
-    assert float(cut["lambda_min"]) == pytest.approx(small.layers[0].fit.xmin, rel=1e-5)
+    assert float(cut["xmin"]) == pytest.approx(small.layers[0].fit.xmin, rel=1e-5)
     assert float(cut["alpha"]) == pytest.approx(small.layers[0].alpha, rel=1e-5)
     assert [row["verdict"] for row in links["n1a.csv"]] == [layer.verdict.kind.value for layer in small.layers]
     figures = parsed.every("figure")

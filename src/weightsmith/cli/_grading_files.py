@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from weightsmith.cli.grading_report import PlanFile, rows_as_csv
 from weightsmith.core.storage import write_atomic
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from weightsmith.grading.comparison import GradeComparison
     from weightsmith.grading.results import Grades
 
-__all__ = ["write_figures", "write_page", "write_plans", "write_records"]
+__all__ = ["FigureFormat", "write_figures", "write_page", "write_plans", "write_records"]
+
+FigureFormat = Literal["svg", "png", "pdf"]
 
 
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
@@ -31,10 +33,12 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
     return written
 
 
-def write_figures(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
-    """α by depth and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
+def write_figures(
+    folder: Path, several: Sequence[Grades], comparison: GradeComparison | None, suffix: FigureFormat = "svg"
+) -> list[Path]:
+    """α by layer and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
 
-    With accuracies also measures against them.
+    With accuracies also measures against them. ``suffix`` is what the files are.
     """
     from weightsmith.reporting.figures import grading as draw
     from weightsmith.reporting.figures.comparison import telling_measures
@@ -42,17 +46,17 @@ def write_figures(folder: Path, several: Sequence[Grades], comparison: GradeComp
     drawn = [grades for grades in several if grades.layers]
     written = []
     if drawn:
-        written.append(draw.save_figure(draw.alpha_figure(drawn), folder / "alpha.svg"))
+        written.append(draw.save_figure(draw.alpha_figure(drawn), folder / f"alpha.{suffix}"))
     if any(layer.fitted for grades in drawn for layer in grades.layers):
-        written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / "alpha_histogram.svg"))
+        written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / f"alpha_histogram.{suffix}"))
     if comparison is not None and comparison.accuracy is not None and telling_measures(comparison):
-        written.append(draw.save_figure(draw.comparison_figure(comparison), folder / "comparison.svg"))
+        written.append(draw.save_figure(draw.comparison_figure(comparison), folder / f"comparison.{suffix}"))
     for place, grades in zip(_places(folder, several), several, strict=True):
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:
                 name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"
-                written.append(draw.save_figure(draw.spectrum_figure(layer), place / f"{name}-spectrum.svg"))
-                written.append(draw.save_figure(draw.cut_figure(layer), place / f"{name}-cut.svg"))
+                written.append(draw.save_figure(draw.spectrum_figure(layer), place / f"{name}-spectrum.{suffix}"))
+                written.append(draw.save_figure(draw.cut_figure(layer), place / f"{name}-cut.{suffix}"))
     return written
 
 

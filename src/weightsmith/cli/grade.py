@@ -78,13 +78,18 @@ def grade(
         Path | None, typer.Option(help="Write how much of each layer to keep by α, with uniform and norm plans beside.")
     ] = None,
     keep: Annotated[float | None, typer.Option(help="The share of parameters that the plans keep (0.5).")] = None,
-    figures: Annotated[Path | None, typer.Option(help="Folder for the figures (SVG).")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
+    figure_format: Annotated[
+        files.FigureFormat | None, typer.Option("--format", help="What the figures are: svg (default), png or pdf.")
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with figures that needs no internet.")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder for record.json and layers.csv.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the layers as CSV.")] = False,
     why: Annotated[bool, typer.Option("--why", help="Show what each verdict rests on.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and twins.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of resamples and twins; it moves the ends of intervals by some 5 %.")
+    ] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes that grade layers side by side.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda …")] = "cpu",
@@ -96,6 +101,8 @@ def grade(
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv both print to stdout: give one of them")
+    if figure_format is not None and figures is None:
+        raise UsageError("--format belongs to --figures FOLDER, which is not given")
     accuracies = read_accuracies(accuracy, len(networks))
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
@@ -127,7 +134,7 @@ def grade(
         answer.several.append(graded)
         if plan is not None:
             answer.plans = files.write_plans(plan, subject, graded, _KEEP if keep is None else keep, layers)
-    _finish(answer, accuracies, out_folder, figures, html)
+    _finish(answer, accuracies, out_folder, figures, figure_format or "svg", html)
     if as_json:
         _print_json(answer)
     elif as_csv:
@@ -257,6 +264,7 @@ def _finish(
     accuracies: tuple[float, ...] | None,
     folder: Path | None,
     figures: Path | None,
+    figure_format: files.FigureFormat,
     html: Path | None,
 ) -> None:
     """Compare, and write what was asked for."""
@@ -268,7 +276,7 @@ def _finish(
     if folder is not None:
         answer.files += files.write_records(folder, several, answer.comparison)
     if figures is not None:
-        answer.files += files.write_figures(figures, several, answer.comparison)
+        answer.files += files.write_figures(figures, several, answer.comparison, figure_format)
     if html is not None:
         answer.files.append(files.write_page(html, several, answer.comparison))
 

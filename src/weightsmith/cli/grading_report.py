@@ -1,4 +1,4 @@
-"""Grades in the terminal: the layers, how α runs with depth, what was covered, the measures, and what was left out."""
+"""Grades in the terminal: the layers, how α runs through them, what was covered, the measures, what was left out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
+from weightsmith.cli._layer_table import layer_legend, layer_table, place
+from weightsmith.cli._verdict_words import verdict_words
 from weightsmith.cli.terminal import count_text, out, table
 from weightsmith.cli.training_report import spark_line
 
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PlanFile",
-    "depth_line",
-    "layer_table",
+    "alpha_line",
     "rows_as_csv",
     "show_comparison",
     "show_files",
@@ -30,13 +32,13 @@ __all__ = [
     "show_plans",
 ]
 
-_NUMBERS = ("N×M", "evals", "α", "λ_min", "D", "tail", "λ_max", "spikes")
-_WIDEST = 60  # bars in the line of α by depth
+_WIDEST, _FEWEST = 60, 10  # bars in the line of α by layer
+_INDENT = 12  # what the names of lines take
 _NO_FIT = "·"
 _MOST_FILES = 6
 _WIDE = 160  # columns of a terminal from which on a comparison has room for what its measures mean
 _LARGEST_COUNT = 1e12
-_NARROW = (0, 1, 0, 0)  # one space between columns: ten of them share a terminal's width
+_NARROW = (0, 1, 0, 0)  # one space between columns: many of them share a terminal's width
 
 
 class PlanFile(NamedTuple):
@@ -52,13 +54,16 @@ def show_grades(grades: Grades, *, why: bool = False) -> None:
     console = out()
     console.print(f"[bold]{escape(grades.source)}[/bold]  {escape(_settings(grades))}")
     if grades.layers:
-        console.print(layer_table(grades.layers))
-    for line in _findings(grades):
+        console.print(layer_table(grades.layers, console.width))
+    for line in _findings(grades, console.width):
         console.print(line)
+    _show_words(grades.layers, "" if why else "--why tells for each")
     if why:
         console.print(_reasons(grades.layers))
     _show_measures(grades)
     _show_left_out(grades)
+    if grades.layers:
+        console.print(f"[dim]{escape(layer_legend(grades.layers, console.width))}[/dim]")
 
 
 def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> None:
@@ -68,8 +73,9 @@ def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> N
     console.print(escape(_settings(several[0])))
     for number, grades in zip(numbers, several, strict=True):
         console.print(f"[bold]{number:>2}  {escape(grades.source)}[/bold]")
-        for line in _findings(grades):
+        for line in _findings(grades, console.width - 4):
             console.print(f"    {line}")
+    _show_words([layer for grades in several for layer in grades.layers], "--why with one network tells for each")
     wide = console.width >= _WIDE
     console.print(_comparison_table(comparison, numbers, meanings=wide))
     if not wide:
@@ -79,16 +85,7 @@ def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> N
             console.print(escape(line))
 
 
-def layer_table(layers: Sequence[LayerGrade]) -> Table:
-    """One row per layer (or slice of one); a layer without a fit shows its status in place of a verdict."""
-    rows = table("layer", *_NUMBERS, "verdict", numbers=_NUMBERS)
-    rows.padding = _NARROW
-    for layer in layers:
-        rows.add_row(*_cells(layer))
-    return rows
-
-
-def depth_line(layers: Sequence[LayerGrade], width: int = _WIDEST) -> str:
+def alpha_line(layers: Sequence[LayerGrade], width: int = _WIDEST) -> str:
     """α from the first layer to the last as little bars, a dot where there is no fit; of many layers, some."""
     alphas = [layer.alpha for layer in layers]
     if len(alphas) > width:
@@ -132,36 +129,53 @@ def show_plans(plans: Sequence[PlanFile]) -> None:
 def show_files(paths: Sequence[Path]) -> None:
     """Print what was written; of many files the first few."""
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
-    out().print(f"{'files':<12}{escape(', '.join(map(str, paths[:_MOST_FILES])))}{more}")
+    out().print(f"{'files':<{_INDENT}}{escape(', '.join(map(str, paths[:_MOST_FILES])))}{more}")
 
 
 def _settings(grades: Grades) -> str:
     settings = grades.settings
     about = [f"conv {settings['conv']}", f"normalise {settings['normalise']}", f"evidence {settings['evidence']}"]
     about += [f"cut {settings['cut']}", f"{settings['method']} {settings['precision']}"]
+    about += _factors(grades)
     about += ["batch norm folded"] if settings["fold"] else []
     about += [f"minus {settings['base']}"] if settings["base"] else []
     return " · ".join(about)
 
 
-def _findings(grades: Grades) -> list[str]:
-    """α by depth, coverage and verdicts, a line each."""
+def _factors(grades: Grades) -> list[str]:
+    """By what the eigenvalues of WᵀW are multiplied; ``normalise seed`` says it itself."""
+    factors = sorted({layer.factor for layer in grades.layers} - {1.0})
+    if grades.settings["normalise"] != "none" or not factors:
+        return []
+    ends = dict.fromkeys(f"{end:g}" for end in (factors[0], factors[-1]))
+    return [f"eigenvalues of convolutions × {' to '.join(ends)}"]
+
+
+def _findings(grades: Grades, width: int) -> list[str]:
+    """α by layer, coverage and verdicts, a line each."""
     alphas = [layer.alpha for layer in grades.layers if layer.alpha is not None]
     lines = []
     if alphas:
-        ends = f"{min(alphas):.2f} – {max(alphas):.2f}"
-        lines.append(f"{'α by depth':<12}{depth_line(grades.layers)}  {ends}")
-    lines.append(f"{'coverage':<12}{escape(grades.coverage.line)}")
+        ends = f"  {min(alphas):.2f} – {max(alphas):.2f} (order of the file or module)"
+        room = max(_FEWEST, min(_WIDEST, width - _INDENT - len(ends)))
+        lines.append(f"{'α by layer':<{_INDENT}}{alpha_line(grades.layers, room)}{ends}")
+    lines.append(f"{'coverage':<{_INDENT}}{escape(grades.coverage.line)}")
     if grades.layers:
         told = [f"{count} {kind.value}" for kind, count in grades.verdicts().items()]
-        lines.append(f"{'verdicts':<12}{', '.join(told)}")
+        lines.append(f"{'verdicts':<{_INDENT}}{', '.join(told)}")
     return lines
+
+
+def _show_words(layers: Sequence[LayerGrade], more: str) -> None:
+    """What the verdicts mean, dimmed, under their numbers."""
+    for line in verdict_words(layers, more):
+        out().print(Padding(f"[dim]{escape(line)}[/dim]", (0, 0, 0, _INDENT)))
 
 
 def _reasons(layers: Sequence[LayerGrade]) -> Table:
     rows = table("layer", "verdict", "because")
     for layer in layers:
-        rows.add_row(escape(_place(layer)), layer.verdict.kind.value, escape(layer.verdict.because))
+        rows.add_row(escape(place(layer)), layer.verdict.kind.value, escape(layer.verdict.because))
     return rows
 
 
@@ -226,41 +240,8 @@ def _show_left_out(grades: Grades) -> None:
     out().print(rows)
 
 
-def _cells(layer: LayerGrade) -> list[str]:
-    fit, bulk, metrics = layer.fit, layer.bulk, layer.metrics
-    several = f" ×{layer.matrices}" if layer.matrices > 1 else ""
-    size = [escape(_place(layer)), f"{layer.N}×{layer.M}{several}", str(layer.evals)]
-    largest = "" if metrics is None else f"{metrics.lambda_max:.3g}"
-    if fit is None:
-        return [*size, "", "", "", "", largest, "", layer.status.value]
-    spikes = "" if bulk is None else str(bulk.spikes)
-    return [
-        *size,
-        _exponent(layer),
-        f"{fit.xmin:.3g}",
-        f"{fit.D:.3f}",
-        str(fit.tail),
-        largest,
-        spikes,
-        layer.verdict.kind.value,
-    ]
-
-
-def _exponent(layer: LayerGrade) -> str:
-    """``3.21 [2.50, 4.80]``, the brackets in a width of their own so that columns stand under each other."""
-    if layer.alpha is None:
-        return ""
-    if layer.alpha_low is None or layer.alpha_high is None:
-        return f"{layer.alpha:.2f}"
-    return escape(f"{layer.alpha:.2f} [{layer.alpha_low:.2f}, {layer.alpha_high:.2f}]")
-
-
 def _number(value: float | None) -> str:
     """Four digits; counts in full."""
     if value is None:
         return "–"
     return count_text(int(value)) if value.is_integer() and abs(value) < _LARGEST_COUNT else f"{value:.4g}"
-
-
-def _place(layer: LayerGrade) -> str:
-    return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"

@@ -48,7 +48,7 @@ class Difference(Walk):
         return dataclasses.replace(layer, notes=(*layer.notes, UNCHANGED))
 
 
-def difference(network: object, base: object, *, layers: str | None = None) -> Difference:
+def difference(network: object, base: object, *, layers: str | Sequence[str] | None = None) -> Difference:
     """The layers of ``network`` minus those of ``base``, matched by name and shape; ``layers`` is a glob.
 
     What has no partner is left out with its reason, and so is what only the base has (with no parameters, so that the

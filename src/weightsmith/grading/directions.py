@@ -2,12 +2,11 @@
 
     share:0.8              the largest share of the directions of each matrix
     count:10               so many of each matrix
-    noise:level=0.01       those beyond the edge of the Marchenko–Pastur bulk
+    noise:level=0.01       those beyond what the noise of the matrix reaches
     tail:ks                those in the power-law tail, λ ≥ λ_min, by any rule for λ_min (``tail:erg`` is |det X| = 1)
-    traps                  as many as the layer has correlation traps
+    traps                  those beyond the noise after the entries were put in random order
 
-The last three look at the eigenvalues of all matrices of a layer together, so that the kernel positions of a
-convolution share one threshold.
+The tail is that of all matrices of a layer together, so that the kernel positions of a convolution share one λ_min.
 """
 
 from __future__ import annotations
@@ -28,10 +27,19 @@ from weightsmith.grading.spectrum import Spectrum
 __all__ = ["BeyondNoise", "Directions", "InTail", "TopCount", "TopShare", "Traps"]
 
 Counts = NDArray[np.int64]
+Places = NDArray[np.int64]
 
 
 class Directions(Option):
     """The family of rules."""
+
+    def order(self, matrices: Tensor, rng: np.random.Generator) -> Places | None:  # noqa: ARG002
+        """In which order the entries of each matrix are to be looked at, one row of places per matrix.
+
+        None: as they stand. Otherwise spectrum and directions are those of the reordered matrices, and what is made of
+        these is put back in place.
+        """
+        return None
 
     @abstractmethod
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:
@@ -64,14 +72,8 @@ class BeyondNoise(Directions, name="noise"):
     level: float = param(default=0.01, ge=1e-9, le=0.5, doc="of the Tracy–Widom law")
 
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:  # noqa: ARG002
-        """Those above the threshold of the fitted bulk."""
-        from weightsmith.grading.noise import fit_bulk
-
-        bulk = fit_bulk(spectrum, level=self.level) if spectrum.rank >= LEAST else None
-        if bulk is None:
-            return f"{spectrum.rank} positive eigenvalues: no bulk of noise can be fitted"
-        counts: Counts = (spectrum.parts > bulk.threshold).sum(axis=1)
-        return counts if counts.any() else "no eigenvalue lies beyond the noise"
+        """Those above the threshold of their matrix."""
+        return _beyond_noise(spectrum, matrices, self.level, none="no eigenvalue lies beyond the noise")
 
 
 class InTail(Directions, name="tail"):
@@ -93,18 +95,35 @@ class InTail(Directions, name="tail"):
 
 
 class Traps(Directions, name="traps"):
-    """As many of the largest as there are correlation traps: eigenvalues that stay beyond the noise when the entries
-    of each matrix are permuted, because single entries are too large (what WeightWatcher's sharpening removes)."""
+    """Correlation traps: directions beyond the noise of a matrix whose entries were put in random order.
 
-    def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:
-        """The largest of all matrices together."""
-        from weightsmith.grading.twin import randomised_twin
+    What was learnt is lost in that order. What is still beyond the noise are entries that are too large wherever they
+    stand, or a mean that is not zero. Sharpening takes these directions away *in that order*, and puts the entries back
+    in place, as WeightWatcher's does: the large entry goes, and what was learnt stays. All other entries change a
+    little, so that zeros do not stay zero.
+    """
 
-        twin = randomised_twin(matrices, spectrum, rng) if spectrum.rank >= LEAST else None
-        if twin is None:
-            return f"{spectrum.rank} positive eigenvalues: no bulk of noise can be fitted"
-        if not twin.traps:
-            return "it has no correlation traps"
-        smallest = spectrum.eigenvalues[-min(twin.traps, spectrum.rank)]
-        counts: Counts = (spectrum.parts >= smallest).sum(axis=1)
-        return counts
+    level: float = param(default=0.01, ge=1e-9, le=0.5, doc="of the Tracy–Widom law")
+
+    def order(self, matrices: Tensor, rng: np.random.Generator) -> Places | None:
+        """A random one, the same that :func:`~weightsmith.grading.twin.randomised_twin` draws."""
+        from weightsmith.grading.twin import shuffle_matrices
+
+        places = np.tile(np.arange(matrices[0].numel()), (len(matrices), 1))
+        shuffle_matrices(places, rng)
+        return places
+
+    def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:  # noqa: ARG002
+        """Those above the threshold of their matrix, which has been reordered."""
+        return _beyond_noise(spectrum, matrices, self.level, none="it has no correlation traps")
+
+
+def _beyond_noise(spectrum: Spectrum, matrices: Tensor, level: float, *, none: str) -> Counts | str:
+    from weightsmith.grading.noise import live_rows, noise_thresholds
+
+    enough = spectrum.rank >= LEAST
+    thresholds = noise_thresholds(spectrum, level, rows=live_rows(matrices)) if enough else None
+    if thresholds is None:
+        return f"{spectrum.rank} positive eigenvalues: no bulk of noise can be fitted"
+    counts: Counts = (spectrum.parts > thresholds[:, None]).sum(axis=1)
+    return counts if counts.any() else none

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from weightsmith.grading.cuts import Cut
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
 from weightsmith.grading.measures import measure_network
-from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted
+from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
 from weightsmith.grading.spectrum import Method, Precision
 from weightsmith.networks.card import weights_digest
 from weightsmith.networks.layers import Walk, opened, walk, why_no_values
@@ -33,7 +36,7 @@ Progress = Callable[[int, int], None]
 def grade(
     network: Network,
     *,
-    layers: str | None = None,
+    layers: str | Sequence[str] | None = None,
     conv: Conv = "pooled",
     normalise: Normalise = "none",
     evidence: Evidence | str = "fast",
@@ -51,7 +54,7 @@ def grade(
     """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.
 
     ``network`` is a module, a state dict, or a file or folder of weights (safetensors, sharded, torch, npz, ONNX,
-    Keras, a LoRA adapter); of a file one layer is in memory at a time. ``layers`` keeps those a glob matches.
+    Keras, a LoRA adapter); of a file one layer is in memory at a time. ``layers``: a glob, or several.
 
     ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or a fit for each
     (``slices``). ``normalise``: ``none`` leaves WᵀW as it is, convolutions scaled as WeightWatcher scales them;
@@ -81,7 +84,7 @@ def grade(
     if threads != 1 and workers != 1:
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
     settings = {
-        "layers": layers,
+        "layers": layers if layers is None or isinstance(layers, str) else list(layers),
         "conv": conv,
         "normalise": normalise,
         "evidence": str(how.evidence),
@@ -102,16 +105,23 @@ def grade(
         layers=graded,
         measures=measure_network(graded),
         coverage=_coverage(walked, graded),
-        notes=_notes(walked, graded),
+        notes=_notes(walked, graded, precision),
         origin=Origin(seed=seed, inputs=inputs, versions=versions("scipy", "numba")),
     )
 
 
-class _Source:
-    """What is graded, in a form that another process can open for itself."""
+_calls = itertools.count()
 
-    def __init__(self, network: Network, base: Network | None, layers: str | None, fold: bool) -> None:
-        self.network, self.base, self.layers, self.fold = network, base, layers, fold
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What is graded, in a form that another process can open for itself; ``call`` tells one call from the next."""
+
+    network: Network
+    base: Network | None
+    layers: str | Sequence[str] | None
+    fold: bool
+    call: int = field(default_factory=_calls.__next__)
 
     @property
     def at_rest(self) -> bool:
@@ -152,8 +162,13 @@ def _graded(source: _Source, walked: Walk, how: How, workers: int, progress: Pro
 
 
 def _read_and_grade(source: _Source, how: How, index: int) -> tuple[LayerGrade, ...]:
-    """In a worker: read one layer of a file and grade it."""
-    return grade_layer(source.open().read(index), how)
+    """In a worker: read one layer of a file, which is opened once for the call, and grade it."""
+    if _in_worker.get("call") != (os.getppid(), source.call):
+        _in_worker.update(call=(os.getppid(), source.call), walk=source.open())
+    return grade_layer(_in_worker["walk"].read(index), how)
+
+
+_in_worker: dict[str, Any] = {}
 
 
 def _folded(network: Network) -> nn.Module:
@@ -191,7 +206,7 @@ def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
 
 def _check_device(device: str) -> None:
     try:
-        torch.empty(1, device=device)
+        torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
@@ -210,6 +225,7 @@ def _coverage(walked: Walk, graded: tuple[LayerGrade, ...]) -> Coverage:
         parameters=walked.parameters,
         graded=sum(layer.parameters for layer in fitted),
         left_out=(*unfitted, *left_out),
+        unit="layers" if all(layer.slice is None for layer in graded) else "layers and kernel positions",
     )
 
 
@@ -217,8 +233,23 @@ def _place(layer: LayerGrade) -> str:
     return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"
 
 
-def _notes(walked: Walk, graded: tuple[LayerGrade, ...]) -> tuple[str, ...]:
+def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -> tuple[str, ...]:
     if not len(walked):
         return ("the network has no layers that could be graded",)
-    broken = [layer.name for layer in graded if layer.status.value == "non-finite"]
-    return (f"{len(broken)} of {len(graded)} layers hold NaN or infinity: {', '.join(broken[:5])}",) if broken else ()
+    notes = []
+    broken = [layer.name for layer in graded if layer.status is Status.NON_FINITE]
+    if broken:
+        notes.append(f"{len(broken)} of {len(graded)} layers hold NaN or infinity: {', '.join(broken[:5])}")
+    fitted = [layer for layer in graded if layer.fitted]
+    all_parts, parts = sum(layer.matrices for layer in fitted), sum(len(layer.slices) for layer in fitted)
+    if parts < all_parts:
+        notes.append(
+            f"alpha_hat counts {parts:,} of {all_parts:,} kernel positions (gates of recurrent layers): the others are "
+            "too small or zero"
+        )
+    lost = sum(layer.metrics.rank_loss for layer in graded if layer.metrics is not None)
+    if precision == "float32" and lost:
+        notes.append(
+            f"{lost:,} eigenvalues are below what float32 resolves and count as zero; float64 tells them apart"
+        )
+    return tuple(notes)

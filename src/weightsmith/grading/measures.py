@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from weightsmith.grading.results import LayerGrade, Measure
 
@@ -25,7 +25,8 @@ _Terms = Sequence[float]
 
 
 def measure_network(layers: Iterable[LayerGrade]) -> tuple[Measure, ...]:
-    """All measures of the layers that have a fit; without any such layer they have no value."""
+    """All measures; without any layer that has a fit most have no value."""
+    layers = tuple(layers)
     fitted = [layer for layer in layers if layer.fit is not None]
     exponents = [layer.fit.alpha for layer in fitted if layer.fit is not None]
     low, high = BEST_RANGE
@@ -38,6 +39,7 @@ def measure_network(layers: Iterable[LayerGrade]) -> tuple[Measure, ...]:
         *_metrics(fitted),
         *_evidence(fitted),
         *_baselines(fitted),
+        *_products(layers),
     )
 
 
@@ -48,7 +50,7 @@ def _alpha_hats(fitted: Sequence[LayerGrade]) -> list[Measure]:
         _mean(
             "alpha_weighted",
             weighted,
-            "mean over layers of α·log10 λ_max, eigenvalues as in the table of layers (WeightWatcher's alpha_weighted)",
+            "mean over layers of α·log10 λ_max, eigenvalues as in the table (by default that of WeightWatcher)",
         )
     ]
     ways = [("kernel position", "", _of_slices(fitted), sum(bool(layer.slices) for layer in fitted))]
@@ -62,6 +64,10 @@ def _alpha_hats(fitted: Sequence[LayerGrade]) -> list[Measure]:
             eq3 = " (eq. 3 as printed)" if not name and divided else ""
             what = f"over {unit}s of α·log10 λ_max, {text}"
             found.append(_sum(f"alpha_hat{name}{suffix}", values, f"sum {what}{eq3}", count))
+            if not name:
+                plain = [value / alpha for value, (alpha, _, _) in zip(values, terms, strict=True)]
+                meaning = f"sum over {unit}s of log10 λ_max, {text}: alpha_hat{suffix} with α left out"
+                found.append(_sum(f"lambda_hat{suffix}", plain, meaning, count, baseline=True))
             found.append(_mean(f"alpha_hat{name}_mean{suffix}", values, f"mean {what}", count))
     return found
 
@@ -87,9 +93,7 @@ def _metrics(fitted: Sequence[LayerGrade]) -> list[Measure]:
     return [
         _mean("log_alpha_norm", over("log_alpha_norm"), "mean over layers of log10 Σ λ^α"),
         _mean("stable_rank", over("stable_rank"), "mean over layers of Σλ / λ_max", baseline=True),
-        _mean(
-            "log_stable_rank", over("log_stable_rank"), "mean over layers of log Σλ / log λ_max, eq. 6", baseline=True
-        ),
+        _median("log_stable_rank", over("log_stable_rank"), "median over layers of log Σλ / log λ_max, eq. 6"),
         _mean("entropy", over("entropy"), "mean over layers of −Σ p ln p / ln(rank), p = λ/Σλ", baseline=True),
         _sum("rank_loss", over("rank_loss"), "sum over layers of eigenvalues that are zero to rounding", len(fitted)),
     ]
@@ -113,22 +117,35 @@ def _evidence(fitted: Sequence[LayerGrade]) -> list[Measure]:
 
 
 def _baselines(fitted: Sequence[LayerGrade]) -> list[Measure]:
-    """What orders networks with no power law at all: eq. 5 and the means of it."""
-    known = [(layer.metrics, math.log10(layer.factor)) for layer in fitted if layer.metrics is not None]
-    frobenius = [found.log_norm for found, _ in known]
-    spectral = [found.log_spectral_norm for found, _ in known]
-    plain_frobenius = [(found.log_norm - factor) / 2 for found, factor in known]
-    plain_spectral = [(found.log_spectral_norm - factor) / 2 for found, factor in known]
-
-    def make(make_one: Callable[..., Measure], name: str, terms: _Terms, meaning: str) -> Measure:
-        return make_one(name, terms, meaning, baseline=True)
-
+    """What orders networks with no power law at all, over the layers that α is a mean of."""
+    metrics = [layer.metrics for layer in fitted if layer.metrics is not None]
+    table = "eigenvalues as in the table"
     return [
-        make(_mean, "log_norm", frobenius, "mean over layers of log10 Σλ, eigenvalues as in the table of layers"),
-        make(_mean, "log_spectral_norm", spectral, "mean over layers of log10 λ_max, eigenvalues as in the table"),
-        make(_sum, "log_product_norm", plain_frobenius, "log10 of the product over layers of ‖W‖_F (eq. 5)"),
-        make(_sum, "log_product_spectral_norm", plain_spectral, "log10 of the product over layers of ‖W‖₂ (eq. 5)"),
+        _mean("log_norm", [m.log_norm for m in metrics], f"mean over layers of log10 Σλ, {table}", baseline=True),
+        _mean(
+            "log_spectral_norm",
+            [m.log_spectral_norm for m in metrics],
+            f"mean over layers of log10 λ_max, {table}",
+            baseline=True,
+        ),
     ]
+
+
+def _products(layers: Sequence[LayerGrade]) -> list[Measure]:
+    """Eq. 5 over all layers that have a norm, fitted or not: a product is one of all its factors."""
+    known = [(layer.metrics, math.log10(layer.factor)) for layer in layers if layer.metrics is not None]
+    frobenius = [(found.log_norm - factor) / 2 for found, factor in known]
+    spectral = [(found.log_spectral_norm - factor) / 2 for found, factor in known]
+    which = "over all layers but zero ones"
+    return [
+        _sum("log_product_norm", frobenius, f"log10 of the product {which} of ‖W‖_F (eq. 5)", baseline=True),
+        _sum("log_product_spectral_norm", spectral, f"log10 of the product {which} of ‖W‖₂ (eq. 5)", baseline=True),
+    ]
+
+
+def _median(name: str, terms: _Terms, meaning: str) -> Measure:
+    """A median, for what has a pole: eq. 6 at λ_max = 1."""
+    return Measure(name, statistics.median(terms) if terms else None, len(terms), meaning, baseline=True)
 
 
 def _mean(name: str, terms: _Terms, meaning: str, layers: int | None = None, *, baseline: bool = False) -> Measure:

@@ -34,7 +34,7 @@ class LayerMetrics(Record):
     """Norms, ranks and entropy of one layer; the formulas stand at the head of the file."""
 
     lambda_max: float
-    lambda_min: float
+    lambda_smallest: float
     norm: float
     log_norm: float
     log_spectral_norm: float
@@ -72,7 +72,7 @@ def layer_metrics(spectrum: Spectrum, alpha: float | None = None) -> LayerMetric
         entropy = float((math.log(mass) - (relative @ np.log(relative)) / mass) / math.log(count))
     return LayerMetrics(
         lambda_max=largest,
-        lambda_min=smallest,
+        lambda_smallest=smallest,
         norm=mass * largest,
         log_norm=log_norm,
         log_spectral_norm=log_spectral,

@@ -8,12 +8,13 @@ quantiles of ln(α* − 1) over the refits α* at (1 ∓ confidence)/2, and c = 
     c ± (q_high − q_low)/2      is the interval of ln(α − 1)
 
 On this scale the percentile interval is [q_low, q_high], the basic one [2c − q_high, 2c − q_low], and this is the mean
-of both. A search for λ_min now and then ends in a short, steep tail, in the fit as in the refits. The percentile
-interval counts this twice and lies too high; the basic one takes off what may not have happened and lies too low as
-often. The logarithm suits α − 1, whose error is a factor. On planted tails of 20 to 5,000 values
-(docs/results/planted.md) the interval covers the truth about as often as it says; the others there fall to 85 % and
-below. On the spectra of random matrices, whose eigenvalues repel each other and are no independent draws, it is as wide
-as α varies from matrix to matrix, or up to twice as wide.
+of both. The logarithm suits α − 1, whose error is a factor. On planted tails of 20 to 5,000 values
+(docs/results/planted.md) the interval covers the truth in 92.5 to 98.3 % of trials at a confidence of 95 %. With tails
+of 50 the percentile interval alone falls to 89 %, the basic one to 88 %, the bias-corrected one to 87 %, and
+α ± 1.96 σ, which takes λ_min for known, to 88 %.
+
+Eigenvalues repel each other and are no independent draws, as this takes them to be. On the spectra of random matrices
+the interval is 1.1 to 1.3 times as wide as the range in which α lies from matrix to matrix.
 
 Resampling makes ties, and a tail of few values, most of them equal, has an α near infinity. So refits keep a least
 tail; where the fit has a shorter one, c is that of the best tail long enough, and the interval is widened to hold the
@@ -21,8 +22,8 @@ fit. *The interval always holds the fitted α.*
 
 **The goodness of fit** is that of Clauset, Shalizi & Newman (SIAM Review 51 (2009) 661, section 4.1): samples of the
 law itself, values below λ_min resampled and those beyond it drawn anew; p says how often their D is as large as the one
-observed. It judges what lies beyond the λ_min that was found, not the whole spectrum: a search can retreat to an end
-where any tail is nearly a power law.
+observed. It judges what lies beyond the λ_min that was found, not the whole spectrum: a search retreats to an end where
+any tail is nearly a power law, and of 500 exponential values 45 % are rejected, with a λ_min that is known all of them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +66,7 @@ class Verdict(Record):
     because: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LayerGrade(Record):
     """One layer, or with ``slice`` one matrix of it.
 
@@ -121,6 +122,10 @@ class LayerGrade(Record):
         """The upper end of its interval."""
         return None if self.interval is None else self.interval.high
 
+    def __repr__(self) -> str:
+        where = self.name if self.slice is None else f"{self.name}[{self.slice}]"
+        return f"<LayerGrade {where}: {self.status.value}, {self.verdict.kind.value}: {self.verdict.because}>"
+
     def row(self) -> dict[str, Cell]:
         """The layer as one flat row, for JSON and CSV; the same columns for every layer."""
         against = {other.name: other for other in self.alternatives}
@@ -134,6 +139,7 @@ class LayerGrade(Record):
             "matrices": self.matrices,
             "evals": self.evals,
             "parameters": self.parameters,
+            "factor": None if self.metrics is None else self.factor,
             "alpha": self.alpha,
             "alpha_low": self.alpha_low,
             "alpha_high": self.alpha_high,
@@ -147,6 +153,7 @@ class LayerGrade(Record):
             noise_threshold="threshold",
             spikes="spikes",
             soft_rank="soft_rank",
+            spike_alpha="spike_alpha",
         )
         row |= _cells(self.goodness, p_fit="p")
         for name in ("exponential", "lognormal", "truncated power law"):
@@ -163,6 +170,14 @@ class LayerGrade(Record):
             "notes": "; ".join(self.notes) or None,
         }
         return row
+
+
+def _exponent(layer: LayerGrade) -> str:
+    if layer.fit is None:
+        return layer.status.value
+    if layer.interval is None:
+        return f"{layer.fit.alpha:.2f}"
+    return f"{layer.fit.alpha:.2f} [{layer.interval.low:.2f}, {layer.interval.high:.2f}]"
 
 
 def _cells(record: Record | None, **columns: str) -> dict[str, Cell]:
@@ -195,25 +210,29 @@ class Omitted(Record):
 
 @dataclass(frozen=True, eq=False)
 class Coverage(Record):
-    """How much of a network was graded. ``graded`` are parameters in layers with a fit."""
+    """How much of a network was graded. ``graded`` are parameters in layers with a fit.
+
+    Where each matrix of a convolution has a fit of its own, ``layers`` and ``fitted`` count these; ``unit`` says so.
+    """
 
     layers: int
     fitted: int
     parameters: int
     graded: int
     left_out: tuple[Omitted, ...] = ()
+    unit: str = "layers"
 
     @property
     def line(self) -> str:
         """``17 of 22 layers fitted, with 252,464 of 272,474 parameters (92.66 %)``."""
         share = f" ({100 * self.graded / self.parameters:.2f} %)" if self.parameters else ""
         return (
-            f"{self.fitted:,} of {self.layers:,} layers fitted, "
+            f"{self.fitted:,} of {self.layers:,} {self.unit} fitted, "
             f"with {self.graded:,} of {self.parameters:,} parameters{share}"
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Grades(Record):
     """The grades of a network: its layers in order, measures of the whole, and what was left out."""
 
@@ -225,12 +244,33 @@ class Grades(Record):
     notes: tuple[str, ...] = ()
     origin: Origin = field(default_factory=Origin)
 
-    def __getitem__(self, name: str) -> LayerGrade:
-        """The layer called ``name`` (the first of its slices)."""
+    def __iter__(self) -> Iterator[LayerGrade]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (layer, layer.name) for layer in self.layers)
+
+    def __getitem__(self, which: int | str) -> LayerGrade:
+        """The layer called ``which`` (the first of its slices), or the one at that place."""
+        if isinstance(which, int):
+            return self.layers[which]
         for layer in self.layers:
-            if layer.name == name:
+            if layer.name == which:
                 return layer
-        raise UnknownName("layer", name, [layer.name for layer in self.layers])
+        raise UnknownName("layer", str(which), [layer.name for layer in self.layers])
+
+    def __repr__(self) -> str:
+        return f"<Grades of {self.source}: {self.coverage.line}>"
+
+    def __str__(self) -> str:
+        """A line per layer: name, α with its interval, verdict; then what was covered."""
+        rows = [(layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]", layer) for layer in self.layers]
+        width = max((len(name) for name, _ in rows), default=0)
+        lines = [f"{name:<{width}}  {_exponent(layer):>20}  {layer.verdict.kind.value}" for name, layer in rows]
+        return "\n".join([self.source, *lines, self.coverage.line])
 
     def measure(self, name: str) -> Measure:
         """The measure called ``name``."""

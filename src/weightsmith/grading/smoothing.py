@@ -6,9 +6,10 @@ With W = U Σ Vᵀ and S the set of directions a rule points at,
 
 so that the singular values outside (inside) S become zero and the others stay as they are. V comes from the Gram matrix
 of the smaller side in double precision. A convolution is treated per kernel position, a recurrent layer per gate.
+The rule ``traps`` does it to W with its entries in random order, and puts what is left of them back in place.
 WeightWatcher's ``SVDSmoothing`` and ``SVDSharpness`` do this to the network they are given, keep the same number in
-every kernel position, and skip kinds of layers they do not know; here a new network is returned, positions share a
-threshold, and every layer that stays as it was is named with the reason.
+every kernel position, and skip kinds of layers they do not know; here a new network is returned, each position keeps
+what is its own, and every layer that stays as it was is named with the reason.
 
 >>> import torch
 >>> made = smooth({"fc.weight": torch.diag(torch.tensor([3.0, 2.0, 1.0]))}, "count:2")
@@ -44,7 +45,8 @@ Operation = Literal["smooth", "sharpen"]
 class ChangedLayer(Record):
     """What became of a layer: ``kept`` of its ``directions`` and the share ``mass`` of ‖W‖_F² that they carry.
 
-    ``directions`` are those of all its ``matrices`` together. A layer that stayed as it was has a ``reason``.
+    ``directions`` are those of all its ``matrices`` together; for the rule ``traps``, in random order. A layer that
+    stayed as it was has a ``reason``.
     """
 
     name: str
@@ -136,6 +138,10 @@ def _project(
         return None, dataclasses.replace(entry, reason=reason)
     # Near one, so that no square leaves the range of a number.
     scaled = layer.matrices.to(torch.float64) / largest
+    order = rule.order(scaled, rng)
+    if order is not None:
+        places = torch.from_numpy(order)
+        scaled = scaled.flatten(1).gather(1, places).reshape(scaled.shape)
     values, vectors = torch.linalg.eigh(scaled.mT @ scaled if rows >= columns else scaled @ scaled.mT)
     found = _spectrum(values, max(rows, columns))
     counts = rule.count(found, scaled, rng)
@@ -150,6 +156,8 @@ def _project(
     kept = vectors * torch.from_numpy(mask).to(vectors)[:, None, :]
     projector = kept @ vectors.mT
     made = (scaled @ projector if rows >= columns else projector @ scaled) * largest
+    if order is not None:
+        made = torch.empty_like(made).flatten(1).scatter_(1, places, made.flatten(1)).reshape(made.shape)
     mass = math.fsum(found.parts[mask]) / math.fsum(found.parts.ravel())
     return made, dataclasses.replace(entry, kept=int(mask.sum()), mass=mass)
 
@@ -157,6 +165,6 @@ def _project(
 def _spectrum(values: Tensor, rows: int) -> Spectrum:
     """The eigenvalues as grading has them: what is rounding noise counts as zero."""
     parts = values.numpy(force=True).copy()
-    parts[parts <= parts.max() * rows * np.finfo(np.float64).eps] = 0.0
+    parts[parts <= np.maximum(parts[:, -1:], 0.0) * rows * np.finfo(np.float64).eps] = 0.0
     positive = np.sort(parts[parts > 0])
     return Spectrum(positive, parts, rows, parts.shape[1], positive.size, "gram float64")

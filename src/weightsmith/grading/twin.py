@@ -1,8 +1,9 @@
 """The randomised twin of a layer: the same weights in random order.
 
-What training put into a layer is in where its weights stand, not only in how large they are. Putting all entries of the
-layer, over all its matrices, in random order destroys the first and keeps the second. The twin's spectrum is therefore
-what the layer's would be without structure, for this very distribution of weights.
+What training put into a layer is in where its weights stand, not only in how large they are. Putting the entries of
+each of its matrices in random order destroys the first and keeps the second. The twin's spectrum is therefore what the
+layer's would be without structure, for this very distribution of weights. Entries stay in their matrix: that one kernel
+position has larger weights than another is no more structure here than in :mod:`weightsmith.grading.noise`.
 
 - **The distance** between both spectra is (1/n)·Σ|sᵢ − tᵢ| / √(Σsᵢ²/n), over the n singular values s of the layer and
   t of the twin, each in ascending order: the Wasserstein-1 distance, in units of the root-mean-square singular value.
@@ -16,6 +17,7 @@ what the layer's would be without structure, for this very distribution of weigh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +26,10 @@ from torch import Tensor
 
 from weightsmith.core.records import Record
 from weightsmith.grading._like import spectrum_like
-from weightsmith.grading.noise import fit_bulk
+from weightsmith.grading.noise import fit_bulk, live_rows
 from weightsmith.grading.spectrum import Spectrum
 
-__all__ = ["Twin", "randomised_twin", "spectral_distance"]
+__all__ = ["Twin", "randomised_twin", "shuffle_matrices", "spectral_distance"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,8 @@ class Twin(Record):
     """A layer's randomised twin.
 
     ``distance`` of its spectrum from the layer's; ``lambda_max``, its largest eigenvalue; ``traps``, how many of its
-    eigenvalues are beyond ``threshold``, what noise reaches; ``eigenvalues``, the positive ones, ascending.
+    eigenvalues are beyond ``threshold``, what noise reaches (``spikes`` and ``threshold`` of the twin's
+    :class:`~weightsmith.grading.noise.Bulk`); ``eigenvalues``, the positive ones, ascending.
     """
 
     distance: float
@@ -60,19 +63,28 @@ def randomised_twin(
     True
     """
     values = matrices.detach().to("cpu", torch.float64 if matrices.dtype == torch.float64 else torch.float32)
-    entries = values.flatten().numpy().copy()
-    rng.shuffle(entries)
+    entries = values.flatten(1).numpy().copy()
+    shuffle_matrices(entries, rng)
     shuffled = torch.from_numpy(entries).reshape(values.shape)
     found = spectrum_like(shuffled, known, device)
     if not found.rank:
         return None
     # Both have the same sum of squared weights, so the sums of eigenvalues tell how the known one was scaled.
     found = found.scaled(float(known.parts.sum() / found.parts.sum()))
-    bulk = fit_bulk(found, level)
+    bulk = fit_bulk(found, level, rows=live_rows(shuffled))
     if bulk is None:
         return None
     distance = spectral_distance(known, found)
     return Twin(distance, float(found.eigenvalues[-1]), bulk.spikes, bulk.threshold, found.eigenvalues)
+
+
+def shuffle_matrices(entries: NDArray[Any], rng: np.random.Generator) -> None:
+    """Put the entries of each matrix of a layer, one row per matrix, in random order, in place.
+
+    The order depends on the generator and the sizes only: numbers of places are shuffled as weights are.
+    """
+    for matrix in entries:
+        rng.shuffle(matrix)
 
 
 def spectral_distance(one: Spectrum, other: Spectrum) -> float:

@@ -49,7 +49,7 @@ def verdict(fit: PowerLaw, evidence: Mapping[str, Any], lambda_max: float) -> Ve
         return Verdict(VerdictKind.CANNOT_SAY, f"α = {fit.alpha:.2f}, with too many equal eigenvalues for an interval")
     found = f"α = {fit.alpha:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
     if goodness is not None and goodness.rejected:
-        return Verdict(VerdictKind.CANNOT_SAY, f"{found}, but the tail is no power law: p = {goodness.p:.3f}")
+        return Verdict(VerdictKind.CANNOT_SAY, f"{found}, but a power law is rejected (p = {goodness.p:.3f})")
     classes = [_class_of(value) for value in (interval.low, fit.alpha, interval.high)]
     if len(set(classes)) > 1:
         ends = " to ".join(dict.fromkeys((classes[0].value, classes[-1].value)))

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,8 +116,8 @@ class Walk(Iterable[LayerWeights]):
         )
 
 
-def walk(network: object, *, layers: str | None = None) -> Walk:
-    """The layers of a network; ``layers`` keeps those a glob matches.
+def walk(network: object, *, layers: str | Sequence[str] | None = None) -> Walk:
+    """The layers of a network; ``layers`` keeps those a glob, or one of several, matches.
 
     A network is a module, a state dict, opened weights, a file or a folder (of a LoRA adapter too, whose layers are the
     products it adds), a live Keras model or an ``onnx.ModelProto``.
@@ -130,7 +130,7 @@ def walk(network: object, *, layers: str | None = None) -> Walk:
     return Walk(findings.plans, findings.left_out)
 
 
-def find_layers(network: object, *, layers: str | None = None) -> Findings:
+def find_layers(network: object, *, layers: str | Sequence[str] | None = None) -> Findings:
     """What :func:`walk` will visit, as plans: for those who pair layers with others, or write them back."""
     weights = opened(network)
     if isinstance(weights, nn.Module):
@@ -139,12 +139,20 @@ def find_layers(network: object, *, layers: str | None = None) -> Findings:
         findings = find_in_adapter(weights) if is_adapter(weights) else find_in_weights(weights)
     if layers is None:
         return findings
-    chosen = [plan for plan in findings.plans if fnmatch.fnmatchcase(plan.name, layers)]
-    if not chosen:
-        raise UnknownName("layer", layers, [plan.name for plan in findings.plans[:12]])
-    others = [plan for plan in findings.plans if not fnmatch.fnmatchcase(plan.name, layers)]
-    unselected = [LeftOut(plan.name, plan.shape, plan.parameters, f"not selected by {layers!r}") for plan in others]
+    patterns = (layers,) if isinstance(layers, str) else tuple(layers)
+    for pattern in patterns:
+        if not any(_fits(plan.name, pattern) for plan in findings.plans):
+            raise UnknownName("layer", pattern, [plan.name for plan in findings.plans[:12]])
+    chosen = [plan for plan in findings.plans if any(_fits(plan.name, pattern) for pattern in patterns)]
+    others = [plan for plan in findings.plans if plan not in chosen]
+    asked = " or ".join(map(repr, patterns))
+    unselected = [LeftOut(plan.name, plan.shape, plan.parameters, f"not selected by {asked}") for plan in others]
     return Findings(chosen, [*findings.left_out, *unselected])
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a name is the one asked for, or fits the glob; names may have brackets of their own."""
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
 def opened(network: object) -> nn.Module | Weights:

@@ -95,7 +95,7 @@ def draw_layer(layer: LayerGrade, prefix: str) -> list[Drawing]:
     if layer.fit is not None:
         scan = drawn_cuts(layer)
         rows = [
-            {"lambda_min": _short(xmin), "alpha": _short(alpha), "D": _short(distance)}
+            {"xmin": _short(xmin), "alpha": _short(alpha), "D": _short(distance)}
             for xmin, alpha, distance in zip(scan.xmin, scan.alpha, scan.D, strict=True)
         ]
         caption = (

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.statistics import rank_correlation
-from weightsmith.grading.comparison import ComparedMeasure, GradeComparison
+from weightsmith.grading.comparison import ComparedMeasure, Contest, GradeComparison
 from weightsmith.reporting.figures.comparison import comparison_figure
 
 ACCURACY = (91.0, 92.0, 93.0, 93.5)
@@ -34,6 +34,10 @@ COMPARISON = GradeComparison(
     ),
     coverage=("20 of 20",) * 4,
     accuracy=ACCURACY,
+    contests=(
+        Contest("alpha_hat", "log_spectral_norm", 4, 6, 5.0, 6.0),
+        Contest("alpha_hat_mean", "log_spectral_norm", 4, 6, 5.0, 6.0),
+    ),
 )
 
 
@@ -42,12 +46,12 @@ def points(axes):
     return list(zip(line.get_xdata(), line.get_ydata(), strict=True)), line.get_marker()
 
 
-def test_the_printed_the_best_and_the_best_plain_norm_are_shown():
+def test_the_pairs_of_the_contests_are_shown_each_once():
     figure = comparison_figure(COMPARISON)
-    assert [axes.get_xlabel() for axes in figure.axes] == ["alpha_hat", "alpha_hat_mean", "log_spectral_norm (no fit)"]
-    assert points(figure.axes[1]) == ([(9.0, 91.0), (7.0, 92.0), (7.5, 93.0), (1.0, 93.5)], "o")
-    assert points(figure.axes[2])[1] == "s"
-    assert figure.axes[2].get_title(loc="left") == "τ = −1.00, p = 0.0833, n = 4"
+    assert [axes.get_xlabel() for axes in figure.axes] == ["alpha_hat", "log_spectral_norm (no fit)", "alpha_hat_mean"]
+    assert points(figure.axes[2]) == ([(9.0, 91.0), (7.0, 92.0), (7.5, 93.0), (1.0, 93.5)], "o")
+    assert points(figure.axes[1])[1] == "s"
+    assert figure.axes[1].get_title(loc="left") == "τ = −1.00, p = 0.0833, n = 4"
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "c", "d"]
 
 
@@ -74,7 +78,7 @@ def test_nothing_to_draw_is_said():
     with pytest.raises(UsageError, match="no accuracies"):
         comparison_figure(replace(COMPARISON, accuracy=None))
     with pytest.raises(UsageError, match="nothing to draw"):
-        comparison_figure(replace(COMPARISON, measures=COMPARISON.measures[-1:]))
+        comparison_figure(replace(COMPARISON, measures=COMPARISON.measures[-1:], contests=()))
     with pytest.raises(UsageError, match="alpha_hat_pooled: no network"):
         comparison_figure(
             replace(COMPARISON, measures=(measure("alpha_hat_pooled", *[None] * 4),)), ["alpha_hat_pooled"]

@@ -1,4 +1,4 @@
-"""α against depth: every layer is there, verdicts can be told apart without colours, nothing overlaps."""
+"""α by layer: every layer is there, verdicts can be told apart without colours, nothing overlaps."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def test_marks_stand_at_alpha_and_lines_span_the_interval(make_alpha, make_netwo
     spans = [part.get_segments()[0] for part in axes.collections]
     assert [[list(end) for end in span] for span in spans] == [[[0, 1.4], [0, 1.9]], [[1, 3.0], [1, 5.0]]]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c"]
+    assert axes.get_xlabel() == "layer, in the order of the file or module"
     assert legend(figure) == ["over-regularised: 1", "well trained: 1", "weakly trained: 1", "95 % interval"]
     assert axes.get_title(loc="left") == "small: α of 3 of 3 layers"
 
@@ -103,14 +104,14 @@ def test_networks_of_the_same_layers_stand_side_by_side(make_alpha, make_layer, 
     assert "zero" not in texts(axes)
 
 
-def test_networks_of_other_layers_are_stretched_over_the_same_depth(make_alpha, make_network):
+def test_networks_of_other_layers_are_stretched_over_the_same_width(make_alpha, make_network):
     short = make_network(*(make_alpha(f"s{n}", 3.0) for n in range(2)), source="short")
     long = make_network(*(make_alpha(f"l{n}", 4.0) for n in range(4)), source="long")
     (axes,) = alpha_figure([short, long]).axes
     places = [mark.get_xdata()[0] for mark in marks(axes)]
     assert places == [25.0, 75.0, 12.5, 37.5, 62.5, 87.5]
     assert axes.get_xlim() == (0, 100)
-    assert "depth (%" in axes.get_xlabel()
+    assert axes.get_xlabel() == "place in the order of the file or module (% of the layers of each network)"
 
 
 def test_every_alpha_is_in_sight_and_an_endless_interval_does_not_press_them_flat(make_alpha, make_network):

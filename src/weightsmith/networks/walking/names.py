@@ -80,7 +80,15 @@ def find_in_weights(weights: Weights) -> Findings:
         channels.pass_through(form, entry.shape)
         plans[name] = _plans(entry, form, notes, functools.partial(weights.tensor, name))
         findings.plans += plans[name]
+    names = list(weights.entries)
+    if names == sorted(names):  # then the order says nothing of depth, and layer 10 had better not come before layer 2
+        findings.plans.sort(key=lambda plan: _naturally(plan.name))
     return findings
+
+
+def _naturally(name: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers inside names by their value."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], channels: Channels) -> Guess:
@@ -124,6 +132,8 @@ def _guess_entry(weights: Weights, entry: Entry, channels: Channels) -> Guess:
         form = Form.parse(said)
         return form, [f"{form.groups} groups"] if form.groups > 1 else []
     leaf = entry.name.rpartition(".")[2]
+    if leaf == "bias" and len(entry.shape) == 4 and entry.shape == (1, 1, entry.shape[-1], entry.shape[-1]):
+        return "Buffer"  # the causal mask of GPT-2
     inside = ".parametrizations." in f".{entry.name}"
     if not weights.is_real(entry.name) or leaf in _BUFFERS or (inside and leaf.startswith(("_", "base"))):
         return "Buffer"

@@ -1,4 +1,4 @@
-"""The figure of measures against accuracies: whether α-hat orders networks better than a plain norm does."""
+"""The figure of measures against accuracies: whether α-hat orders networks better than the same without α does."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _NAMED = 12  # networks up to which points carry their names
 def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | None = None) -> Figure:
     """A panel for each of ``measures``, by accuracy; hollow squares are measures that need no fit.
 
-    Without ``measures``: α-hat as the seed prints it, the α-hat that orders the networks best, and the plain norm that
-    does. Both say how well with Kendall's τ: −1 where the smaller value always has the higher accuracy, as is claimed.
+    Without ``measures``: the pairs of ``contests``, which are fixed before any accuracy is seen. Each panel says how
+    well it orders with Kendall's τ: −1 where the smaller value always has the higher accuracy, as is claimed.
     """
     if comparison.accuracy is None:
         raise UsageError(
@@ -49,17 +49,9 @@ def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | Non
 
 
 def telling_measures(comparison: GradeComparison) -> list[ComparedMeasure]:
-    """α-hat as printed, the best α-hat and the best plain norm, as far as they have a correlation."""
-    tested = [measure for measure in comparison.measures if measure.kendall is not None]
-    hats = [measure for measure in tested if measure.name.startswith("alpha_hat") or measure.name == "alpha_weighted"]
-    norms = [measure for measure in tested if measure.baseline and "norm" in measure.name]
-    printed = [measure for measure in hats if measure.name == "alpha_hat"]
-    best = [min(group, key=_tau) for group in ([*printed, *hats], norms) if group]  # of equals the printed one
-    return list({measure.name: measure for measure in (*printed, *best)}.values())
-
-
-def _tau(measure: ComparedMeasure) -> float:
-    return 1.0 if measure.kendall is None else measure.kendall.value
+    """Each measure of a contest beside what it stands against."""
+    names = [name for contest in comparison.contests for name in (contest.measure, contest.against)]
+    return [comparison.measure(name) for name in dict.fromkeys(names)]
 
 
 def _panel(axes: Axes, measure: ComparedMeasure, accuracy: Sequence[float], labels: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The figure of α against depth: every layer of a network with its interval, over the bands of the verdicts."""
+"""The figure of α by layer: every layer of a network with its interval, over the bands of the verdicts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _EDGE = 0.035  # of the height: marks of layers that have no α
 
 
 def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
-    """α of every layer with its interval, in the order of grading, over the bands of the verdicts.
+    """α of every layer with its interval, over the bands of the verdicts.
 
+    Layers stand in the order of the file or module, which some files sort by name: it need not be that of depth.
     The shape of a mark is the layer's verdict. A layer without a fit stands hollow at the lower edge with its status.
     Several networks are told apart by colour and line; where they have the same layers these stand side by side,
     otherwise each network is stretched over the same width.
@@ -60,7 +61,7 @@ def _aligned(networks: Sequence[Grades]) -> bool:
 
 
 def _places(networks: Sequence[Grades], place: int) -> list[float]:
-    """Where the layers of a network stand: by number, beside those of the others, or by depth in per cent."""
+    """Where the layers of a network stand: by number, beside those of the others, or in per cent of all."""
     count = len(networks[place].layers)
     if not _aligned(networks):
         return [100 * (index + 0.5) / count for index in range(count)]
@@ -133,11 +134,11 @@ def _bands(axes: Axes) -> None:
 
 
 def _name_layers(axes: Axes, networks: Sequence[Grades]) -> None:
-    """Names under the axis, as many as can be read; of networks with other layers each, the depth."""
+    """Names under the axis, as many as can be read; of networks with other layers each, their place."""
     layers = networks[0].layers
     if not _aligned(networks):
         axes.set_xlim(0, 100)
-        axes.set_xlabel("depth (% of the layers of each network)")
+        axes.set_xlabel("place in the order of the file or module (% of the layers of each network)")
         return
     count = len(layers)
     step = math.ceil(count / _MOST_NAMES)
@@ -145,7 +146,7 @@ def _name_layers(axes: Axes, networks: Sequence[Grades]) -> None:
     size = 7 if count <= 30 else 6
     axes.set_xticks(range(0, count, step), labels, rotation=0 if _is_flat(layers) else 90, fontsize=size)
     axes.set_xlim(-0.6, count - 0.4)
-    axes.set_xlabel("layer, in the order of grading" + (f" (one in {step} named)" if step > 1 else ""))
+    axes.set_xlabel("layer, in the order of the file or module" + (f" (one in {step} named)" if step > 1 else ""))
 
 
 def _title(networks: Sequence[Grades], labels: Sequence[str], width: float) -> str:
