@@ -18,7 +18,7 @@ from benchmarks.planted_studies import SEED, Plan, Row
 from weightsmith.core.seeds import stream
 from weightsmith.grading.aspect import fixed_aspect
 from weightsmith.grading.cuts import Cut, Hill, SmallestDistance
-from weightsmith.grading.noise import Bulk, fit_bulk
+from weightsmith.grading.noise import Bulk, fit_bulk, live_rows
 from weightsmith.grading.powerlaw import fit_power_law
 from weightsmith.grading.spectrum import Spectrum, spectrum
 from weightsmith.grading.twin import Twin, randomised_twin
@@ -41,32 +41,43 @@ _POOLED = ((9, 64, 64), (9, 16, 16), (9, 16, 3), (9, 4, 4), (25, 16, 6), (9, 32,
 
 def noise() -> Plan:
     """How often is something in pure noise taken for structure?"""
-    entries: dict[str, Callable[[np.random.Generator, Shape], Matrix]] = {
-        "Gaussian": lambda rng, shape: rng.normal(0, 0.05, shape),
-        "uniform": lambda rng, shape: rng.uniform(-0.1, 0.1, shape),
+    kinds: dict[str, tuple[float, Callable[[np.random.Generator, Shape], Matrix]]] = {
+        "Gaussian": (0.05, lambda rng, shape: rng.normal(0, 0.05, shape)),
+        "uniform": (0.1 / math.sqrt(3), lambda rng, shape: rng.uniform(-0.1, 0.1, shape)),
+        "Gaussian, half the rows dead": (0.05, _with_dead_rows),
+        "Gaussian, positions ½ : 1 : 2": (0.1, lambda rng, shape: _with_positions(rng, shape, 2.0)),
+        "Gaussian, positions 0.9 : 1 : 1.1": (0.055, lambda rng, shape: _with_positions(rng, shape, 1.1)),
     }
 
     def cell(kind: str, shape: Shape, trials: int) -> Row:
-        draws = _trials("noise", f"{kind} {shape}", trials)
-        bulks = [_bulk(_spectrum(entries[kind](rng, shape))) for rng in draws]
+        truth, draw = kinds[kind]
+        layers = [torch.from_numpy(draw(rng, shape)) for rng in _trials("noise", f"{kind} {shape}", trials)]
+        bulks = [_bulk(spectrum(layer), live_rows(layer)) for layer in layers]
         beyond = np.array([bulk.spikes > 0 for bulk in bulks])
-        truth = 0.05 if kind == "Gaussian" else 0.1 / math.sqrt(3)
         error = np.array([bulk.sigma / truth - 1 for bulk in bulks])
         return {
             "entries": kind,
             "layer": " × ".join(map(str, shape)),
             "beyond the edge, %": 100 * float(beyond.mean()),
             "no heavy tail, %": 100 * float((~beyond).mean()),
+            "one σ for all, %": 100 * float(np.mean([bulk.shared for bulk in bulks])),
             "σ̂/σ − 1, mean": float(error.mean()),
             "σ̂/σ − 1, spread": float(error.std()),
         }
 
-    shapes: list[Shape] = [*((1, rows, columns) for rows, columns in _SINGLE), *_POOLED]
+    single: list[Shape] = [(1, rows, columns) for rows, columns in _SINGLE]
+    keys = [
+        (kind, shape)
+        for kind, shape in itertools.product(kinds, [*single, *_POOLED])
+        if shape[0] > 1 or "positions" not in kind
+    ]
     return Plan(
         "Layers of independent Gaussian entries, or uniform ones (what Kaiming's initialisation draws): matrices × "
-        "rows × columns. Beyond the edge: `fit_bulk` finds an eigenvalue above its threshold at 1 %, with σ estimated "
-        "from the same matrix. In all other trials the verdict is *no heavy tail*; 95 % are asked for.",
-        {f"{kind} {shape}": functools.partial(cell, kind, shape) for kind, shape in itertools.product(entries, shapes)},
+        "rows × columns; with half the rows zero, as structured pruning leaves them; with a standard deviation that "
+        "differs between the kernel positions, where σ̂ is that of the noisiest. Beyond the edge: `fit_bulk` finds an "
+        "eigenvalue above its threshold at 1 %, with σ estimated from the same layer. In all other trials the verdict "
+        "is *no heavy tail*; 95 % are asked for.",
+        {f"{kind} {shape}": functools.partial(cell, kind, shape) for kind, shape in keys},
         _fewest,
     )
 
@@ -237,6 +248,18 @@ def _with_one_large_entry(rng: np.random.Generator) -> Matrix:
     return matrix
 
 
+def _with_dead_rows(rng: np.random.Generator, shape: Shape) -> Matrix:
+    layer = rng.normal(0, 0.05, shape)
+    layer[:, : shape[1] // 2] = 0
+    return layer
+
+
+def _with_positions(rng: np.random.Generator, shape: Shape, factor: float) -> Matrix:
+    """Standard deviations of 0.05/factor, 0.05 and 0.05·factor in turn."""
+    scales: Matrix = 0.05 * factor ** np.resize([-1.0, 0.0, 1.0], shape[0])
+    return rng.standard_normal(shape) * scales[:, None, None]
+
+
 def _trials(study: str, cell: str, count: int) -> list[np.random.Generator]:
     return [stream(SEED, "planted", study, cell, trial) for trial in range(count)]
 
@@ -245,8 +268,8 @@ def _spectrum(matrices: Matrix) -> Spectrum:
     return spectrum(torch.from_numpy(matrices))
 
 
-def _bulk(layer: Spectrum) -> Bulk:
-    bulk = fit_bulk(layer)
+def _bulk(layer: Spectrum, rows: Sequence[int] | None = None) -> Bulk:
+    bulk = fit_bulk(layer, rows=rows)
     if bulk is None:
         raise AssertionError("a planted matrix has no bulk")
     return bulk

@@ -187,8 +187,8 @@ def goodness() -> Plan:
         "and p be below 0.5 in 50 %. The exponential has rate 0.125, the lognormal μ = 0.3 and σ = 2, both beyond 15 "
         "and with nothing below. Where λ_min is searched, the fit retreats to the end of the sample, where every "
         "smooth tail is close to a power law for a while, and the test asks about that end alone. Where λ_min is known "
-        "(all n values are the tail) it sees the difference. The search also makes the test cautious: the law itself is "
-        "rejected less often than it should be.",
+        "(all n values are the tail) it sees the difference. The search also makes the test cautious: the law itself "
+        "is rejected less often than it should be.",
         {f"{key}": functools.partial(cell, *key) for key in itertools.product(laws, (50, 500, 2000))},
     )
 

@@ -12,7 +12,19 @@ from weightsmith.core.errors import FileRefused, UsageError
 
 def test_version_and_help(run):
     assert run("--version").out == f"weightsmith {weightsmith.__version__}\n"
-    single = ("train", "transfer", "grade", "evaluate", "inspect", "log", "demo", "data", "networks", "sweep", "reproduce")
+    single = (
+        "train",
+        "transfer",
+        "grade",
+        "evaluate",
+        "inspect",
+        "log",
+        "demo",
+        "data",
+        "networks",
+        "sweep",
+        "reproduce",
+    )
     double = (("data", "fetch"), ("sweep", "train"), ("reproduce", "course"))
     for command in ((), *((word,) for word in single), *double):
         answer = run(*command, "--help")

@@ -277,10 +277,33 @@ def test_a_layer_that_is_too_small_does_not(run, tmp_path):
 def test_a_network_without_layers(run, tmp_path):
     save_file({"bias": torch.zeros(3)}, tmp_path / "n.safetensors")
     answer = run("grade", tmp_path / "n.safetensors", "--json")
-    assert (answer.code, strict(answer.out)["layers"]) == (0, [])
-    assert "no layers" in answer.err
+    assert (answer.code, strict(answer.out)["layers"]) == (1, [])
+    assert "nothing to grade" in answer.err
     assert run("grade", tmp_path / "n.safetensors", "--csv", "-q").out == ""
-    assert run("grade", tmp_path / "n.safetensors", "--figures", tmp_path / "f", "-q").code == 0
+    assert run("grade", tmp_path / "n.safetensors", "--figures", tmp_path / "f", "-q").code == 1
+
+
+def test_several_patterns_choose_several_layers(run, folder):
+    told = strict(run("grade", folder / "a.safetensors", *FAST, "--layers", "dense1", "--layers", "out*", "--json").out)
+    assert [layer["name"] for layer in told["layers"]] == ["dense1", "output"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--html", "."), 2, "--html writes a file, and . is a folder"),
+        (("--plan", "{folder}"), 2, "--plan writes a file"),
+        (("--out", "{a}"), 2, "--out writes into a folder"),
+        (("--figures", "{a}/figures"), 3, "cannot be written"),
+        (("{b}", "--why"), 2, "--why explains the layers of one network"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_work(run, folder, words, code, message):
+    places = {"folder": folder, "a": folder / "a.safetensors", "b": folder / "b.safetensors"}
+    answer = run("grade", folder / "a.safetensors", *(word.format(**places) for word in words))
+    assert (answer.code, answer.out) == (code, "")
+    assert message in answer.err
+    assert answer.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,11 @@ from weightsmith.grading.plans import alpha_plan
 from weightsmith.networks.layer_plan import LayerPlan
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # a test runner may set it; a pipe has no columns
+
+
 @pytest.fixture(scope="module")
 def network():
     torch.manual_seed(0)

@@ -56,7 +56,7 @@ POSITIONS = np.array([0.5, 1, 0.5, 1, 2, 1, 0.5, 1, 0.5])
 @pytest.mark.parametrize("shape", [(9, 16, 3), (9, 4, 4), (9, 16, 16), (9, 32, 24)], ids=str)
 @pytest.mark.parametrize("power", [0.07, 0.14, 0.26, 1.0], ids="std to 2^{}".format)
 def test_matrices_of_noise_that_differ_in_size_are_noise(shape, power):
-    # With one σ for all, the last two are called structured in 20 to 100 % of cases.
+    # With one σ for all, the last two are called structured in 6 to 100 % of cases.
     rng = np.random.default_rng(15)
     scale = (POSITIONS**power)[:, None, None]
     trials = min(1000, int(2e6 / math.prod(shape)))

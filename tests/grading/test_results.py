@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from weightsmith.grading.resampling import Goodness
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.statistics import Interval
@@ -14,6 +13,7 @@ from weightsmith.grading.alternatives import Alternative
 from weightsmith.grading.cuts import Hill, SmallestDistance
 from weightsmith.grading.metrics import LayerMetrics
 from weightsmith.grading.powerlaw import PowerLaw
+from weightsmith.grading.resampling import Goodness
 from weightsmith.grading.results import (
     Coverage,
     Grades,

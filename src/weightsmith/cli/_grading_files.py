@@ -68,7 +68,7 @@ def write_page(path: Path, several: Sequence[Grades], comparison: GradeCompariso
 
 
 def write_plans(
-    path: Path, network: nn.Module | Path, grades: Grades, keep: float, layers: str | None
+    path: Path, network: nn.Module | Path, grades: Grades, keep: float, layers: Sequence[str] | None
 ) -> list[PlanFile]:
     """The plan by α at ``path``, and beside it, because α alone is doubtful, those that it must beat."""
     from weightsmith.grading.plans import alpha_plan

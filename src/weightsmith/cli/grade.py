@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ import typer
 from weightsmith.cli import _grading_files as files
 from weightsmith.cli import grading_report as report
 from weightsmith.cli.terminal import Attention, print_json, progress_bar, say_note
-from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.core.errors import FileRefused, OptionError, UsageError
 from weightsmith.core.text import read_value, split_items
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def grade(
         list[Path],
         typer.Argument(metavar="NETWORK", readable=False, help="Files or folders of weights; several are compared."),
     ],
-    layers: Annotated[str | None, typer.Option(help="Only layers whose name fits this pattern, as 'layer1.*'.")] = None,
+    layers: Annotated[
+        list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as '*conv*'; may be repeated.")
+    ] = None,
     evidence: Annotated[
         str, typer.Option(help="What is asked beside α: none, fast (interval, noise, other tails), full (slower).")
     ] = "fast",
@@ -97,19 +100,22 @@ def grade(
 ) -> None:
     """Fit the tail of every layer's spectrum, with intervals, noise edge and a verdict; no data are needed.
 
-    Exit code 1 if a layer holds NaN or infinity.
+    Exit code 1 if a layer holds NaN or infinity, or if there is nothing to grade.
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv both print to stdout: give one of them")
     if figure_format is not None and figures is None:
         raise UsageError("--format belongs to --figures FOLDER, which is not given")
+    if why and len(networks) > 1:
+        raise UsageError("--why explains the layers of one network: grade it alone")
     accuracies = read_accuracies(accuracy, len(networks))
+    _check_targets({"--html": html, "--plan": plan}, {"--out": out_folder, "--figures": figures})
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
     # A network that is built has layers of other names than its file.
     _check_all(networks, base, None if fold or network is not None else layers)
     options = {
-        "layers": layers,
+        "layers": layers[0] if layers and len(layers) == 1 else layers or None,
         "evidence": evidence,
         "conv": conv,
         "normalise": normalise,
@@ -199,7 +205,23 @@ def _check_data(data: str | None, path: Path | None, split: str | None, base: Pa
         raise UsageError("--data measures how a network answers, and a difference of two (--base) has no answers")
 
 
-def _check_all(networks: Sequence[Path], base: Path | None, layers: str | None) -> None:
+def _check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, Path | None]) -> None:
+    """Before any work: can what was asked for be written where it was asked for?"""
+    for option, path in (*to_files.items(), *to_folders.items()):
+        if path is None:
+            continue
+        if option in to_files and (not path.name or path.is_dir()):
+            raise UsageError(f"{option} writes a file, and {path} is a folder")
+        if option in to_folders and path.exists() and not path.is_dir():
+            raise UsageError(f"{option} writes into a folder, and {path} is a file")
+        place = path if path.is_dir() else path.absolute().parent
+        while not place.exists():
+            place = place.parent
+        if not place.is_dir() or not os.access(place, os.W_OK):
+            raise FileRefused(path, f"cannot be written: {place} is not a folder that can be written to")
+
+
+def _check_all(networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None) -> None:
     """Before hours of work on the first network: can all be opened, have they such layers, and does the base fit?"""
     from weightsmith.grading.differences import difference
     from weightsmith.networks.layers import walk
@@ -306,6 +328,9 @@ def _show(answer: _Answer, why: bool) -> None:
 
 def _raise_if_broken(several: Sequence[Grades]) -> None:
     broken = [layer.name for graded in several for layer in graded.layers if layer.status.value == "non-finite"]
+    empty = [graded.source for graded in several if not graded.layers]
+    if empty:
+        raise Attention(f"nothing to grade in {', '.join(empty)}: no tensor is a layer (see weightsmith inspect)")
     if broken:
         more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         raise Attention(f"NaN or infinity in {', '.join(broken[:3])}{more}: not graded")

@@ -4,7 +4,7 @@ Rank correlations stand beside those of plain norms, which need no power law, an
 networks is often ordered as well by these. With a handful of networks and dozens of measures some measure always looks
 good: the p-values are exact, what is said in words counts how many measures were tried, and whether α adds anything is
 asked of ``CONTESTS`` only, pairs that are fixed before any accuracy is seen. By chance alone the best of nine α-hats
-would win far more often than lose against the best of four norms.
+wins about twice as often as it loses against the best of four norms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
+
+from torch import nn
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.records import Record
@@ -126,6 +129,8 @@ def compare(
     the networks are called, by default where they come from. Grades whose numbers mean different things (another
     ``conv``, ``normalise`` or ``cut``) are noted as such, and refused where accuracies would be ordered by them.
     """
+    if isinstance(networks, str | Path | Mapping | Grades | nn.Module):
+        raise UsageError(f"compare takes several networks as a list, not one {type(networks).__name__}")
     several = _graded(list(networks), options)
     if names is not None and len(names) != len(several):
         raise DataMismatch(f"{len(names)} names for {len(several)} networks")

@@ -193,7 +193,7 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: How) -> dict[st
         return {}
     from weightsmith.grading.alternatives import compare_tails
     from weightsmith.grading.aspect import fixed_aspect
-    from weightsmith.grading.noise import fit_bulk
+    from weightsmith.grading.noise import fit_bulk, live_rows
     from weightsmith.grading.resampling import alpha_interval, goodness_of_fit
     from weightsmith.grading.twin import randomised_twin
     from weightsmith.grading.universality import universality
@@ -203,7 +203,7 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: How) -> dict[st
 
     if not isinstance(asked, FastEvidence | FullEvidence):
         raise TypeError(f"{asked!r} is no known amount of evidence")
-    values, bulk = scaled.eigenvalues, fit_bulk(scaled)
+    values, bulk = scaled.eigenvalues, fit_bulk(scaled, rows=live_rows(piece.matrices))
     found: dict[str, Any] = {
         "interval": alpha_interval(
             values, cut=how.cut, resamples=asked.resamples, confidence=asked.confidence, rng=draws("interval")

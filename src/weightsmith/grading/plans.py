@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.grading.results import Grades
 from weightsmith.networks.layer_plan import LayerPlan
@@ -24,6 +25,8 @@ def alpha_plan(grades: Grades, keep: float = 0.5, *, spread: float = 0.3) -> Lay
     A layer without a fit keeps ``keep`` and is named in ``unscored``. One α far above the others presses those
     together: compare with :func:`norm_plan` and :meth:`LayerPlan.uniform`, because α alone is doubtful advice.
     """
+    if not isinstance(grades, Grades):
+        raise UsageError(f"alpha_plan is made from grades, not from a {type(grades).__name__}: ws.grade(network) first")
     alphas: dict[str, list[float]] = {}
     sizes: dict[str, int] = {}
     for layer in grades.layers:

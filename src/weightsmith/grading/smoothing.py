@@ -108,7 +108,7 @@ def _changed(network: object, operation: Operation, rule: Directions, layers: st
     told: list[ChangedLayer] = []
 
     def change(layer: LayerWeights) -> Tensor | None:
-        rng = stream(seed, operation, layer.name)
+        rng = stream(seed, "directions", layer.name)  # the same for both, so that they add up to the layer
         matrices, entry = _project(layer, rule, rng, keeps=operation == "smooth")
         told.append(entry)
         return matrices

@@ -33,6 +33,7 @@ Precision = Literal["float64", "float32"]
 
 _BLOCK = 1 << 22  # values that are converted at a time: 32 MB in float64
 _SMALL, _SMALLEST = 128, 32  # matrices up to this size are decomposed as a stack, a single one up to the second
+_LARGE = {"float64": 1536, "float32": 3072}  # from this size on two stages are faster than LAPACK's one
 # Largest weights whose squares, and sums of them, stay inside the type; others are scaled by a power of two first.
 _SAFE = {"float64": (1e-100, 1e100), "float32": (1e-12, 1e12)}
 
@@ -132,6 +133,10 @@ def _by_gram(matrix: Tensor, exponent: int, precision: Precision) -> NDArray[np.
     for rows in torch.split(tall, max(1, _BLOCK // size)):
         block = _values(rows, exponent, precision)
         gram = rank_update(1.0, block.T, beta=1.0, c=gram, overwrite_c=True)
+    if size >= _LARGE[precision]:
+        from weightsmith.grading._twostage import eigenvalues_of
+
+        return eigenvalues_of(gram)
     values = eigh(gram, eigvals_only=True, driver="evd", lower=False, overwrite_a=True, check_finite=False)
     ascending: NDArray[np.float64] = values.astype(np.float64, copy=False)
     return ascending

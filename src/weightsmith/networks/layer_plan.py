@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -66,7 +66,7 @@ class LayerPlan(Record):
         return _mean(list(self.values.values()), list(self.parameters.values()))
 
     @classmethod
-    def uniform(cls, network: object, keep: float = 0.5, *, layers: str | None = None) -> Self:
+    def uniform(cls, network: object, keep: float = 0.5, *, layers: str | Sequence[str] | None = None) -> Self:
         """The same share of every layer (of those the glob ``layers`` matches): what other plans must beat.
 
         ``network`` is anything that :func:`weightsmith.networks.walk` takes.
@@ -120,7 +120,9 @@ class LayerPlan(Record):
             raise FileRefused(path, f"is not a plan of layers ({error})") from error
 
 
-def norm_plan(network: object, keep: float = 0.5, *, spread: float = 0.3, layers: str | None = None) -> LayerPlan:
+def norm_plan(
+    network: object, keep: float = 0.5, *, spread: float = 0.3, layers: str | Sequence[str] | None = None
+) -> LayerPlan:
     """Layers with larger weights keep more: the score is the root mean square, sqrt(Σ w²/p) over p parameters.
 
     The plain baseline beside any cleverer rule: what pruning by magnitude does over all layers at once, softened by
