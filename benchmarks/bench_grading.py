@@ -1,4 +1,4 @@
-"""Grading from weights, against WeightWatcher on real networks and large layers, and against the bare linear algebra."""
+"""Grading from weights: against WeightWatcher on real networks and large layers, and against bare linear algebra."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Planted truth: samples whose tail is known, graded as a spectrum is.
+"""Planted truth: samples, noise and random matrices of which the answer is known.
 
 Every trial has random streams of its own, so that the numbers below are the same on every run. A study is a function
-in ``STUDIES`` (benchmarks/planted_studies.py): it returns a ``Plan`` that says what is asked, with cells that each give
-one row of the table.
+in ``TAIL_STUDIES`` (benchmarks/planted_studies.py) or ``NOISE_STUDIES`` (benchmarks/planted_noise.py): it returns a
+``Plan`` that says what is asked, with cells that each give one row of the table.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import machine
-from benchmarks.planted_studies import SEED, STUDIES, Row
+from benchmarks.planted_noise import NOISE_STUDIES
+from benchmarks.planted_studies import SEED, TAIL_STUDIES, Row
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin, Record, versions
 from weightsmith.core.storage import write_atomic
 
 __all__ = ["main"]
+
+STUDIES = TAIL_STUDIES | NOISE_STUDIES
 
 _ROOT = Path(__file__).resolve().parents[1]
 

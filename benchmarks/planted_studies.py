@@ -19,7 +19,7 @@ from weightsmith.grading.cuts import Hill, SmallestDistance
 from weightsmith.grading.powerlaw import PowerLaw, fit_power_law
 from weightsmith.grading.resampling import alpha_interval, goodness_of_fit
 
-__all__ = ["SEED", "STUDIES", "Plan", "Row", "Sample", "pareto", "with_exponential_body", "with_flat_body"]
+__all__ = ["SEED", "TAIL_STUDIES", "Plan", "Row", "Sample", "pareto", "with_exponential_body", "with_flat_body"]
 
 SEED = 0
 _ALPHAS = (2.0, 3.0, 4.5)
@@ -269,7 +269,7 @@ def _coverage(rows: Sequence[Row]) -> str:
     )
 
 
-STUDIES: dict[str, Callable[[], Plan]] = {
+TAIL_STUDIES: dict[str, Callable[[], Plan]] = {
     "recovery": recovery,
     "intervals": intervals,
     "goodness": goodness,
