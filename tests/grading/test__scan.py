@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -104,3 +107,15 @@ def test_a_least_tail_is_kept():
 def test_without_spread_there_is_no_tail(size):
     assert best_cut(np.zeros(size), 2)[0] == -1
     assert all(len(column) == 0 for column in scan(np.zeros(size), 2))
+
+
+def test_whether_kernels_are_compiled_is_known(tmp_path):
+    code = (
+        "import numpy as np\nfrom weightsmith.grading._scan import best_cut, is_compiled\n"
+        "print(is_compiled())\nbest_cut(np.array([-1.0, 0.0]), 2)\nprint(is_compiled())"
+    )
+    command = [sys.executable, "-c", code]
+    answer = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    )
+    assert answer.stdout.split() == ["False", "True"]

@@ -130,6 +130,7 @@ def grade(
         "device": device,
     }
     known = None if data is None else _load_data(data, data_path, split)
+    _say_if_first(quiet)
     answer = _Answer()
     for path in networks:
         module = None if known is None and network is None else _loaded(path, network, known)
@@ -203,6 +204,13 @@ def _check_data(data: str | None, path: Path | None, split: str | None, base: Pa
         raise UsageError(f"--{'split' if path is None else 'data-path'} belongs to --data NAME, which is not given")
     if data is not None and base is not None:
         raise UsageError("--data measures how a network answers, and a difference of two (--base) has no answers")
+
+
+def _say_if_first(quiet: bool) -> None:
+    from weightsmith.grading._scan import is_compiled
+
+    if not quiet and not is_compiled():
+        say_note("compiling, once on this machine: some 15 seconds")
 
 
 def _check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, Path | None]) -> None:

@@ -13,11 +13,13 @@ what it returns is what the full scan returns, bit for bit, for a small part of 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["best_cut", "best_cuts", "scan"]
+__all__ = ["best_cut", "best_cuts", "is_compiled", "scan"]
 
 _PROBES = 16  # points of a tail, and candidates, that are looked at first
 
@@ -144,3 +146,9 @@ def best_cuts(parts: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64]
         numbers[row, 0] = alpha
         numbers[row, 1] = distance
     return places, numbers
+
+
+def is_compiled() -> bool:
+    """Whether an earlier run left compiled kernels behind; the first run on a machine takes seconds to make them."""
+    folder = best_cut.stats.cache_path
+    return folder is not None and any(Path(folder).glob("_scan.best_cut-*.nbi"))

@@ -196,7 +196,7 @@ def _name(network: Network) -> str:
         return str(network)
     if isinstance(network, Weights):
         return str(network.path)
-    return type(network).__name__ if isinstance(network, nn.Module) else "state dict"
+    return "state dict" if isinstance(network, Mapping) else type(network).__name__
 
 
 def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
