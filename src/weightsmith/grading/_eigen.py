@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 __all__ = ["eigenvalues_of_stack"]
 
 _ROUNDING = 2.220446049250313e-16
+_SMALLEST, _LARGEST = 1e-100, 1e100
 _MOST_SWEEPS = 30  # per eigenvalue, as in LAPACK; two are usual
 
 _Values = NDArray[np.float64]
@@ -26,45 +27,48 @@ _Values = NDArray[np.float64]
 # The order of additions is free, so that sums are vectorised; nothing here may assume that there are no infinities.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _tridiagonalise(matrix: _Values, diagonal: _Values, squares: _Values) -> None:
-    """The diagonal and the squared off-diagonal of QᵀAQ; ``matrix`` is symmetric, full, and used up."""
+    """The diagonal and the squared off-diagonal of QᵀAQ; of ``matrix`` the lower triangle counts, and is used up."""
     n = matrix.shape[0]
     v, p = np.empty(n), np.empty(n)
-    for k in range(n - 2):
-        size = n - k - 1
-        row = matrix[k, k + 1 :]
-        diagonal[k] = matrix[k, k]
+    for i in range(n - 1, 1, -1):
+        row = matrix[i]
+        diagonal[i] = row[i]
         beyond = 0.0
-        for j in range(1, size):
+        for j in range(i - 1):
             beyond += row[j] * row[j]
-        first = row[0]
-        squares[k] = first * first + beyond
+        last = row[i - 1]
+        squares[i - 1] = last * last + beyond
         if beyond == 0.0:
             continue
-        length = np.sqrt(squares[k])
-        pivot = first - length if first <= 0.0 else -beyond / (first + length)
+        length = np.sqrt(squares[i - 1])
+        pivot = last - length if last <= 0.0 else -beyond / (last + length)
         beta = 2.0 * pivot * pivot / (beyond + pivot * pivot)
-        v[0] = 1.0
-        for j in range(1, size):
+        for j in range(i - 1):
             v[j] = row[j] / pivot
+            p[j] = 0.0
+        v[i - 1] = 1.0
+        p[i - 1] = 0.0
+        for j in range(i):
+            left, vj = matrix[j], v[j]
+            total = left[j] * vj
+            for k in range(j):
+                total += left[k] * v[k]
+                p[k] += left[k] * vj
+            p[j] += total
         product = 0.0
-        for i in range(size):
-            below = matrix[k + 1 + i, k + 1 :]
-            total = 0.0
-            for j in range(size):
-                total += below[j] * v[j]
-            p[i] = beta * total
-            product += p[i] * v[i]
-        for i in range(size):
-            p[i] -= 0.5 * beta * product * v[i]
-        for i in range(size):
-            below = matrix[k + 1 + i, k + 1 :]
-            vi, pi = v[i], p[i]
-            for j in range(size):
-                below[j] -= vi * p[j] + pi * v[j]
+        for j in range(i):
+            p[j] *= beta
+            product += p[j] * v[j]
+        for j in range(i):
+            p[j] -= 0.5 * beta * product * v[j]
+        for j in range(i):
+            left, vj, pj = matrix[j], v[j], p[j]
+            for k in range(j + 1):
+                left[k] -= vj * p[k] + pj * v[k]
     if n > 1:
-        diagonal[n - 2] = matrix[n - 2, n - 2]
-        squares[n - 2] = matrix[n - 2, n - 1] ** 2
-    diagonal[n - 1] = matrix[n - 1, n - 1]
+        diagonal[1] = matrix[1, 1]
+        squares[0] = matrix[1, 0] ** 2
+    diagonal[0] = matrix[0, 0]
 
 
 @njit(cache=True, nogil=True)
@@ -126,8 +130,11 @@ def eigenvalues_of_stack(stack: _Values) -> tuple[_Values, bool]:
     scales, limits, starts, shifts = np.ones(lanes), np.empty(lanes), np.zeros(lanes), np.empty(lanes)
     d, e = np.empty((n, lanes)), np.zeros((n + 1, lanes))
     for w in range(lanes):
-        largest = np.abs(stack[w]).max()
-        if largest > 0.0:  # squares below must stay in the range of numbers
+        largest = 0.0
+        for i in range(n):
+            for j in range(i + 1):
+                largest = max(largest, abs(stack[w, i, j]))
+        if largest > _LARGEST or 0.0 < largest < _SMALLEST:  # squares below must stay in the range of numbers
             scales[w] = largest
             stack[w] /= largest
         column, squares = np.empty(n), np.zeros(n)

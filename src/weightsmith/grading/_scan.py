@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 __all__ = ["best_cut", "best_cuts", "is_compiled", "scan"]
 
-_PROBES = 16  # points of a tail, and candidates, that are looked at first
+_PROBES = 8  # points of a tail, and candidates, that are looked at first
 
 
 @njit(cache=True, nogil=True)

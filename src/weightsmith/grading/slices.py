@@ -47,15 +47,13 @@ def fit_slices(parts: NDArray[np.float64], least: int, cut: Cut = _SMALLEST_DIST
 
     places, numbers = best_cuts(parts, 1)
     width = parts.shape[1]
-    found = []
-    for index, ((start, positive), (alpha, distance)) in enumerate(zip(places.tolist(), numbers.tolist(), strict=True)):
-        if start < 0 or positive < least:
-            continue
-        row = parts[index]
-        found.append(
-            SliceFit(index, positive, alpha, float(row[start]), distance, width - start, float(row[width - 1]))
-        )
-    return tuple(found)
+    lower = parts[np.arange(len(parts)), places[:, 0]].tolist()
+    rows = zip(places.tolist(), numbers.tolist(), lower, parts[:, -1].tolist(), strict=True)
+    return tuple(
+        SliceFit(index, positive, alpha, xmin, distance, width - start, largest)
+        for index, ((start, positive), (alpha, distance), xmin, largest) in enumerate(rows)
+        if start >= 0 and positive >= least
+    )
 
 
 def _fitted_alone(parts: NDArray[np.float64], least: int, cut: Cut) -> Iterator[SliceFit]:

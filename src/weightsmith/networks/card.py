@@ -74,7 +74,7 @@ def _kind(dtype: torch.dtype, shape: torch.Size) -> str:
 
 def _content(tensor: Tensor) -> memoryview:
     """The bytes of the values in order."""
-    plain = tensor.cpu().contiguous()
+    plain = tensor if tensor.is_cpu and tensor.is_contiguous() else tensor.cpu().contiguous()
     array = plain.numpy() if plain.dtype in _NUMPY_TYPES else plain.view(-1).view(torch.uint8).numpy()
     view: memoryview = array.data
     return view
