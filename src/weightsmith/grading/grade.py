@@ -66,7 +66,7 @@ def grade(
     >>> from weightsmith.networks import mlp
     >>> grades = grade(mlp(64, 32, 10, seed=0))
     >>> [(layer.name, layer.status.value, layer.verdict.kind.value) for layer in grades.layers]
-    [('0', 'fitted', 'no heavy tail'), ('2', 'fitted', 'no heavy tail')]
+    [('dense1', 'fitted', 'no heavy tail'), ('output', 'fitted', 'no heavy tail')]
     >>> grades.coverage.line
     '2 of 2 layers fitted, with 2,368 of 2,410 parameters (98.26 %)'
     """
