@@ -158,7 +158,7 @@ def test_a_difference_to_a_base(run, a, b):
 
 
 def test_batch_norm_is_folded_in_a_network_of_ones_own(run, tmp_path, monkeypatch):
-    (tmp_path / "own_nets.py").write_text(
+    (tmp_path / "graded_nets.py").write_text(
         "from torch import nn\ndef build():\n    return nn.Sequential(nn.Linear(20, 20), nn.BatchNorm1d(20))\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -166,7 +166,7 @@ def test_batch_norm_is_folded_in_a_network_of_ones_own(run, tmp_path, monkeypatc
     made[1].running_var.uniform_(0.1, 9)
     path = ws.save(made, tmp_path / "n.safetensors")
     plain, folded = (
-        strict(run("grade", path, *FAST, "--network", "own_nets:build", *more, "--json").out)
+        strict(run("grade", path, *FAST, "--network", "graded_nets:build", *more, "--json").out)
         for more in ((), ("--fold",))
     )
     assert plain["layers"][0]["alpha"] == grade(path, evidence="none").layers[0].alpha

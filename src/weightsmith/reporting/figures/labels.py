@@ -112,19 +112,24 @@ def readable_ticks(axis: Axis) -> None:
     if decades < 0.3:  # so narrow that it is as good as linear
         axis.set_major_locator(MaxNLocator(4))
         axis.set_major_formatter(ScalarFormatter())
-    elif low >= 1e-3 and high <= 1e4 and decades < 2.5:
+        return
+    plain = low >= 1e-3 and high <= 1e4 and decades < 2.5
+    axis.set_major_formatter(
+        FuncFormatter((lambda value, _: f"{value:g}") if plain else (lambda value, _: _power(value)))
+    )
+    if plain or decades < 1.5:
         steps = (1, 1.5, 2, 3, 4, 6, 8) if decades < 1.2 else (1, 2, 5)
-        places = [digit * 10.0**power for power in range(-3, 5) for digit in steps]
+        powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+        places = [digit * 10.0**power for power in powers for digit in steps]
         axis.set_major_locator(FixedLocator([place for place in places if low <= place <= high]))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 1.5 else (1.0,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+        axis.set_major_locator(LogLocator(subs=(1.0,)))
 
 
 def _power(value: float) -> str:
     """``10⁻³`` or ``2·10⁶``: as letters, which are drawn many times faster than a formula."""
-    digits, exponent = f"{value:.0e}".split("e")
+    digits, exponent = f"{value:.3e}".split("e")
+    digits = digits.rstrip("0").rstrip(".")
     factor = "" if digits == "1" else f"{digits}·"
     return f"{factor}10{str(int(exponent)).translate(_RAISED)}"
 
