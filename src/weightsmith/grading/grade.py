@@ -23,8 +23,7 @@ from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
 from weightsmith.grading.measures import measure_network
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
 from weightsmith.grading.spectrum import Method, Precision
-from weightsmith.networks.card import weights_digest
-from weightsmith.networks.layers import Walk, opened, walk, why_no_values
+from weightsmith.networks.layers import Walk, network_digest, walk
 from weightsmith.networks.weights import Weights
 
 __all__ = ["grade"]
@@ -96,9 +95,9 @@ def grade(
     }
     with pinned_threads(threads):
         graded = tuple(_graded(source, walked, how, workers, progress))
-        inputs = {"network": _digest(network)}
+        inputs = {"network": network_digest(network)}
         if base is not None:
-            inputs["base"] = _digest(base)
+            inputs["base"] = network_digest(base)
     return Grades(
         source=_name(network),
         settings=settings,
@@ -181,14 +180,6 @@ def _folded(network: Network) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise UsageError("batch norms can be folded in a module or a file of a known network, not in a state dict")
     return fold_batch_norm(network).network
-
-
-def _digest(network: Network) -> str:
-    """What the network is called by; tensors without values (lazy, quantised) are passed over, as in the walk."""
-    found = opened(network)
-    if isinstance(found, Weights):
-        return weights_digest(found)
-    return weights_digest({name: value for name, value in found.state_dict().items() if why_no_values(value) is None})
 
 
 def _name(network: Network) -> str:

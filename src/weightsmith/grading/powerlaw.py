@@ -23,7 +23,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.grading.cuts import Cut, SmallestDistance
 
-__all__ = ["PowerLaw", "TailScan", "distances", "fit_power_law"]
+__all__ = ["PowerLaw", "TailScan", "distances", "fit_power_law", "logarithms"]
 
 _SMALLEST_DISTANCE = SmallestDistance()
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -61,7 +61,7 @@ def fit_power_law(eigenvalues: NDArray[np.float64], cut: Cut = _SMALLEST_DISTANC
     >>> round(fit.alpha, 4), fit.xmin, fit.tail  # 1 + 4 / (6 ln 2)
     (1.9618, 1.0, 4)
     """
-    logs = _logarithms(eigenvalues)
+    logs = logarithms(eigenvalues)
     start, alpha, distance = cut(logs)
     if start < 0:
         return None
@@ -77,11 +77,11 @@ def distances(eigenvalues: NDArray[np.float64]) -> TailScan:
     """
     from weightsmith.grading._scan import scan
 
-    starts, alphas, gaps = scan(_logarithms(eigenvalues), 2)
+    starts, alphas, gaps = scan(logarithms(eigenvalues), 2)
     return TailScan(np.asarray(eigenvalues, np.float64)[starts], alphas, gaps)
 
 
-def _logarithms(eigenvalues: NDArray[np.float64]) -> NDArray[np.float64]:
+def logarithms(eigenvalues: NDArray[np.float64]) -> NDArray[np.float64]:
     """ln(λ/λ_max): of the ratios, so that a power of two in the scale of the weights changes no bit."""
     values = np.asarray(eigenvalues, np.float64)
     if not values.size:

@@ -39,7 +39,7 @@ from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.cuts import Cut, SmallestDistance
-from weightsmith.grading.powerlaw import PowerLaw, _logarithms
+from weightsmith.grading.powerlaw import PowerLaw, logarithms
 
 __all__ = ["Goodness", "alpha_interval", "goodness_of_fit"]
 
@@ -78,7 +78,7 @@ def alpha_interval(
     check_confidence(confidence)
     _check_count("resamples", resamples)
     _check_count("least", least)
-    logs = _logarithms(eigenvalues)
+    logs = logarithms(eigenvalues)
     value, centre = _estimates(logs, cut, least)
     if logs.size < least or not math.isfinite(centre):
         return None
@@ -113,7 +113,7 @@ def goodness_of_fit(
     False
     """
     _check_count("resamples", resamples)
-    logs = _logarithms(eigenvalues)
+    logs = logarithms(eigenvalues)
     start = int(np.searchsorted(eigenvalues, fit.xmin))
     if (logs.size, logs.size - start) != (fit.evals, fit.tail):
         raise DataMismatch(

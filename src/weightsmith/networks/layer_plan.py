@@ -27,8 +27,7 @@ from torch import nn
 from weightsmith.core.errors import FileRefused, OptionError, UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.storage import reading, write_atomic
-from weightsmith.networks.card import weights_digest
-from weightsmith.networks.layers import opened, walk, why_no_values
+from weightsmith.networks.layers import network_digest, opened, walk
 from weightsmith.networks.norms import entrywise
 from weightsmith.networks.weights import Weights
 
@@ -177,8 +176,4 @@ def _check_share(value: float, what: str) -> None:
 
 
 def _origin(network: nn.Module | Weights) -> Origin:
-    """The digest of the network, without tensors that have no values (lazy, quantised): no plan speaks of them."""
-    if isinstance(network, nn.Module):
-        state = {name: value for name, value in network.state_dict().items() if why_no_values(value) is None}
-        return Origin(inputs={"network": weights_digest(state)})
-    return Origin(inputs={"network": weights_digest(network)})
+    return Origin(inputs={"network": network_digest(network)})

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks.adapters import find_in_adapter, is_adapter
+from weightsmith.networks.card import weights_digest
 from weightsmith.networks.walking.modules import find_in_module
 from weightsmith.networks.walking.names import find_in_weights
 from weightsmith.networks.walking.plan import Findings, Plan
 from weightsmith.networks.weights import Entry, LeftOut, Weights, open_weights
 
-__all__ = ["LayerOutline", "LayerWeights", "Walk", "find_layers", "opened", "walk", "why_no_values"]
+__all__ = ["LayerOutline", "LayerWeights", "Walk", "find_layers", "network_digest", "opened", "walk", "why_no_values"]
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,14 @@ def _descends(network: object, package: str, name: str) -> bool:
     """Whether ``network`` is of a class of another package, told by names: that package need not be there."""
     bases = type(network).__mro__
     return any(base.__name__ == name and base.__module__.partition(".")[0] == package for base in bases)
+
+
+def network_digest(network: object) -> str:
+    """What lineage calls a network by; tensors without values (lazy, quantised) are passed over, as in a walk."""
+    found = opened(network)
+    if isinstance(found, Weights):
+        return weights_digest(found)
+    return weights_digest({name: value for name, value in found.state_dict().items() if why_no_values(value) is None})
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
