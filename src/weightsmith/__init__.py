@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers import LayerWeights, walk
+    from weightsmith.reducing.inspecting import UnitAngles, angles
+    from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
+    from weightsmith.reducing.recalibrate import Recalibrate
+    from weightsmith.reducing.recover import FineTune, Iterate, Rewind
+    from weightsmith.reducing.reduce import reduce
+    from weightsmith.reducing.results import Reduction
+    from weightsmith.reducing.sizes import Macs, Params
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
     from weightsmith.training.diagnosis import diagnose
     from weightsmith.training.estimator import Classifier
@@ -102,6 +109,13 @@ _HOMES = {
     "networks.files": "load save",
     "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers": "LayerWeights walk",
+    "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
+    "reducing.reduce": "reduce",
+    "reducing.results": "Reduction",
+    "reducing.recover": "FineTune Iterate Rewind",
+    "reducing.recalibrate": "Recalibrate",
+    "reducing.sizes": "Macs Params",
+    "reducing.inspecting": "angles UnitAngles",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
     "training.diagnosis": "diagnose",
     "training.estimator": "Classifier",
@@ -129,6 +143,7 @@ __all__ = [
     "L2",
     "Adam",
     "AdamW",
+    "Angles",
     "Architecture",
     "BeyondNoise",
     "Classifier",
@@ -148,18 +163,24 @@ __all__ = [
     "Exponential",
     "FastEvidence",
     "FileRefused",
+    "FineTune",
     "FullEvidence",
+    "Genetic",
     "GradeComparison",
     "Grades",
     "GradientDiagnosis",
     "GroupLasso",
+    "Groups",
     "Hill",
     "History",
     "InTail",
+    "Iterate",
     "L4Balance",
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
+    "Macs",
+    "Magnitude",
     "Margins",
     "MaxNorm",
     "MissingExtra",
@@ -170,11 +191,17 @@ __all__ = [
     "Normalisation",
     "OneCycle",
     "OptionError",
+    "Params",
+    "Pareto",
     "Piecewise",
     "Plateau",
     "Power",
     "Prediction",
+    "Random",
     "RateCurve",
+    "Recalibrate",
+    "Reduction",
+    "Rewind",
     "RmsProp",
     "Sgd",
     "SmallestDistance",
@@ -191,6 +218,7 @@ __all__ = [
     "TrainingWarning",
     "TransferRun",
     "Traps",
+    "UnitAngles",
     "UnitDeterminant",
     "UnknownName",
     "UsageError",
@@ -199,6 +227,7 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "alpha_plan",
+    "angles",
     "check_schedule",
     "compare",
     "data",
@@ -214,6 +243,7 @@ __all__ = [
     "monte_carlo",
     "networks",
     "norm_plan",
+    "reduce",
     "save",
     "sharpen",
     "smooth",

@@ -169,3 +169,12 @@ def canary(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "canary"
     yield path
     assert not path.exists(), "a file ran code"
+
+
+@pytest.fixture(scope="session")
+def photo() -> np.ndarray:
+    """A real photograph that comes with scikit-learn, grey, 128×128."""
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    return np.asarray(Image.fromarray(load_sample_image("china.jpg")[:384, 100:484]).convert("L").resize((128, 128)))

@@ -70,6 +70,46 @@ def test_the_label_column(tmp_path):
         Table(other, label="emotoin").read()
 
 
+def test_a_split_column_divides_and_a_path_column_is_no_input(tmp_path):
+    header = ["path", "label", "split", "x"]
+    rows = [
+        ["a.png", "sad", "test", 1],
+        ["b.png", "glad", "train", 2],
+        [None, "sad", "train", 3],
+        ["d", "sad", "test", ""],
+    ]
+    parts = Table(csv(tmp_path, [header, *rows])).read()
+    assert list(parts) == ["train", "test"]
+    assert parts["train"].x.tolist() == [[2], [3]]  # a gap where the path should be takes nothing away
+    assert parts["test"].x.tolist() == [[1]]
+    assert parts["train"].y.tolist() == [0, 1]
+    assert parts["test"].y.tolist() == [1]
+    assert parts["train"].classes == parts["test"].classes == ("glad", "sad")
+    assert parts["train"].notes == (
+        "no inputs: the columns path",
+        "1 of 4 rows left out for missing values: rows 5 (columns x)",
+    )
+
+
+def test_split_and_path_can_be_called_otherwise(tmp_path):
+    rows = [["part", "file", "label", "split", "path"], ["test", "f", 0, 0.5, 7], ["train", "g", 1, 0.25, 8]]
+    path = csv(tmp_path, rows)
+    parts = Table(path, split="part", ignore=("file",)).read()
+    assert parts["train"].x.tolist() == [[0.25, 8]]
+    assert parts["test"].x.tolist() == [[0.5, 7]]
+    whole = Table(path, split="", ignore=("file", "part")).read()
+    assert whole["train"].x.tolist() == [[0.5, 7], [0.25, 8]]
+    written = Table.parse(f'table:{path},split="",ignore=[file,part]').read()
+    assert np.array_equal(written["train"].x, whole["train"].x)
+    with pytest.raises(
+        FileRefused, match=r"row 2, column split: '0\.5' is not one of train, validation, test .*split=\"\""
+    ):
+        Table(path, ignore=("file", "part")).read()
+    for wrong in ({"split": "fiel"}, {"ignore": ("fiel",)}):
+        with pytest.raises(UnknownName, match="did you mean 'file'"):
+            Table(path, **wrong).read()
+
+
 def test_tables_without_a_header(tmp_path):
     numbers = csv(tmp_path, [[1, 0.5], [2, 0.25]])
     assert Table(numbers).read()["train"].x.tolist() == [[0.5], [0.25]]

@@ -17,8 +17,16 @@ def test_a_card_survives_json_with_everything_on_it():
         classes=("cat", "dog"),
         lineage=Lineage("initialised").then("trained", "abc"),
         notes=("a note",),
+        widths={"dense1": 3},
     )
     assert Card.from_json(card.to_json()) == card
+
+
+def test_cards_from_before_widths_can_be_read():
+    plain = Card(input_shape=(4,))
+    values = plain.to_dict()
+    assert values.pop("widths") == {}
+    assert Card.from_dict(values) == plain
 
 
 def test_a_network_without_a_card_gets_what_can_be_told():

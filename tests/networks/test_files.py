@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -10,12 +11,16 @@ from torch import nn
 
 from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.core.records import Lineage
+from weightsmith.data.datasets import load as load_data
 from weightsmith.data.normalise import HALF, NONE
 from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.building import build
 from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load, read_card, save
 from weightsmith.networks.layers import walk
 from weightsmith.networks.mlp import mlp
+from weightsmith.networks.resizing import set_tensors
 from weightsmith.networks.resnet import resnet
 from weightsmith.networks.sealed import write_sealed
 from weightsmith.networks.vgg import vgg
@@ -219,3 +224,156 @@ def test_a_result_folder_is_as_good_as_its_network_file(tmp_path):
     save(mlp(2, 2, seed=4), tmp_path / "run" / "network.safetensors")
     (tmp_path / "run" / "record.json").write_text("{}")
     assert torch.equal(load(tmp_path / "run").output.weight, mlp(2, 2, seed=4).output.weight)
+
+
+OWN = """
+from torch import nn
+
+class Own(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, width, bias=False), nn.BatchNorm1d(width), nn.ReLU())
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+def build():
+    return Own()
+
+def small():
+    return Own(3)
+
+def wide():
+    return Own(12)
+
+def other():
+    return nn.Sequential(nn.Linear(64, 8), nn.Linear(8, 10))
+
+def five():
+    own = Own()
+    own.head = nn.Linear(8, 5)
+    return own
+"""
+
+
+@pytest.fixture
+def reduced(tmp_path, monkeypatch):
+    """A module of the user's own, three of its eight units kept and a bias added, and the file of it."""
+    (tmp_path / "own_units.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    network = build("own_units:build").eval()
+    weight, head = network.body[1].weight.detach(), network.head.weight.detach()
+    set_tensors(network.body[1], {"weight": weight[:3], "bias": torch.tensor([0.5, 0.0, -0.5])})
+    set_tensors(network.body[2], {name: torch.rand(3) for name in ("weight", "bias", "running_mean", "running_var")})
+    set_tensors(network.head, {"weight": head[:, :3]})
+    card = {"widths": {"body.1": 3}, "input_shape": (64,), "classes": tuple("0123456789")}
+    yield network, save(network, tmp_path / "reduced.safetensors", **card)
+    sys.modules.pop("own_units", None)
+
+
+def test_a_reduced_module_of_the_users_own_is_relaid_from_its_function(reduced, tmp_path):
+    network, path = reduced
+    with pytest.raises(UsageError, match="allow it with --network own_units:build"):
+        load(path)
+    x = torch.rand(4, 64)
+    for function in ("build", "wide"):
+        copy = load(path, network=f"own_units:{function}")
+        assert torch.equal(copy(x), network(x))
+        assert (card_of(copy).widths, card_of(copy).factory) == ({"body.1": 3}, f"own_units:{function}")
+    again = save(load(path, network="own_units:build"), tmp_path / "again.safetensors")
+    assert card_of(load(again, network="own_units:build")) == card_of(load(path, network="own_units:build"))
+    assert torch.equal(load(again, network="own_units:build")(x), network(x))
+
+
+def test_a_function_that_builds_the_reduced_widths_needs_nothing_relaid(reduced):
+    network, path = reduced
+    given = build("own_units:small")
+    given.body[1] = nn.Linear(64, 3)
+    before = [id(parameter) for parameter in given.parameters()]
+    x = torch.rand(4, 64)
+    assert torch.equal(load(path, network=given)(x), network(x))
+    assert [id(parameter) for parameter in given.parameters()] == before
+
+
+@pytest.mark.slow
+def test_a_reduced_module_is_evaluated_in_a_new_process(reduced):
+    network, path = reduced
+    order = [sys.executable, "-m", "weightsmith", "evaluate", path, "--network", "own_units:build", "--data", "digits"]
+    answer = subprocess.run([*order, "--json", "--quiet"], capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["correct"] == evaluate(network, load_data("digits")).correct
+
+
+def test_without_widths_on_the_card_other_shapes_are_refused_as_ever(reduced, tmp_path):
+    path = save(reduced[0], tmp_path / "plain.safetensors", widths={})
+    with pytest.raises(DataMismatch, match="does not fit the network"):
+        load(path, network="own_units:build")
+
+
+@pytest.mark.parametrize(
+    ("widths", "function", "told"),
+    [
+        ({"body.1": 10**12}, "build", "body.1 has 3 units, the card says 1000000000000"),
+        ({"body.1": -3}, "build", "body.1 has 3 units, the card says -3"),
+        ({"body.1": 3, "tail": 4}, "build", "its card gives tail 4 units, the network has no such layer"),
+        ({"body.2": 3}, "build", "its card gives body.2 3 units"),
+        ({"head": 10}, "build", "body.1 has 3 units, the network 8, and the card does not say it was reduced"),
+        ({"body.1": 3}, "five", "head has 10 units, the network 5, and the card does not say"),
+        ({"body.1": 3}, "other", "does not fit the network"),
+    ],
+)
+def test_widths_that_are_not_so_are_refused_before_anything_is_changed(reduced, tmp_path, widths, function, told):
+    network, _ = reduced
+    card = json.dumps({**card_of(network).to_dict(), "widths": widths})
+    path = write_sealed(tmp_path / "n.safetensors", network.state_dict(), card)
+    given = build(f"own_units:{function}")
+    before = weights_digest(given)
+    with pytest.raises(DataMismatch, match=told):
+        load(path, network=given)
+    assert weights_digest(given) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"head.bias": None}, "lacks head.bias"),
+        ({"head.bias": torch.ones(9)}, r"head: bias of shape \(9,\) does not fit its other tensors; \(10,\) would"),
+        ({"head.scale": torch.ones(1)}, "head.scale: the network has no such tensor"),
+        ({"body.2.running_var": torch.ones(4)}, "body.2: running_var of shape"),
+        ({"body.1.weight": torch.ones(3)}, "body.1: weight must have 2 axes"),
+        ({"body.1.weight": torch.ones(0, 64), "body.1.bias": torch.ones(0)}, "leaves it no unit"),
+    ],
+)
+def test_tensors_that_do_not_fit_a_reduced_network_are_refused_before_anything_is_changed(
+    reduced, tmp_path, change, told
+):
+    network, _ = reduced
+    state = {name: value for name, value in {**network.state_dict(), **change}.items() if value is not None}
+    card = json.dumps({**card_of(network).to_dict(), "widths": {"body.1": 3}})
+    path = write_sealed(tmp_path / "n.safetensors", state, card)
+    given = build("own_units:build")
+    before = weights_digest(given)
+    with pytest.raises(DataMismatch, match=told):
+        load(path, network=given)
+    assert weights_digest(given) == before
+
+
+@pytest.mark.parametrize(
+    "widths", ['{"body.1": "3"}', '{"body.1": 3.5}', "[3]", '{"body.1": null}', '{"body.1": true}']
+)
+def test_widths_that_are_no_numbers_are_no_card(reduced, tmp_path, widths):
+    path = write_sealed(tmp_path / "n.safetensors", reduced[0].state_dict(), f'{{"widths": {widths}}}')
+    with pytest.raises(FileRefused, match="widths"):
+        load(path, network="own_units:build")
+
+
+@pytest.mark.parametrize("widths", [{"body.1": 4}, {"tail": 3}, {"body.2": 3}])
+def test_widths_that_are_not_so_are_not_saved(reduced, tmp_path, widths):
+    with pytest.raises(UsageError, match="which is not so in the network"):
+        save(reduced[0], tmp_path / "n.safetensors", widths=widths)
+    assert not (tmp_path / "n.safetensors").exists()
+
+
+def test_a_network_of_ours_named_instead_is_not_relaid(reduced):
+    with pytest.raises(DataMismatch, match="does not fit the network"):
+        load(reduced[1], network="mlp:8", input_shape=(64,), classes=10)

@@ -16,6 +16,7 @@ from weightsmith.data.normalise import HALF, IMAGENET, NONE
 from weightsmith.networks import Architecture, card_of, fold_batch_norm, mlp, paper_resnet, resnet, vgg, walk, with_card
 from weightsmith.networks.card import Card, weights_digest
 from weightsmith.networks.grafted import Grafted, graft, reused
+from weightsmith.networks.resizing import set_tensors
 
 BASES = {
     "mlp": lambda: mlp(12, 6, 5, 4, batch_norm="before", activation="elu"),
@@ -182,6 +183,17 @@ def test_a_module_of_ones_own(kind):
     seen = nn.functional.interpolate(x, (8, 8), mode="bilinear").expand(-1, 3, -1, -1)
     features = torch.relu(base.dense(torch.relu(base.convolution(seen)).mean((2, 3))))
     assert torch.allclose(network(x), network.head(features), atol=1e-6)
+
+
+def test_a_reduced_module_of_ones_own_stays_known_as_reduced(tmp_path):
+    base = with_card(Own(), Card(input_shape=(3, 8, 8), widths={"dense": 2, "out": 9}))
+    set_tensors(base.dense, {"weight": base.dense.weight[:2], "bias": base.dense.bias[:2]})
+    set_tensors(base.out, {"weight": base.out.weight[:, :2]})
+    network = graft(base, (3, 8, 8), 3).eval()
+    assert card_of(network).widths == {"base.dense": 2}
+    path = ws.save(network, tmp_path / "n.safetensors")
+    x = random(2, 3, 8, 8)
+    assert torch.equal(ws.load(path, network=lambda: graft(Own(), (3, 8, 8), 3))(x), network(x))
 
 
 def test_one_block_of_ones_own_module_if_it_can_be_traced():

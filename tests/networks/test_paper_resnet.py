@@ -35,3 +35,11 @@ def test_it_can_be_rebuilt_thinner_and_for_other_images():
         PaperResnet(input_shape=(3, 8, 8))
     with pytest.raises(OptionError, match="inner needs 8 values"):
         PaperResnet(inner=(1,))
+
+
+def test_the_start_of_the_stem_has_widths_of_its_own():
+    network = paper_resnet((3, 16, 16), widths=(4, 8), stem=(5, 6))
+    assert [network.stem[i].weight.shape[:2] for i in (0, 3, 6)] == [(5, 3), (6, 5), (4, 6)]
+    assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 10)
+    with pytest.raises(OptionError, match="stem needs 2 values"):
+        paper_resnet((3, 16, 16), widths=(4, 8), stem=(5, 6, 7))

@@ -79,3 +79,12 @@ def test_thinned_blocks_and_other_widths_build_and_run():
 def test_wrong_values_are_named(values, message):
     with pytest.raises(OptionError, match=message):
         Resnet.from_values({"input_shape": (3, 32, 32), "classes": 10, **values}).build()
+
+
+def test_widths_may_fall_where_convolutions_are_the_shortcuts():
+    network = resnet(8, (3, 8, 8), widths=(8, 4, 6), shortcut="conv")
+    assert network(torch.zeros(2, 3, 8, 8)).shape == (2, 10)
+    with pytest.raises(OptionError, match=r"must not fall \(\(8, 4, 6\)\): shortcut=pad can only add channels"):
+        resnet(8, (3, 8, 8), widths=(8, 4, 6))
+    with pytest.raises(OptionError, match="must be three"):
+        resnet(8, (3, 8, 8), widths=(8, 4))

@@ -384,3 +384,17 @@ def test_rows_without_names_leave_the_names_of_the_network():
 
 def settings():
     return Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=2, epochs=1)
+
+
+@pytest.mark.parametrize(("channels", "last"), [(2, False), (7, False), (8, True)])
+def test_channels_come_last_only_where_the_gradient_stays_in_its_memory(channels: int, last: bool) -> None:
+    """A strided 1×1 convolution of few channels: its gradient aborts the process where channels come last."""
+    network = nn.Sequential(
+        nn.Conv2d(3, channels, 3), nn.Conv2d(channels, 4, 1, stride=2), nn.Flatten(), nn.Linear(36, 2)
+    )
+    network.to(memory_format=torch.channels_last)
+    data = Data("few", train=Split(torch.randn(8, 3, 8, 8), torch.arange(8) % 2))
+    settings = Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=4, epochs=1)
+    plan = make_plan(network, data, settings, 1)
+    assert plan.layout.channels_last == last
+    assert plan.network[0].weight.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)

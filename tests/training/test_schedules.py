@@ -18,6 +18,7 @@ from weightsmith.training.schedules import (
     Plateau,
     Power,
     Schedule,
+    Shifted,
     Span,
     WarmUp,
     as_schedule,
@@ -47,12 +48,16 @@ MEMBERS = {
     "plateau": st.builds(Plateau, RATES, st.floats(0.01, 0.99), rule=st.sampled_from(["keras", "torch"])),
 }
 PLAIN = st.one_of(*MEMBERS.values())
-SCHEDULES = PLAIN | st.builds(WarmUp, st.integers(1, 2000), PLAIN.map(str), PER)
+SCHEDULES = (
+    PLAIN
+    | st.builds(WarmUp, st.integers(1, 2000), PLAIN.map(str), PER)
+    | st.builds(Shifted, st.just(0), st.just(20), PLAIN.map(str))
+)
 SPANS = st.builds(Span, st.integers(1, 500), st.integers(1, 20))
 
 
 def test_every_member_is_drawn_here():
-    assert {*MEMBERS, "warm-up"} == set(Schedule.members)
+    assert {*MEMBERS, "warm-up", "shifted"} == set(Schedule.members)
 
 
 @given(SCHEDULES, SPANS, st.data())

@@ -14,7 +14,23 @@ from typing import Annotated, Any
 import typer
 
 from weightsmith._version import __version__
-from weightsmith.cli import data, demo, evaluate, grade, inspect, log, networks, reproduce, sweep, train, transfer
+from weightsmith.cli import (
+    angles,
+    data,
+    demo,
+    evaluate,
+    faces,
+    grade,
+    inspect,
+    log,
+    networks,
+    reduce,
+    reproduce,
+    study,
+    sweep,
+    train,
+    transfer,
+)
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
 
@@ -35,9 +51,13 @@ app.add_typer(reproduce.app, name="reproduce")
 app.command("train")(train.train)
 app.command("transfer")(transfer.transfer)
 app.command("grade")(grade.grade)
+app.command("reduce")(reduce.reduce)
+app.command("angles")(angles.angles)
+app.command("study")(study.study)
 app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)
+app.command("faces")(faces.faces)
 app.command("demo")(demo.demo)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weightsmith.grading.margins import Margins
     from weightsmith.grading.results import Grades
 
-__all__ = ["grade", "read_accuracies"]
+__all__ = ["check_targets", "grade", "read_accuracies", "say_if_first"]
 
 _KEEP = 0.5
 
@@ -109,7 +109,7 @@ def grade(
     if why and len(networks) > 1:
         raise UsageError("--why explains the layers of one network: grade it alone")
     accuracies = read_accuracies(accuracy, len(networks))
-    _check_targets({"--html": html, "--plan": plan}, {"--out": out_folder, "--figures": figures})
+    check_targets({"--html": html, "--plan": plan}, {"--out": out_folder, "--figures": figures})
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
     # A network that is built has layers of other names than its file.
@@ -130,7 +130,7 @@ def grade(
         "device": device,
     }
     known = None if data is None else _load_data(data, data_path, split)
-    _say_if_first(quiet)
+    say_if_first(quiet)
     answer = _Answer()
     for path in networks:
         module = None if known is None and network is None else _loaded(path, network, known)
@@ -206,14 +206,15 @@ def _check_data(data: str | None, path: Path | None, split: str | None, base: Pa
         raise UsageError("--data measures how a network answers, and a difference of two (--base) has no answers")
 
 
-def _say_if_first(quiet: bool) -> None:
+def say_if_first(quiet: bool) -> None:
+    """Say that the first call compiles, which takes a while."""
     from weightsmith.grading._scan import is_compiled
 
     if not quiet and not is_compiled():
         say_note("compiling, once on this machine: some 15 seconds")
 
 
-def _check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, Path | None]) -> None:
+def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, Path | None]) -> None:
     """Before any work: can what was asked for be written where it was asked for?"""
     for option, path in (*to_files.items(), *to_folders.items()):
         if path is None:

@@ -19,6 +19,7 @@ from weightsmith.core.statistics import Interval
 __all__ = [
     "Attention",
     "count_text",
+    "every_tenth",
     "help_without_command",
     "out",
     "percent",
@@ -98,10 +99,11 @@ def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[Callab
             task = bar.add_task(what)
             yield lambda done, total: bar.update(task, completed=done, total=total)
     else:
-        yield _every_tenth(what)
+        yield every_tenth(what)
 
 
-def _every_tenth(what: str) -> Callable[[int, int], None]:
+def every_tenth(what: str) -> Callable[[int, int], None]:
+    """Progress as plain lines, one for each tenth."""
     told = -1
 
     def line(done: int, total: int) -> None:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = ["Folder"]
+__all__ = ["Folder", "LabelledFiles", "labelled_files", "opened_image"]
 
 _SPLIT_FOLDERS = {
     "train": "train",
@@ -56,28 +56,19 @@ class Folder(Source, name="folder"):
     def read(self) -> dict[str, Arrays]:
         """Images ``(n, c, h, w)`` and labels of each split."""
         root = Path(self.path).expanduser()
-        if not root.is_dir():
-            raise FileRefused(root, "no such folder")
-        folders = _split_folders(root)
-        classes = tuple(sorted({child.name for folder in folders.values() for child in _subfolders(folder)}))
-        found = {split: _images(folder, classes) for split, folder in folders.items()}
-        every = [path for files, _ in found.values() for path, _ in files]
-        if not every:
-            raise FileRefused(root, "holds no images in subfolders, one for each class")
-        size, grey = self._format(every)
-        notes = tuple(note for _, left in found.values() for note in left)
+        found = labelled_files(root)
+        size, grey = self._format([path for files in found.splits.values() for path, _ in files])
         parts = {}
-        for split, (files, _) in found.items():
-            if files:
-                labels = np.array([label for _, label in files], np.int64)
-                parts[split] = Arrays(_decoded(root, files, size, grey), labels, classes, notes)
+        for split, files in found.splits.items():
+            labels = np.array([label for _, label in files], np.int64)
+            parts[split] = Arrays(_decoded(root, files, size, grey), labels, found.classes, found.notes)
         return parts
 
     def _format(self, paths: list[Path]) -> tuple[tuple[int, int], bool]:
         """The size (h, w) all images have or are resized to, and whether all are grey; headers only are read."""
         heads = []
         for path in paths:
-            with _opened(path) as image:
+            with opened_image(path) as image:
                 heads.append((path, image.size[::-1], image.mode in _GREY))
         grey = all(is_grey for *_, is_grey in heads)
         if self.size:
@@ -90,6 +81,27 @@ class Folder(Source, name="folder"):
                     f"has {other[1]}×{other[0]} pixels, but {first.name} {size[1]}×{size[0]}; give size= to resize all",
                 )
         return size, grey
+
+
+class LabelledFiles(NamedTuple):
+    """The image files of each split with the number of their class, the classes, and a note on what is no image."""
+
+    splits: dict[str, list[tuple[Path, int]]]
+    classes: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def labelled_files(root: Path) -> LabelledFiles:
+    """What a folder of images holds, by name alone; a split without images is left out, no image at all is refused."""
+    if not root.is_dir():
+        raise FileRefused(root, "no such folder")
+    folders = _split_folders(root)
+    classes = tuple(sorted({child.name for folder in folders.values() for child in _subfolders(folder)}))
+    found = {split: _images(folder, classes) for split, folder in folders.items()}
+    splits = {split: files for split, (files, _) in found.items() if files}
+    if not splits:
+        raise FileRefused(root, "holds no images in subfolders, one for each class")
+    return LabelledFiles(splits, classes, tuple(note for _, left in found.values() for note in left))
 
 
 def _split_folders(root: Path) -> dict[str, Path]:
@@ -130,7 +142,7 @@ def _decoded(root: Path, files: list[tuple[Path, int]], size: tuple[int, int], g
     checked_size(root, len(files) * channels * size[0] * size[1], f"{len(files):,} images of {size[1]}×{size[0]}")
     x = np.empty((len(files), channels, *size), np.uint8)
     for row, (path, _) in enumerate(files):
-        with _opened(path) as image:
+        with opened_image(path) as image:
             plain = image.convert("L" if grey else "RGB")
             fitted = plain if plain.size == size[::-1] else plain.resize(size[::-1], Image.Resampling.BILINEAR)
             x[row] = np.asarray(fitted).reshape(*size, channels).transpose(2, 0, 1)
@@ -138,7 +150,7 @@ def _decoded(root: Path, files: list[tuple[Path, int]], size: tuple[int, int], g
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image]:
+def opened_image(path: Path) -> Iterator[Image]:
     """The image, header read and checked; whatever is wrong with it refuses the file by name."""
     from PIL import Image
 

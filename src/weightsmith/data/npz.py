@@ -1,9 +1,10 @@
-"""Inputs ``x`` and labels ``y`` from a NumPy archive; sizes are checked before reading, and nothing is unpickled."""
+"""Arrays by name from a NumPy archive; sizes are checked before reading, and nothing is unpickled."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +18,12 @@ from weightsmith.data.arrays import checked_size
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["read_npz"]
+__all__ = ["read_arrays", "read_npz"]
 
 
 def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """The arrays ``x`` (rows or images; uint8 or float32) and ``y`` (one whole number or text per row)."""
-    with reading(path):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                x, y = (_member(path, archive, name) for name in ("x", "y"))
-        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, RuntimeError) as error:
-            raise FileRefused(path, f"is not a readable NumPy archive ({error})") from error
+    x, y = read_arrays(path, ("x", "y"))
     if y.ndim != 1 or len(x) != len(y) or y.dtype.kind not in "iuU" or not len(y):
         raise FileRefused(path, f"y must be one whole number or text per row of x {x.shape}, not {y.dtype} {y.shape}")
     if x.ndim not in (2, 4):
@@ -41,6 +37,16 @@ def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     if np.isinf(numbers).any():
         raise FileRefused(path, f"row {int(np.argwhere(np.isinf(numbers))[0][0])} of x holds an infinite number")
     return numbers, y
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
+    """The arrays called ``names``, in this order; whatever else the archive holds is not looked at."""
+    with reading(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return [_member(path, archive, name) for name in names]
+        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, RuntimeError) as error:
+            raise FileRefused(path, f"is not a readable NumPy archive ({error})") from error
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """Tables of numbers with a class in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
 
-The label column is the one named, else ``label``, else the first; all others are inputs. Labels are whole numbers or
+The label column is the one named, else ``label``, else the first. A column ``split`` (of train, validation, test)
+divides the rows, a column ``path`` only says where a row came from; all others are inputs. Labels are whole numbers or
 text; classes are their distinct values, numbers in numeric order, text in alphabetical order. A row with a missing
 value (an empty cell, NaN, or one of the words nan, na, n/a, null, none) is left out and reported; anything else that is
 no finite number is refused by row and column.
@@ -21,6 +22,7 @@ from weightsmith.data.arrays import Arrays
 from weightsmith.data.npz import read_npz
 from weightsmith.data.sources import Source
 from weightsmith.data.spreadsheets import Row, read_csv, read_xlsx
+from weightsmith.data.tensors import SPLITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,16 +31,19 @@ __all__ = ["Table", "classes_of"]
 
 _MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
 _LARGEST = float(np.finfo(np.float32).max)
+_SPLIT, _IGNORED = "split", ("path",)
 _READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
 
 
 class Table(Source, name="table"):
-    """A table of numbers with a class in each row; all rows are ``train``."""
+    """A table of numbers with a class in each row; all rows are ``train`` unless a column divides them."""
 
     path: str = param(doc="a .csv, .tsv, .txt, .xlsx or .npz file")
     label: str = param(default="", doc="the label column; by default 'label', else the first")
     sheet: str = param(default="", doc="the sheet of an .xlsx file; by default the first")
     header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
+    split: str = param(default=_SPLIT, doc='the column of train, validation and test, if there is one; "": none')
+    ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are no inputs, if they are there")
 
     def read(self) -> dict[str, Arrays]:
         """Rows ``(n, f)`` (of an NPZ also images) and their labels."""
@@ -49,35 +54,31 @@ class Table(Source, name="table"):
         if suffix == ".npz":
             return {"train": _complete(path, *read_npz(path))}
         rows = read_xlsx(path, self.sheet) if suffix == ".xlsx" else read_csv(path)
-        return {"train": self._arrays(path, rows)}
+        return self._parts(path, rows)
 
-    def _arrays(self, path: Path, rows: list[Row]) -> Arrays:
+    def _parts(self, path: Path, rows: list[Row]) -> dict[str, Arrays]:
         names, rows = _named(path, rows, self.header)
-        if self.label and self.label not in names:
-            raise UnknownName(f"column of {path.name}", self.label, names)
+        given = (self.label, *(() if self.split == _SPLIT else (self.split,)), *set(self.ignore).difference(_IGNORED))
+        for name in filter(None, given):
+            if name not in names:
+                raise UnknownName(f"column of {path.name}", name, names)
         label = names.index(self.label or ("label" if "label" in names else names[0]))
-        kept: list[Row] = []
-        dropped: list[int] = []
-        gaps: dict[str, None] = {}
-        for row in rows:
-            if len(row.cells) != len(names):
-                raise FileRefused(path, f"row {row.number} has {len(row.cells)} cells, not {len(names)}")
-            missing = [name for name, cell in zip(names, row.cells, strict=True) if _is_missing(cell)]
-            gaps.update(dict.fromkeys(missing))
-            if missing:
-                dropped.append(row.number)
-            else:
-                kept.append(row)
-        if not kept or len(names) < 2:
-            raise FileRefused(
-                path, f"has {len(kept)} complete rows and {len(names) - 1} input columns; nothing to learn"
-            )
+        split = names.index(self.split) if self.split in names and names[label] != self.split else None
+        aside = [i for i, name in enumerate(names) if name in self.ignore and i not in (label, split)]
+        inputs = [i for i in range(len(names)) if i not in (label, split, *aside)]
+        kept, notes = _without_gaps(path, names, rows, aside)
+        if not kept or not inputs:
+            raise FileRefused(path, f"has {len(kept)} complete rows and {len(inputs)} input columns; nothing to learn")
         y, classes = classes_of([row.cells[label] for row in kept], path)
-        x = [[_number(path, row, names, i) for i in range(len(names)) if i != label] for row in kept]
-        notes = _note(dropped, list(gaps), len(rows))
+        x = np.array([[_number(path, row, names, i) for i in inputs] for row in kept], np.float32)
+        if aside:
+            notes = (f"no inputs: the columns {', '.join(names[i] for i in aside)}", *notes)
         if not self.label and names[label] != "label":
             notes = (f"the first column, {names[label]!r}, is taken for the label (label=… names another)", *notes)
-        return Arrays(np.array(x, np.float32), y, classes, notes)
+        if split is None:
+            return {"train": Arrays(x, y, classes, notes)}
+        parts = np.array([_part(path, row, names, split) for row in kept])
+        return {part: Arrays(x[parts == part], y[parts == part], classes, notes) for part in SPLITS if part in parts}
 
 
 def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -127,6 +128,35 @@ def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Ro
         if not name or names.count(name) > 1:
             raise FileRefused(path, f"column {position} has {f'the name {name!r} of another' if name else 'no name'}")
     return names, rows[1:]
+
+
+def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int]) -> tuple[list[Row], tuple[str, ...]]:
+    """The rows that lack nothing (but perhaps in a column laid aside), and a note about the others."""
+    kept: list[Row] = []
+    dropped: list[int] = []
+    gaps: dict[str, None] = {}
+    for row in rows:
+        if len(row.cells) != len(names):
+            raise FileRefused(path, f"row {row.number} has {len(row.cells)} cells, not {len(names)}")
+        missing = [name for i, name in enumerate(names) if i not in aside and _is_missing(row.cells[i])]
+        gaps.update(dict.fromkeys(missing))
+        if missing:
+            dropped.append(row.number)
+        else:
+            kept.append(row)
+    return kept, _note(dropped, list(gaps), len(rows))
+
+
+def _part(path: Path, row: Row, names: list[str], column: int) -> str:
+    """The split that a row says it belongs to."""
+    word = str(row.cells[column])
+    if word not in SPLITS:
+        raise FileRefused(
+            path,
+            f"row {row.number}, column {names[column]}: {word!r} is not one of {', '.join(SPLITS)} (an input of that "
+            'name? split="" says so)',
+        )
+    return word
 
 
 def _is_missing(cell: Any) -> bool:

@@ -23,7 +23,11 @@ _NUMPY_TYPES = {torch.float32, torch.float64, torch.float16, torch.int64, torch.
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Card(Record):
-    """How to build the network again, what to feed it, what its outputs mean, and where it came from."""
+    """How to build the network again, what to feed it, what its outputs mean, and where it came from.
+
+    ``widths`` are for a module of the user's own with fewer units than its function builds: the units that each changed
+    dense layer or convolution gives out. One of our architectures says them itself.
+    """
 
     architecture: Architecture | None = None
     factory: str | None = None
@@ -32,6 +36,7 @@ class Card(Record):
     classes: tuple[str, ...] = ()
     lineage: Lineage = dataclasses.field(default_factory=lambda: Lineage("made in memory"))
     notes: tuple[str, ...] = ()
+    widths: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 def card_of(network: nn.Module) -> Card:

@@ -12,10 +12,11 @@ from torch import nn
 from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
 from weightsmith.core.records import Lineage
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.architecture import Architecture, architecture_of
 from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, with_card
 from weightsmith.networks.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
+from weightsmith.networks.resizing import output_units, resize, units_with
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import Weights, open_weights
 
@@ -33,6 +34,10 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
         raise UsageError(f"{path}: network files end in .safetensors")
     filled = _checked_card(card_of(network), card)
     state = network.state_dict()
+    modules = dict(network.named_modules())
+    for layer, units in filled.widths.items():
+        if layer not in modules or output_units(modules[layer]) != units:
+            raise UsageError(f"{path}: the card's widths give {layer} {units} units, which is not so in the network")
     if filled.architecture is not None:
         found = {name: tuple(tensor.shape) for name, tensor in state.items()}
         _check_fit(found, expected_shapes(filled.architecture), f"{path}: the network was changed since it was built")
@@ -54,7 +59,8 @@ def load(
 
     Our own files build themselves from their card; known files of others are recognised by their keys. Otherwise
     ``network`` says what to build: the text form of an architecture (``input_shape`` and ``classes`` complete it),
-    ``package.module:function``, a function that builds it, or a module to fill.
+    ``package.module:function``, a function that builds it, or a module to fill. Where the file is of a network with
+    fewer units than that, and its card says so (``widths``), the layers are re-laid first.
     """
     weights = open_weights(path)
     card = read_card(weights)
@@ -64,6 +70,8 @@ def load(
         else:
             loaded = network if isinstance(network, nn.Module) else network()
         keys, notes = _paired(loaded, weights)
+        if card is not None and card.widths and architecture_of(loaded) is None:
+            _reduce(loaded, weights, keys, card.widths)
         with_card(_fill(loaded, weights, keys), _card_as_asked(loaded, weights, card, notes))
     elif card is not None:
         loaded = _fill(_rebuild(card, weights), weights, {name: name for name in weights.entries})
@@ -119,6 +127,32 @@ def _rebuild(card: Card, weights: Weights) -> nn.Module:
     raise UsageError(f"{path}: does not say how to build its network; tell it with --network package.module:function")
 
 
+def _reduce(network: nn.Module, weights: Weights, keys: dict[str, str], widths: dict[str, int]) -> None:
+    """Re-lay the layers of ``network`` that have fewer units in the file, if card and file agree which they are."""
+    shapes = {key: weights.entries[name].shape for name, key in keys.items()}
+    what = f"{weights.path}: does not fit the network"
+    try:
+        found = units_with(network, shapes)
+    except UsageError as error:
+        raise DataMismatch(f"{what}: {error}") from error
+    state = {key: shapes.get(key, tuple(tensor.shape)) for key, tensor in network.state_dict().items()}
+    _check_fit({key: shape for key, shape in shapes.items() if key in state}, state, what)
+    for layer, units in widths.items():
+        if layer not in found:
+            raise DataMismatch(f"{weights.path}: its card gives {layer} {units} units, the network has no such layer")
+        if found[layer] != units:
+            raise DataMismatch(
+                f"{weights.path}: does not fit its own card: {layer} has {found[layer]} units, the card says {units}"
+            )
+    for layer, units in found.items():
+        built = output_units(network.get_submodule(layer))
+        if units != built and layer not in widths:
+            raise DataMismatch(
+                f"{what}: {layer} has {units} units, the network {built}, and the card does not say it was reduced"
+            )
+    resize(network, shapes)
+
+
 def _in_stored_type(network: nn.Module, weights: Weights) -> nn.Module:
     """Our own files keep their type: a network saved in half precision comes back in it."""
     types = {entry.torch_dtype for entry in weights.entries.values() if entry.is_float}
@@ -157,6 +191,7 @@ def _card_as_asked(network: nn.Module, weights: Weights, stored: Card | None, no
             factory=own.factory,
             input_shape=own.input_shape or stored.input_shape,
             notes=notes,
+            widths={} if own.architecture is not None else stored.widths,
         )
     match = recognise(weights)
     normalisation = own.normalisation

@@ -14,11 +14,12 @@ dense layer or a convolution, in residual networks the stem or a residual block.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.options import param
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.networks.architecture import Architecture, architecture_of
+from weightsmith.networks.architecture import Architecture, Place, architecture_of
 from weightsmith.networks.card import Card, card_of, weights_digest, with_card
 from weightsmith.networks.cutting import Block, Chain, without_last_dense
 from weightsmith.networks.fitting import fit_inputs
@@ -73,6 +74,29 @@ class Grafted(Architecture, name="grafted"):
         pool, width = _pooled(_features(lower, self.base_option.input_shape), self.pool)
         return _Graft(self._inputs(), lower, chain.blocks[: self.reuse], pool, self.head(width).assemble())
 
+    def places(self) -> dict[str, Place]:
+        """Those of the reused layers of the base, and the head's hidden layers."""
+        reused = {layer for block in Chain(self.base_option.outline()).blocks[: self.reuse] for layer in block.layers}
+        base, head = self.base_option.places(), self.head(1).places()
+        return {
+            **{
+                f"base.{layer}": Place(f"base.{p.parameter}", p.position)
+                for layer, p in base.items()
+                if layer in reused
+            },
+            **{f"head.{layer}": place for layer, place in head.items()},
+        }
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """Those of the base, as ``base.…``, and the head's."""
+        base = self.base_option.widths_in_use()
+        return {"hidden": self.hidden, **{f"base.{parameter}": widths for parameter, widths in base.items()}}
+
+    def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
+        """The base has a spec of its own, in which they are written."""
+        below = {key.removeprefix("base."): value for key, value in widths.items() if key.startswith("base.")}
+        return dataclasses.replace(self, base=str(self.base_option.with_widths(below)), hidden=widths["hidden"])
+
     def head(self, width: int) -> Mlp:
         """The head for that many features, as an architecture of its own."""
         return Mlp(
@@ -115,8 +139,8 @@ def graft(
     values = {"normalise": str(card.normalisation) if inside else "none", **options}
     values |= {"input_shape": shape, "classes": count}
     if architecture is not None:
-        kept = len(Chain(base).blocks) - 1 if reuse is None else reuse
-        values = {"activation": architecture.activation, "base": str(architecture), "reuse": kept, **values}
+        blocks = len(Chain(base).blocks) - 1 if reuse is None else reuse
+        values = {"activation": architecture.activation, "base": str(architecture), "reuse": blocks, **values}
         network = Grafted.from_values(values).build(seed)
         _copy(base, network.get_submodule("base"))
     else:
@@ -126,7 +150,9 @@ def graft(
         network = _on_own_module(base, takes, reuse, spec, seed)
     lineage = card.lineage.then(f"cut, with a new head for {count} classes", weights_digest(base))
     normalisation, names = NONE if inside else card.normalisation, () if isinstance(classes, int) else tuple(classes)
-    new = Card(architecture_of(network), None, shape, normalisation, names, lineage)
+    kept = dict(network.named_modules())
+    widths = {f"base.{layer}": units for layer, units in card.widths.items() if f"base.{layer}" in kept}
+    new = Card(architecture_of(network), None, shape, normalisation, names, lineage, widths=widths)
     return with_card(network.requires_grad_(True), new)
 
 

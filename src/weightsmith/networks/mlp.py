@@ -10,7 +10,7 @@ from torch import nn
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.architecture import Architecture, Place
 from weightsmith.networks.batchnorm import batch_norm
 from weightsmith.networks.dropout import Dropout
 
@@ -58,6 +58,14 @@ class Mlp(Architecture, name="mlp"):
             inputs = width
         layers["output"] = nn.Linear(inputs, self.classes or 0, bias=self.bias)
         return nn.Sequential(layers)
+
+    def places(self) -> dict[str, Place]:
+        """Every hidden layer has a width."""
+        return {f"dense{index + 1}": Place("hidden", index) for index in range(len(self.hidden))}
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """The hidden layers."""
+        return {"hidden": self.hidden}
 
 
 def mlp(*widths: int, seed: int = 0, **options: object) -> nn.Module:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
 from weightsmith.networks.activations import Activation
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.architecture import Architecture, Place
 from weightsmith.networks.dropout import Dropout
 
 __all__ = ["PaperResnet", "paper_resnet"]
@@ -23,10 +23,13 @@ class PaperResnet(Architecture, name="paper-resnet"):
 
     widths: tuple[int, ...] = param(default=(64, 128, 256, 512), ge=1, min_length=1, doc="channels of the stages")
     inner: tuple[int, ...] = param(default=(), ge=1, doc="channels inside each block; empty: the stage's own")
+    stem: tuple[int, ...] = param(
+        default=(), ge=1, doc="channels of the first two convolutions; empty: the first stage's own"
+    )
     dropout: float = param(default=0.2, ge=0, lt=1, doc="rate in the stem and inside the blocks")
 
     def check(self) -> None:
-        """Images that survive the pool and the strides; one inner width per block."""
+        """Images that survive the pool and the strides; one inner width per block, two in the stem."""
         super().check()
         least = 2 ** len(self.widths)
         if self.input_shape and (len(self.input_shape) != 3 or min(self.input_shape[1:]) < least):
@@ -35,17 +38,22 @@ class PaperResnet(Architecture, name="paper-resnet"):
             )
         if self.inner and len(self.inner) != 2 * len(self.widths):
             raise OptionError(f"paper-resnet: inner needs {2 * len(self.widths)} values, one per block")
+        if len(self.stem) not in (0, 2):
+            raise OptionError(
+                f"paper-resnet: stem needs 2 values (the third convolution has {self.widths[0]} channels)"
+            )
 
     def assemble(self) -> nn.Module:
         """``stem``, ``stages``, ``classifier``."""
         act, (channels, height, width) = self.activation_option, self.input_shape
         stem: list[nn.Module] = []
-        for number in range(3):
-            stem += [nn.Conv2d(channels, self.widths[0], 3, padding=1, bias=False), act.module()]
+        widths = self.widths_in_use()
+        for number, leaving in enumerate((*widths["stem"], self.widths[0])):
+            stem += [nn.Conv2d(channels, leaving, 3, padding=1, bias=False), act.module()]
             stem.append(Dropout(self.dropout, self.activation_option.dropout) if number < 2 else nn.AvgPool2d(2))
-            channels = self.widths[0]
+            channels = leaving
         height, width = height // 2, width // 2
-        stages, inner = nn.Sequential(), iter(self.inner or [w for w in self.widths for _ in range(2)])
+        stages, inner = nn.Sequential(), iter(widths["inner"])
         for stage, leaving in enumerate(self.widths):
             for block in range(2):
                 stride = 2 if stage and block == 0 else 1
@@ -56,6 +64,22 @@ class PaperResnet(Architecture, name="paper-resnet"):
                 height, width = (height + 1) // 2, (width + 1) // 2
         dense = nn.Linear(channels * height * width, self.classes or 0, bias=False)
         return _PaperResnet(nn.Sequential(*stem), stages, nn.Sequential(nn.Flatten(), dense))
+
+    def places(self) -> dict[str, Place]:
+        """What is added to a stage's stream has the stage's width; the stem's start and the blocks' inside are free."""
+        places = {"stem.0": Place("stem", 0), "stem.3": Place("stem", 1), "stem.6": Place("widths", 0)}
+        for index in range(2 * len(self.widths)):
+            stage, block = divmod(index, 2)
+            places[f"stages.{index}.residual.0"] = Place("inner", index)
+            places[f"stages.{index}.residual.3"] = Place("widths", stage)
+            if stage and block == 0:
+                places[f"stages.{index}.identity"] = Place("widths", stage)
+        return places
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """The stages, the inside of every block, and the start of the stem."""
+        inner = self.inner or tuple(width for width in self.widths for _ in range(2))
+        return {"widths": self.widths, "inner": inner, "stem": self.stem or (self.widths[0],) * 2}
 
 
 class _PlainBlock(nn.Module):

@@ -12,13 +12,14 @@ the paper) or is a 1×1 convolution with batch norm (``conv``, option B). Two th
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Self
 
 from torch import Tensor, nn
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.architecture import Architecture, Place
 from weightsmith.networks.batchnorm import batch_norm
 
 __all__ = ["Resnet", "ZeroPad", "resnet"]
@@ -39,8 +40,10 @@ class Resnet(Architecture, name="resnet"):
         super().check()
         if (self.depth - 2) % 6:
             raise OptionError(f"resnet: depth must be 6n + 2 (20, 32, 44, 56, 110 …), not {self.depth}")
-        if len(self.widths) != 3 or list(self.widths) != sorted(self.widths):
-            raise OptionError(f"resnet: widths must be three and not falling, not {self.widths}")
+        if len(self.widths) != 3:
+            raise OptionError(f"resnet: widths must be three, one per stage, not {self.widths}")
+        if self.shortcut == "pad" and list(self.widths) != sorted(self.widths):
+            raise OptionError(f"resnet: widths must not fall ({self.widths}): shortcut=pad can only add channels")
         if self.inner and len(self.inner) != 3 * self.blocks:
             raise OptionError(f"resnet: inner needs {3 * self.blocks} values, one per block, not {len(self.inner)}")
         if self.input_shape and len(self.input_shape) != 3:
@@ -53,7 +56,7 @@ class Resnet(Architecture, name="resnet"):
 
     def assemble(self) -> nn.Module:
         """Stem, three stages, dense layer."""
-        inner = iter(self.inner or [width for width in self.widths for _ in range(self.blocks)])
+        inner = iter(self.widths_in_use()["inner"])
         layers, channels = [], self.widths[0]
         for stage, width in enumerate(self.widths, start=1):
             blocks = []
@@ -69,6 +72,38 @@ class Resnet(Architecture, name="resnet"):
             if name not in known:
                 raise OptionError(f"resnet: removed names {name!r}, which depth {self.depth} does not have")
         return _Resnet(self, layers)
+
+    def places(self) -> dict[str, Place]:
+        """The first convolution of a block is free; whatever is added to the stage's stream has the stage's width."""
+        places = {"conv1": Place("widths", 0)}
+        for index, (stage, block) in enumerate(self._positions()):
+            name = f"layer{stage + 1}.{block}"
+            free = f"{name}.conv2" not in self.removed  # without it, conv1 itself is what is added
+            places[f"{name}.conv1"] = Place("inner", index) if free else Place("widths", stage)
+            places[f"{name}.conv2"] = Place("widths", stage)
+            if stage and block == 0 and self.shortcut == "conv":
+                places[f"{name}.downsample.0"] = Place("widths", stage)
+        return {layer: place for layer, place in places.items() if layer not in self.removed}
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """The stages, and the inside of every block."""
+        inner = self.inner or tuple(self.widths[stage] for stage, _ in self._positions())
+        return {"widths": self.widths, "inner": inner}
+
+    def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
+        """As for every spec; a block without one of its convolutions has the stage's width inside as well."""
+        inner = [
+            widths["widths"][stage] if self._is_cut(stage, block) else width
+            for (stage, block), width in zip(self._positions(), widths["inner"], strict=True)
+        ]
+        return super().with_widths({**widths, "inner": tuple(inner)})
+
+    def _positions(self) -> list[tuple[int, int]]:
+        """Stage and block of every block, counted from zero."""
+        return [(stage, block) for stage in range(3) for block in range(self.blocks)]
+
+    def _is_cut(self, stage: int, block: int) -> bool:
+        return any(f"layer{stage + 1}.{block}.{conv}" in self.removed for conv in ("conv1", "conv2"))
 
 
 class _Block(nn.Module):

@@ -14,7 +14,7 @@ from torch import nn
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.architecture import Architecture, Place
 from weightsmith.networks.batchnorm import batch_norm
 from weightsmith.networks.dropout import Dropout
 
@@ -85,10 +85,26 @@ class Vgg(Architecture, name="vgg"):
                 features.append(Dropout(self.dropout, self.activation_option.dropout))
         return _Vgg(nn.Sequential(*features), self._dense(math.prod((channels, height, width))))
 
+    def places(self) -> dict[str, Place]:
+        """Every convolution has a width, and every dense layer but the last."""
+        layers = dict(self.outline().named_modules())
+        convolutions = [name for name, module in layers.items() if isinstance(module, nn.Conv2d)]
+        dense = [name for name, module in layers.items() if isinstance(module, nn.Linear)]
+        return {
+            **{name: Place("widths", index) for index, name in enumerate(convolutions)},
+            **{name: Place("classifier", index) for index, name in enumerate(dense[:-1])},
+        }
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """The list's own where none are given."""
+        return {
+            "widths": tuple(int(item) for item in self.plan if item != _POOL),
+            "classifier": _CLASSIFIERS.get(self.depth, (4096, 4096)) if self.classifier is None else self.classifier,
+        }
+
     def _dense(self, inputs: int) -> nn.Sequential:
         layers: list[nn.Module] = [nn.Flatten()]
-        hidden = _CLASSIFIERS.get(self.depth, (4096, 4096)) if self.classifier is None else self.classifier
-        for width in hidden:
+        for width in self.widths_in_use()["classifier"]:
             layers += [
                 nn.Linear(inputs, width, bias=self.bias),
                 self.activation_option.module(),

@@ -37,7 +37,7 @@ from weightsmith.training.settings import Settings, whole
 from weightsmith.training.stopping import Stop
 from weightsmith.training.trainer import Trainer
 
-__all__ = ["train"]
+__all__ = ["finish", "train", "write_run"]
 
 
 def train(
@@ -120,7 +120,7 @@ def train(
         closing(members.unless_first_refuses(lambda: Checkpoints(folder, call))) as checkpoints,
     ):
         trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
-        run = _finished(plan, trainer, written, origin)
+        run = finish(plan, trainer, written, origin)
         kept = {
             epoch: functools.partial(_as_it_was, run.network, checkpoints, epoch, plan.card_after(epoch))
             for epoch in sorted(set(keep))
@@ -128,11 +128,11 @@ def train(
         }
         run = dataclasses.replace(run, kept=kept)
     if folder is not None:
-        _write(folder, run)
+        write_run(folder, run)
     return run
 
 
-def _finished(plan: Plan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
+def finish(plan: Plan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
     """Train; then the network, taken out of the trainer and given its card, and the record."""
     ended = trainer.run()
     network, removed = trainer.release(ended)
@@ -164,7 +164,7 @@ def _as_it_was(network: nn.Module, checkpoints: Checkpoints, epoch: int, card: C
     return with_card(earlier, card)
 
 
-def _write(folder: Path, run: TrainRun) -> None:
+def write_run(folder: Path, run: TrainRun) -> None:
     """The files of a finished run: network, history as a table, and last, as its seal, the record."""
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())

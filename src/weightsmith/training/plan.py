@@ -99,8 +99,8 @@ def make_plan(
     # A network that was loaded or trained brings the normalisation it is used to.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
     layout = _layout(module, card, settings.device)
-    if layout.channels_last:
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    memory = torch.channels_last if layout.channels_last else torch.contiguous_format
+    module.to(memory_format=memory)  # type: ignore[call-overload]
     check_finite(known)
     part = known.split("train")
     scores = scores_of(module, part, normalisation, layout)
@@ -192,8 +192,17 @@ def _layout(network: nn.Module, card: Card, device: str) -> Layout:
         first = str(error).splitlines()[0]
         raise UsageError(f"device {device!r} cannot be used here ({first})") from error
     like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
-    convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
-    return Layout(card.input_shape, like.dtype, place, convolves)
+    convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
+    last = bool(convolutions) and not any(map(_overflows, convolutions))
+    return Layout(card.input_shape, like.dtype, place, last)
+
+
+def _overflows(convolution: nn.Conv2d) -> bool:
+    """Whether its gradient, with channels last, writes beyond its memory in torch 2.13's library for CPUs (oneDNN).
+
+    Seen for strided 1×1 convolutions of 2 to 6 channels (glibc aborts); a shortcut of a reduced network is one.
+    """
+    return set(convolution.kernel_size) == {1} and max(convolution.stride) > 1 and convolution.in_channels < 8
 
 
 def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, ...]:

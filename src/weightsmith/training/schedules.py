@@ -11,6 +11,7 @@ from weightsmith.training._schedule import Per, Schedule, Span, count
 from weightsmith.training.annealing import Cosine, OneCycle
 from weightsmith.training.decay import Constant, Exponential, Piecewise, Power
 from weightsmith.training.plateau import Plateau
+from weightsmith.training.shifted import Shifted
 from weightsmith.training.warmup import WarmUp
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Plateau",
     "Power",
     "Schedule",
+    "Shifted",
     "Span",
     "WarmUp",
     "as_schedule",

@@ -1,0 +1,185 @@
+"""Channels of a pretrained ResNet-20 on CIFAR-10: every method by every plan at equal parameters.
+
+Each cell takes channels out of the residual blocks of ``distiller_resnet20_dense``, then judges the network on the
+10,000 test images as it was cut, with batch norms measured anew, and fine-tuned. Cells are kept in a journal: the same
+command goes on where it was stopped.
+
+    python -m benchmarks.channels
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weightsmith as ws
+from benchmarks.measure import machine
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin, Record, versions
+from weightsmith.core.seeds import pinned_threads, stream
+from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.evaluation import scores
+from weightsmith.reducing.recalibrate import recalibrated
+from weightsmith.reducing.recover import fine_tuned
+
+__all__ = ["main"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_TARGETS = (0.75, 0.5)
+_PLANS = ("uniform", "norm", "alpha")
+_METHODS = {
+    "angles, nearest pairs first": "angles:90,order=cosine",
+    "angles, least effect first": "angles:90",
+    "groups": "groups:90",
+    "genetic": "genetic:0,population=40,generations=20,rows=256",
+    "L1 norm": "magnitude",
+    "random": "random",
+}
+_ROWS, _TRAINING = 2000, 20000  # images that methods look at, and that fine-tuning has
+_TUNE = "fine-tune:1,schedule=cosine:0.01,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cell(Record):
+    """One reduction: shares of the test images that are right, and the difference to the whole network (McNemar)."""
+
+    method: str
+    by: str
+    plan: str
+    target: float
+    parameters: int
+    macs: int
+    units: dict[str, int]
+    cut: Interval
+    recalibrated: Interval
+    tuned: Interval
+    loss: Comparison
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Results(Record):
+    """The table and what it was made with."""
+
+    command: str
+    machine: str
+    tuning: str
+    whole: Interval
+    parameters: int
+    cells: tuple[Cell, ...]
+    origin: Origin
+
+
+class _Judge:
+    """The test images, and which of them the whole network has right."""
+
+    def __init__(self, network: Any, data: Any) -> None:
+        self.x, self.y = data.test.x, data.test.y
+        self.whole = self.right(network)
+
+    def right(self, network: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        hits = scores(network, self.x, batch=250).argmax(dim=1) == self.y
+        found: np.ndarray[Any, np.dtype[np.bool_]] = hits.numpy()
+        return found
+
+    def share(self, network: Any) -> Interval:
+        return wilson(int(self.right(network).sum()), len(self.y))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all cells that are not in the journal yet, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--folder", type=Path, default=_ROOT / "build" / "channels", help="where finished cells are kept"
+    )
+    parser.add_argument("--only", type=float, choices=_TARGETS, help="one target: two of these can run side by side")
+    given = parser.parse_args(arguments)
+    folder = Path(os.environ["WEIGHTSMITH_DATA"])
+    network = ws.load(folder / "weights" / "distiller_resnet20_dense.safetensors")
+    data = ws.data.load("cifar10")
+    chosen = np.sort(stream(0, "fine-tuning rows").choice(len(data.split("train")), _TRAINING, replace=False))
+    data = dataclasses.replace(data, train=data.split("train").take(chosen))
+    origin = Origin(seed=0, inputs={"network": ws.networks.weights_digest(network), "data": data.digest()})
+    call = {"methods": _METHODS, "rows": _ROWS, "training": _TRAINING, "tune": _TUNE, **origin.to_dict()}
+    cells: list[Cell] = []
+    with pinned_threads(1):
+        judge = _Judge(network, data)
+        for target in _TARGETS if given.only is None else (given.only,):
+            with Journal(given.folder / f"{target}.jsonl", call) as journal:
+                cells += _cells(network, data, judge, target, journal)
+    if given.only is not None:
+        return 0
+    size = sum(value.numel() for value in network.parameters())
+    whole = wilson(int(judge.whole.sum()), len(judge.y))
+    command = "python -m benchmarks.channels"
+    results = Results(command, f"{machine()}; {versions('torch-pruning')}", _TUNE, whole, size, tuple(cells), origin)
+    write_atomic(_ROOT / "docs" / "results" / "channels.json", results.to_json(indent=1) + "\n")
+    write_atomic(_ROOT / "docs" / "results" / "channels.md", _page(results))
+    return 0
+
+
+def _cells(network: Any, data: Any, judge: _Judge, target: float, journal: Journal) -> list[Cell]:
+    """All cells of one target, those that the journal has taken from it."""
+    plans = _plans(network, target)
+    for plan in _PLANS:
+        for method in _METHODS:
+            if f"{method} {plan}" not in journal:
+                began = time.perf_counter()
+                cell = _cell(network, data, judge, (method, plan, target), plans[plan])
+                journal.append(f"{method} {plan}", cell.to_dict(), time.perf_counter() - began)
+                shares = [f"{share.value:.4f}" for share in (cell.cut, cell.recalibrated, cell.tuned)]
+                print(method, plan, target, *shares, flush=True)
+    return [Cell.from_dict(journal[f"{method} {plan}"]) for plan in _PLANS for method in _METHODS]
+
+
+def _plans(network: Any, keep: float) -> dict[str, Any]:
+    return {"uniform": "uniform", "norm": ws.norm_plan(network, keep), "alpha": ws.alpha_plan(ws.grade(network), keep)}
+
+
+def _cell(network: Any, data: Any, judge: _Judge, names: tuple[str, str, float], plan: Any) -> Cell:
+    method, plan_name, target = names
+    small = ws.reduce(
+        network,
+        data,
+        by=_METHODS[method],
+        target=ws.Params(target),
+        plan=plan,
+        layers="layer*.conv1",
+        rows=_ROWS,
+        random=0,
+        latency=False,
+    )
+    tuned = fine_tuned(small.network, data, ws.FineTune.parse(_TUNE), seed=0).network
+    right = judge.right(tuned)
+    return Cell(
+        method=method,
+        by=_METHODS[method],
+        plan=plan_name,
+        target=target,
+        parameters=small.record.reduced.parameters,
+        macs=small.record.reduced.macs,
+        units={site.name: site.after for site in small.sites},
+        cut=small.record.measured.cut,
+        recalibrated=judge.share(recalibrated(small.network, data.train.x, ws.Recalibrate())),
+        tuned=wilson(int(right.sum()), len(right)),
+        loss=mcnemar(right, judge.whole),
+    )
+
+
+def _page(results: Results) -> str:
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: Results) -> list[str]:
+    return [f"{cell.method} {cell.plan} {cell.target} {cell.tuned.value:.4f}" for cell in results.cells]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What a reduction gives reason to look at, and what to try next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weightsmith.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from weightsmith.reducing.results import Reduction, ReductionRecord
+
+__all__ = ["advice", "concerns", "inside_noise", "share_of_target"]
+
+_CHANCE = 0.05  # p from which on a loss may be chance
+_MOST = 3
+
+
+def inside_noise(record: ReductionRecord) -> bool:
+    """Whether the change of accuracy may be chance."""
+    return record.measured.cost.p is None or record.measured.cost.p >= _CHANCE
+
+
+def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
+    """What a target counts, the share that is left of it, and the share that was asked for."""
+    from weightsmith.reducing.sizes import Target
+
+    if record.settings["target"] is None:
+        return None
+    target = Target.parse(record.settings["target"])
+    before, after = (
+        (size.parameters if target.measure == "params" else size.macs) for size in (record.whole, record.reduced)
+    )
+    return ("parameters" if target.measure == "params" else "multiply–accumulates"), after / before, target.keep
+
+
+def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]:
+    """Sites that were refused, a target not met, an accuracy (in per cent) below the bar."""
+    found = [f"{site.name} was left whole: {site.refused}" for site in record.sites if site.refused]
+    target = share_of_target(record)
+    if target is not None and target[1] > target[2]:
+        what, left, asked = target
+        found.append(f"{100 * left:.1f} % of the {what} are left, not the {100 * asked:g} % asked for")
+    accuracy = 100 * record.measured.reduced.value
+    if least_accuracy is not None and accuracy < least_accuracy:
+        found.append(f"accuracy {accuracy:.2f} % is below the {least_accuracy:g} % asked for")
+    return found
+
+
+def advice(result: Reduction, *, kept: bool) -> list[str]:
+    """At most three things to try, each with the number that speaks for it; ``kept``: the network was written."""
+    record = result.record
+    lines = _next(record)
+    if not kept and record.reduced.units < record.whole.units:
+        lines = [*lines[: _MOST - 1], "--out FOLDER: the smaller network was not kept"]
+    return lines[:_MOST]
+
+
+def _next(record: ReductionRecord) -> list[str]:
+    if record.reduced.units == record.whole.units:
+        return [f"nothing was taken out: {_further(record)}"]
+    lines = []
+    target = share_of_target(record)
+    if target is not None and target[1] > target[2]:
+        lines.append(f"the target was not met: {_further(record)}")
+    points = -100 * record.measured.cost.difference
+    if inside_noise(record):
+        further = _further(record)
+        if not lines and further:
+            lines.append(f"the change of accuracy is inside the noise: {further}")
+    elif points > 0 and record.settings["recover"] is None:
+        lines.append(f"--recover fine-tune:5: {points:.2f} points were lost, and nothing was trained since the cut")
+    elif points > 0:
+        lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {points:.2f} points are lost after recovery")
+    if record.scratch is None and record.settings["recover"] is not None:
+        lines.append("--scratch fine-tune:20: would a network of this size do as well from the start?")
+    return lines
+
+
+def _further(record: ReductionRecord) -> str:
+    """How the same method would take out more."""
+    from weightsmith.reducing.method import Method
+
+    try:
+        options = Method.parse(record.settings["by"]).to_dict()
+    except UsageError:  # a method of the user's own
+        return "a bolder setting of the method"
+    match options["name"]:
+        case "angles" if options["angle"] < 90:
+            return f"an angle above {options['angle']:g}° (weightsmith angles shows how near units are), or --by groups"
+        case "groups" if options["angle"] < 90:
+            return f"an angle above {options['angle']:g}°"
+        case "genetic" if record.settings["target"] is None:
+            return f"a penalty above {options['penalty']:g}"
+        case "pareto" if record.settings["target"] is None:
+            return f"a loss above {options['loss']:g} points"
+        case _:
+            return "a smaller --target" if record.settings["target"] else "--target params:0.5"

@@ -1,0 +1,85 @@
+"""What ``weightsmith reduce`` was asked for, read and checked before any work begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weightsmith.core.errors import OptionError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from weightsmith.reducing.method import Method
+    from weightsmith.reducing.recover import Recover
+    from weightsmith.reducing.sizes import Target
+
+__all__ = ["Asked", "check_bar", "read_options"]
+
+_PLANS = ("uniform", "norm", "alpha")
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The options of a reduction as objects; ``plan`` is one of three words or a file."""
+
+    methods: tuple[Method, ...]
+    target: Target | None
+    plan: str | Path | None
+    recovery: Recover | None
+    scratch: Recover | None
+
+    @property
+    def rewinds(self) -> bool:
+        """Whether the run that made the network is needed."""
+        from weightsmith.reducing.recover import Rewind
+
+        return isinstance(self.recovery, Rewind)
+
+
+def read_options(
+    by: Sequence[str], target: str | None, plan: str | None, recover: str | None, scratch: str | None
+) -> Asked:
+    """Every text form as the object it describes: a typing error in the last must not cost the work of the first."""
+    from weightsmith.reducing import angles, genetic, groups, pareto, plain
+    from weightsmith.reducing.method import Method
+    from weightsmith.reducing.recover import FineTune, Recover
+    from weightsmith.reducing.sizes import Target
+
+    del angles, genetic, groups, pareto, plain  # they are imported so that their methods are known by name
+    asked = Asked(
+        methods=tuple(map(Method.parse, by)),
+        target=None if target is None else Target.parse(target),
+        plan=None if plan is None else _plan(plan),
+        recovery=None if recover is None else Recover.parse(recover),
+        scratch=None if scratch is None else Recover.parse(scratch),
+    )
+    if asked.scratch is not None and not isinstance(asked.scratch, FineTune):
+        raise OptionError(f"--scratch takes fine-tune:…, how a network from scratch is trained, not {asked.scratch}")
+    if asked.target is None and asked.plan in _PLANS:
+        raise UsageError(f"--plan {asked.plan} says how much of each layer only with a target, as --target params:0.5")
+    seen: set[str] = set()
+    for method in asked.methods:
+        if str(method) in seen:
+            raise UsageError(f"--by {method} is given twice: nothing would be compared")
+        seen.add(str(method))
+        if method.needs_target and asked.target is None and asked.plan is None:
+            raise UsageError(
+                f"{method} cannot tell how much to take out; give a target, as --target params:0.5, or a plan"
+            )
+    return asked
+
+
+def check_bar(accuracy: float | None) -> None:
+    """An accuracy asked for is in per cent: 0.9 would be a bar that any network passes."""
+    if accuracy is not None and 0 < accuracy <= 1:
+        raise OptionError(f"--least-accuracy is in per cent, as 90: {accuracy:g} would let any network pass")
+
+
+def _plan(text: str) -> str | Path:
+    if text in _PLANS:
+        return text
+    path = Path(text)
+    if not path.exists() and not path.suffix and path.name == text:
+        raise UnknownName("plan", text, [*_PLANS, "FILE"])
+    return path

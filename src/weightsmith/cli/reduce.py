@@ -1,0 +1,233 @@
+"""``weightsmith reduce NETWORK --data NAME --by angles:45``: a smaller real network, and what it cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weightsmith.cli import _reduction_files as files
+from weightsmith.cli import _training_options as given
+from weightsmith.cli._figure_files import check_places
+from weightsmith.cli._reduction_findings import concerns
+from weightsmith.cli._reduction_options import Asked, check_bar, read_options
+from weightsmith.cli._reduction_report import show_comparison, show_reduction
+from weightsmith.cli._stages import stages
+from weightsmith.cli.grade import say_if_first
+from weightsmith.cli.terminal import Attention, print_json, progress_bar, say_note
+from weightsmith.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.data import Data
+    from weightsmith.networks.layer_plan import LayerPlan
+    from weightsmith.reducing.results import Reduction
+
+__all__ = ["loaded", "reduce"]
+
+
+def reduce(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NETWORK", readable=False, help="A network file or result folder; rewinding needs its run."
+        ),
+    ],
+    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
+    by: Annotated[
+        list[str],
+        typer.Option(help="angles:45, groups:15, genetic:50, pareto, magnitude or random; several are compared."),
+    ],
+    target: Annotated[
+        str | None, typer.Option(help="How much may stay: params:0.5 or macs:0.5; without it the method decides.")
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="How a target is shared out: uniform (default), norm, alpha, or a plan's FILE.")
+    ] = None,
+    layers: Annotated[
+        list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as 'dense*'; may be repeated.")
+    ] = None,
+    recover: Annotated[
+        str | None,
+        typer.Option(help="Train afterwards: fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)."),
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Training rows the method looks at (all).")] = None,
+    random: Annotated[int, typer.Option(min=0, help="Random masks of the same size beside it; 0 for none.")] = 10,
+    scratch: Annotated[
+        str | None, typer.Option(help="Train the small network from scratch beside it, as fine-tune:20 (three seeds).")
+    ] = None,
+    latency: Annotated[bool, typer.Option(help="Measure the time per image before and after.")] = True,
+    network: Annotated[
+        str | None,
+        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
+    ] = None,
+    normalise: Annotated[
+        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
+    ] = None,
+    data_path: given.DataPath = None,
+    least_accuracy: Annotated[
+        float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")
+    ] = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the network and its record; the same command goes on in it."),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write sizes, accuracies and times as CSV, a row per method.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw into this folder, or as FILE.svg, .png or .pdf: sizes, search, front.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of searches, random masks and training.")] = 0,
+    batch: Annotated[int, typer.Option(min=1, help="Rows at a time when the network is run.")] = 256,
+    threads: given.Threads = 1,
+    device: given.Device = "cpu",
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Take units out of a network that say nothing of their own, and show what that costs, beside random masks.
+
+    Exit code 1 if a layer was refused, the target was not met, or the accuracy is below --least-accuracy.
+    """
+    from weightsmith.data.datasets import load_all
+
+    asked = read_options(by, target, plan, recover, scratch)
+    check_bar(least_accuracy)
+    _check_places(file, out_folder, csv, figures)
+    _check_rewinding(asked, file, network, normalise)
+    known = load_all(data, path=data_path)
+    module = loaded(file, known, network, normalise, quiet)
+    options: dict[str, Any] = {
+        "target": asked.target,
+        "plan": _alpha_plan(module, asked, threads, quiet) if asked.plan == "alpha" else asked.plan,
+        "layers": layers or None,
+        "recover": asked.recovery,
+        "rows": rows,
+        "random": random,
+        "scratch": asked.scratch,
+        "latency": latency,
+        "seed": seed,
+        "batch": batch,
+        "threads": threads,
+        "device": device,
+    }
+    places = _places(out_folder, asked)
+    results = _reduced(file if asked.rewinds else module, known, asked, options, places, quiet)
+    written = _write(results, places, out_folder, csv, figures)
+    kept = out_folder is not None
+    if as_json:
+        print_json(files.as_dict(results, written, least_accuracy, kept=kept))
+    elif len(results) == 1:
+        show_reduction(results[0], str(file), known.name, written, kept=kept)
+    else:
+        show_comparison(results, str(file), known.name, written, kept=kept)
+    _raise_if_to_look_at(results, least_accuracy)
+
+
+def _check_places(file: Path, folder: Path | None, csv: Path | None, figures: Path | None) -> None:
+    """Before any work: what is asked for can be written, and not over the network that comes in."""
+    check_places(csv, figures, folder)
+    if folder is not None and file.resolve() in (folder.resolve(), (folder / "network.safetensors").resolve()):
+        raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
+
+
+def _check_rewinding(asked: Asked, file: Path, network: str | None, normalise: str | None) -> None:
+    if not asked.rewinds:
+        return
+    if not file.is_dir() and file.exists():
+        raise UsageError(
+            f"--recover {asked.recovery} needs the folder of the training run as NETWORK, not the file {file}"
+        )
+    if network is not None or normalise is not None:
+        which = "--normalise" if network is None else "--network"
+        raise UsageError(f"--recover {asked.recovery} goes on with the run as it was: leave {which} out")
+
+
+def loaded(file: Path, known: Data, network: str | None, normalise: str | None, quiet: bool) -> nn.Module:
+    """The network in ``file``, with what its card and the data say of themselves told as notes."""
+    from weightsmith.networks.card import card_of
+    from weightsmith.networks.files import load
+
+    loaded = load(file, network=network, normalise=normalise, input_shape=known.input_shape, classes=len(known.classes))
+    if not quiet:
+        for note in (*card_of(loaded).notes, *known.notes):
+            say_note(note)
+    return loaded
+
+
+def _alpha_plan(module: nn.Module, asked: Asked, threads: int, quiet: bool) -> LayerPlan:
+    """What grading advises; the workshops do not know each other, the command line knows both."""
+    from weightsmith.grading.grade import grade
+    from weightsmith.grading.plans import alpha_plan
+
+    assert asked.target is not None  # a plan without one was refused
+    say_if_first(quiet)
+    with progress_bar("grade", quiet) as progress:
+        grades = grade(module, evidence="none", threads=threads, progress=progress)
+    made = alpha_plan(grades, keep=asked.target.keep)
+    if made.unscored and not quiet:
+        say_note(f"no α, so that they keep the target's share: {', '.join(made.unscored)}")
+    return made
+
+
+def _places(folder: Path | None, asked: Asked) -> list[Path | None]:
+    """A folder for each method; one alone has the whole of it."""
+    if folder is None or len(asked.methods) == 1:
+        return [folder for _ in asked.methods]
+    names = [re.sub(r"[^\w.-]+", "-", str(method)).strip("-")[:80] for method in asked.methods]
+    return [folder / f"{number}-{name}" for number, name in enumerate(names, 1)]
+
+
+def _reduced(
+    subject: nn.Module | Path,
+    known: Data,
+    asked: Asked,
+    options: dict[str, Any],
+    places: Sequence[Path | None],
+    quiet: bool,
+) -> list[Reduction]:
+    from weightsmith.reducing.reduce import reduce as run
+
+    results = []
+    try:
+        for number, (method, place) in enumerate(zip(asked.methods, places, strict=True), 1):
+            what = "reduce" if len(asked.methods) == 1 else f"reduce {number} of {len(asked.methods)}"
+            with given.warnings_as_notes(quiet), stages(what, quiet) as progress:
+                results.append(run(subject, known, by=method, **options, out=place, progress=progress))
+    except KeyboardInterrupt:
+        kept = "what is done is kept: the same command goes on" if places[0] else "nothing is kept without --out"
+        say_note(kept)
+        raise
+    return results
+
+
+def _write(
+    results: Sequence[Reduction],
+    places: Sequence[Path | None],
+    folder: Path | None,
+    csv: Path | None,
+    figures: Path | None,
+) -> list[Path]:
+    """What goes beside the folders that the reductions wrote themselves; all files there are now."""
+    written = [place / name for place in places if place is not None for name in ("network.safetensors", "record.json")]
+    if folder is not None:
+        written += files.write_tables(folder, results)
+    if csv is not None:
+        written.append(files.write_summary(csv, results))
+    if figures is not None:
+        written += files.draw(figures, results)
+    return written
+
+
+def _raise_if_to_look_at(results: Sequence[Reduction], least_accuracy: float | None) -> None:
+    found = []
+    for result in results:
+        name = "" if len(results) == 1 else f"{result.record.settings['by']}: "
+        found += [f"{name}{concern}" for concern in concerns(result.record, least_accuracy)]
+    if found:
+        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+        raise Attention("; ".join(found[:3]) + more)

@@ -1,0 +1,213 @@
+"""``weightsmith study DATA --by angles:45 …``: methods of reduction compared over folds, sizes and repeats."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from weightsmith.cli import _training_options as given
+from weightsmith.cli.terminal import out, print_json, progress_bar, say_note, table
+from weightsmith.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matplotlib.figure import Figure
+
+    from weightsmith.core.statistics import Comparison
+    from weightsmith.reducing.study_table import Study, StudyRow, StudySummary
+
+__all__ = ["compared", "study", "study_figures"]
+
+_HEADS = ("hidden", "units", "test %", "train %", "− whole", "− random", "− scratch")
+_FORMATS = ("png", "svg", "pdf")
+_SWEEP = 3  # values of a parameter from which on they are drawn as a line
+
+
+def study(
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A data set by name, a table (.csv, .xlsx), or faces.npz (see faces)."),
+    ],
+    hidden: Annotated[str, typer.Option(help="Hidden units of the networks that are trained.")] = "20,50,100",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(help="angles:45, groups:15, genetic:50, pareto …; repeatable. Without it, the paper's four."),
+    ] = None,
+    rate: Annotated[float, typer.Option("--rate", "--lr", help="Learning rate of Adam.")] = 0.01,
+    epochs: given.Epochs = 300,
+    batch: given.Batch = 32,
+    folds: Annotated[int, typer.Option(min=2, help="Parts that each are the test rows once.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, help="Divisions into folds, each another one.")] = 5,
+    scaling: Annotated[
+        str, typer.Option(help="zscore, minmax, rowl2 or none; fitted on the training rows of each fold.")
+    ] = "zscore",
+    activation: Annotated[str, typer.Option(help="Of the hidden units.")] = "sigmoid",
+    seed: given.Seed = 0,
+    random: Annotated[int, typer.Option(min=0, help="Random masks of equal size beside each result.")] = 10,
+    scratch: Annotated[bool, typer.Option(help="Train a network of the reduced size beside each result.")] = True,
+    workers: given.Workers = 1,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for table and record; the same command again goes on in it.")
+    ] = None,
+    figures: Annotated[
+        str | None, typer.Option(help="Draw the paper's figures into the folder of --out: png, svg or pdf.")
+    ] = None,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Train networks over folds, reduce each by every method, and test what it cost.
+
+    Accuracies are means ± standard deviation over folds. A difference is the method's test accuracy minus that of the
+    whole network, of random masks of equal size, or of a network of that size trained from scratch, with p of the
+    corrected resampled t-test (Nadeau and Bengio).
+    """
+    from weightsmith.reducing.study import METHODS, reduction_study
+
+    if figures is not None and (out_folder is None or figures not in _FORMATS):
+        raise UsageError(f"--figures takes {', '.join(_FORMATS)}, and --out the folder they go to, not {figures!r}")
+    done = (0, 0)
+    try:
+        with progress_bar("study", quiet) as progress:
+
+            def told(finished: int, total: int) -> None:
+                nonlocal done
+                done = (finished, total)
+                if progress is not None:
+                    progress(finished, total)
+
+            result = reduction_study(
+                data,
+                hidden=given.whole_numbers(hidden, "--hidden"),
+                methods=by or METHODS,
+                rate=rate,
+                epochs=epochs,
+                batch=batch,
+                folds=folds,
+                repeats=repeats,
+                scaling=scaling,
+                activation=activation,
+                seed=seed,
+                random=random,
+                scratch=scratch,
+                workers=workers,
+                out=out_folder,
+                progress=told,
+            )
+    except KeyboardInterrupt:
+        kept = "without --out nothing is kept" if out_folder is None else f"{out_folder} keeps them: repeat to go on"
+        say_note(f"{done[0]} of {done[1]} groups of networks are done; {kept}" if done[1] else kept)
+        raise
+    files = [] if out_folder is None else [out_folder / "study.json", out_folder / "study.csv"]
+    if figures is not None and out_folder is not None:
+        from weightsmith.reporting.figures.style import save_figure
+
+        drawn = study_figures(result)
+        files += [save_figure(figure, out_folder / f"{name}.{figures}") for name, figure in drawn.items()]
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _show(result, files, quiet)
+
+
+def _show(result: Study, files: list[Path], quiet: bool) -> None:
+    console, settings = out(), result.settings
+    if not quiet:
+        for note in result.notes:
+            say_note(note)
+    console.print(
+        f"[bold]{escape(result.data)}[/bold]  {result.rows_of_data:,} rows, {result.features} features, "
+        f"{len(result.classes)} classes; scaling [bold]{settings['scaling']}[/bold], fitted on training rows"
+    )
+    console.print(
+        f"{settings['activation']} units, Adam at {settings['rate']:g}, batches of {settings['batch']}, "
+        f"{settings['epochs']} epochs, {settings['folds']} folds × {settings['repeats']}, seed {settings['seed']}"
+    )
+    rows = table("method", *_HEADS, numbers=_HEADS)
+    for found in result.summaries:
+        rows.add_row(escape(found.method), *_cells(found))
+    console.print(rows)
+    if result.slopes:
+        sizes = table("method", "final by initial size", numbers=("final by initial size",))
+        for each in result.slopes:
+            sizes.add_row(escape(each.method), f"{each.slope:z.2f} ± {each.deviation:.2f}")
+        console.print(sizes)
+        console.print("slope of log(units) by log(hidden): 0 always the same size, 1 always the same share")
+    tests = sum(found.against_whole is not None for found in result.summaries)
+    console.print(
+        "means ± standard deviation over folds; differences in points, p of the corrected resampled t-test, "
+        f"each for itself ({tests} methods and sizes; at 0.05, {0.05 * tests:.2g} of them fall below by chance alone)"
+    )
+    if files:
+        console.print(f"files  {escape(', '.join(map(str, files)))}")
+
+
+def _cells(found: StudySummary) -> list[str]:
+    return [
+        str(found.hidden),
+        f"{found.units:.1f} ± {found.units_deviation:.1f}",
+        f"{found.test_accuracy:.1f} ± {found.test_deviation:.1f}",
+        f"{found.train_accuracy:.1f}",
+        compared(found.against_whole),
+        compared(found.against_random),
+        compared(found.against_scratch),
+    ]
+
+
+def compared(comparison: Comparison | None) -> str:
+    """``-1.3 (p 0.21)``; a difference that is the same in every fold has no p."""
+    if comparison is None:
+        return ""
+    if comparison.p is None:
+        return f"{comparison.difference:+.1f} (always)"
+    return f"{comparison.difference:+z.1f} (p {comparison.p:.2g})"
+
+
+def study_figures(result: Study) -> dict[str, Figure]:
+    """The paper's figures that the study has rows for, by name: methods and sizes, and sweeps of angle and penalty."""
+    from weightsmith.reporting.figures.study import (
+        draw_angle_sweep,
+        draw_final_size,
+        draw_method_accuracy,
+        draw_penalty_sweep,
+    )
+
+    rows = _plainly_named(result.rows)
+    drawn: dict[str, Figure] = {}
+    if len(result.settings["hidden"]) > 1:
+        drawn |= {"accuracy": draw_method_accuracy(rows), "size": draw_final_size(rows)}
+    for name, variants in _sweeps(result, "angle").items():
+        drawn[name] = draw_angle_sweep([row for row in result.rows if row.method in variants or row.angle is None])
+    for name, variants in _sweeps(result, "penalty").items():
+        drawn[name] = draw_penalty_sweep([row for row in result.rows if row.method in variants])
+    return drawn
+
+
+def _sweeps(result: Study, parameter: str) -> dict[str, set[str]]:
+    """The methods that differ in ``parameter`` alone, where these are a sweep, by the name of their figure."""
+    from weightsmith.reducing.study import read_methods
+
+    families: dict[str, set[str]] = {}
+    for method in read_methods(result.settings["methods"]):
+        values = method.to_dict()
+        if parameter in values:
+            families.setdefault(str({**values, parameter: None}), set()).add(str(method))
+    several = [members for members in families.values() if len(members) >= _SWEEP]
+    return {f"{parameter}{f'-{place}' if place > 1 else ''}": members for place, members in enumerate(several, 1)}
+
+
+def _plainly_named(rows: Iterable[StudyRow]) -> list[StudyRow]:
+    """Rows with the bare name of their method, where angle and penalty tell the methods of that name apart."""
+    every = list(rows)
+    variants: dict[tuple[str, float | None, float | None], set[str]] = {}
+    for row in every:
+        variants.setdefault((row.method.partition(":")[0], row.angle, row.penalty), set()).add(row.method)
+    plain = {kind for kind, *_ in variants} - {key[0] for key, members in variants.items() if len(members) > 1}
+    return [
+        dataclasses.replace(row, method=kind) if (kind := row.method.partition(":")[0]) in plain else row
+        for row in every
+    ]

@@ -1,0 +1,102 @@
+"""How much a network computes: the multiply–accumulate operations (MACs) of one input.
+
+Counted where they happen, in a forward pass, so that a layer used twice counts twice and one that is never reached
+counts nothing:
+
+    Linear                   outputs · inputs
+    Conv                     output positions · output channels · (input channels / groups) · kernel size
+    transposed Conv          input positions · input channels · (output channels / groups) · kernel size
+
+Biases, norms, activations and pools are left out, as the field does: they are additions, or few.
+
+>>> operations(nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 10)), torch.zeros(1, 784))
+238200
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.records import Record
+from weightsmith.networks.copying import copied
+
+__all__ = ["Operations", "count_operations", "operations"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Operations(Record):
+    """MACs of one input per layer, in the order of the network.
+
+    ``uncounted`` names what holds weights (parameters of two or more dimensions) and was not counted: layers of other
+    kinds, and layers that the pass did not reach or whose weights were used from outside.
+    """
+
+    layers: dict[str, int]
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """All layers together."""
+        return sum(self.layers.values())
+
+
+def operations(network: nn.Module, example: Tensor) -> int:
+    """The MACs of one input of the kind of ``example`` (a batch; its first row is taken) in Linear and Conv layers."""
+    return count_operations(network, example).total
+
+
+@torch.no_grad()
+def count_operations(network: nn.Module, example: Tensor) -> Operations:
+    """The MACs of each Linear and Conv layer for the first row of ``example``; ``network`` itself is not touched."""
+    if example.dim() < 2 or len(example) == 0:
+        raise UsageError(f"the example must be a batch of at least one input, not of shape {tuple(example.shape)}")
+    running = copied(network).eval()
+    like = next((value for value in running.parameters() if value.is_floating_point()), torch.empty(0))
+    counts: dict[nn.Module, int] = {}
+
+    def note(layer: nn.Linear | _ConvNd, inputs: tuple[Any, ...], output: Tensor) -> None:
+        counts[layer] = counts.get(layer, 0) + _of_layer(layer, inputs[0], output)
+
+    with contextlib.ExitStack() as hooks:
+        for layer in running.modules():
+            if isinstance(layer, nn.Linear | _ConvNd):
+                hooks.callback(layer.register_forward_hook(note).remove)
+        try:
+            running(example[:1].to(device=like.device, dtype=like.dtype))
+        except (RuntimeError, ValueError) as error:
+            shape = tuple(example.shape[1:])
+            first = str(error).splitlines()[0]
+            raise DataMismatch(f"the network cannot take inputs of shape {shape} ({first})") from error
+    names = {name: layer for name, layer in running.named_modules() if layer in counts}
+    return Operations({name: counts[layer] for name, layer in names.items()}, _uncounted(running, counts))
+
+
+def _of_layer(layer: nn.Linear | _ConvNd, entering: Tensor, leaving: Tensor) -> int:
+    if isinstance(layer, nn.Linear):
+        return leaving.numel() * layer.in_features
+    kernel = math.prod(layer.kernel_size)
+    if isinstance(
+        layer, _ConvTransposeNd
+    ):  # every input value is spread over a kernel of every output channel it reaches
+        return entering.numel() * (layer.out_channels // layer.groups) * kernel
+    return leaving.numel() * (layer.in_channels // layer.groups) * kernel
+
+
+def _uncounted(network: nn.Module, counts: dict[nn.Module, int]) -> tuple[str, ...]:
+    """Modules with weights of their own that are not in ``counts``, nor part of a layer that is."""
+    inside = {part for layer in counts for part in layer.modules()}
+    return tuple(
+        f"{name or 'the network itself'} ({type(module).__name__})"
+        for name, module in network.named_modules()
+        if module not in inside
+        and not isinstance(module, nn.LayerNorm)
+        and any(value.dim() > 1 for value in module.parameters(recurse=False))
+    )

@@ -1,0 +1,231 @@
+"""Put tensors of other shapes into a layer and let its sizes follow: what stands behind every removal of units.
+
+>>> layer = nn.Linear(4, 3)
+>>> set_tensors(layer, {"weight": torch.ones(2, 4), "bias": torch.zeros(2)})
+>>> layer
+Linear(in_features=4, out_features=2, bias=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.nn.parameter import is_lazy
+from torch.nn.utils.parametrize import is_parametrized
+
+from weightsmith.core.errors import UnknownName, UsageError
+
+__all__ = ["Shapes", "output_units", "resize", "set_tensors", "units_with"]
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class _Sizes(NamedTuple):
+    """What a layer's tensors make of it: the attributes that say its sizes, and the shapes that go with them."""
+
+    attributes: dict[str, Any]
+    shapes: Shapes
+
+
+def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int | None = None) -> None:
+    """Put ``tensors`` (``weight``, ``bias``, ``running_mean`` …) into a layer; its sizes are set from their shapes.
+
+    The values are copied, in the type and to the device of what they replace, and stay as trainable as that was. A
+    dense layer or convolution without bias may be given one. All tensors of the layer must fit each other afterwards,
+    or nothing is changed. Groups of convolutions and group norms stay as many as they were, but where each unit
+    was a group of its own it still is; ``groups`` says otherwise. A kind of layer that is not known is refused.
+    """
+    what = f"{type(module).__name__}({module.extra_repr()})"
+    stored = _stored(module, what)
+    for name in tensors:
+        if name not in stored:
+            raise UnknownName(f"tensor of {what}", name, stored)
+    before = {name: tuple(tensor.shape) for name, tensor in stored.items() if tensor is not None}
+    sizes = _sizes(module, {**before, **{name: tuple(new.shape) for name, new in tensors.items()}}, groups, what)
+    for name, tensor in tensors.items():
+        _put(module, name, tensor)
+    for attribute, value in sizes.attributes.items():
+        setattr(module, attribute, value)
+
+
+def output_units(module: nn.Module) -> int | None:
+    """How many units a dense layer or convolution gives out; None for any other module.
+
+    >>> output_units(nn.Conv2d(3, 8, 3)), output_units(nn.BatchNorm2d(8))
+    (8, None)
+    """
+    if isinstance(module, nn.Linear):
+        return module.out_features
+    return module.out_channels if isinstance(module, _ConvNd) else None
+
+
+def units_with(network: nn.Module, shapes: Shapes) -> dict[str, int]:
+    """How many units every dense layer and convolution would give out, were the tensors of ``network`` of ``shapes``.
+
+    ``shapes`` has the keys of the network's state. Nothing is changed or allocated; a layer that cannot have its
+    shapes is named.
+
+    >>> units_with(nn.Sequential(nn.Linear(4, 3)), {"0.weight": (2, 4), "0.bias": (2,)})
+    {'0': 2}
+    """
+    return {name: plan.units for name, plan in _plans(network, shapes).items() if plan.units is not None}
+
+
+def resize(network: nn.Module, shapes: Shapes) -> nn.Module:
+    """Re-lay, in place, every layer of ``network`` whose tensors have other shapes in ``shapes`` (keys of its state).
+
+    The new tensors are zero: the caller fills them. Weights that layers share stay shared. Nothing is allocated before
+    every layer was found to be of a kind that can be re-laid.
+    """
+    changed = {plan.module: plan for plan in _plans(network, shapes).values() if plan.changes}
+    shared: dict[tuple[int, tuple[int, ...]], nn.Parameter] = {}
+    for plan in changed.values():
+        parameters = dict(plan.module.named_parameters(recurse=False))
+        set_tensors(plan.module, {key: torch.zeros(()).expand(shape) for key, shape in plan.changes.items()})
+        for key in plan.changes.keys() & parameters.keys():
+            new = getattr(plan.module, key)
+            setattr(plan.module, key, shared.setdefault((id(parameters[key]), tuple(new.shape)), new))
+    return network
+
+
+class _Plan(NamedTuple):
+    """What a network's tensors make of one of its layers."""
+
+    module: nn.Module
+    changes: Shapes
+    units: int | None
+
+
+def _plans(network: nn.Module, shapes: Shapes) -> dict[str, _Plan]:
+    """One for every layer whose tensors differ from ``shapes``, and for every dense layer and convolution."""
+    plans, taken = {}, set[str]()
+    for name, module in network.named_modules(remove_duplicate=False):
+        tensors = [*module._parameters, *module._buffers]
+        own = {
+            key: f"{name}.{key}".removeprefix(".") for key in tensors if key not in module._non_persistent_buffers_set
+        }
+        taken |= {*own.values()}
+        wanted = {key: shapes[full] for key, full in own.items() if full in shapes}
+        changes = {key: shape for key, shape in wanted.items() if getattr(getattr(module, key), "shape", None) != shape}
+        units = output_units(module)
+        if changes:
+            before = {key: tuple(tensor.shape) for key, tensor in _stored(module, name).items() if tensor is not None}
+            attributes = _sizes(module, {**before, **wanted}, None, name).attributes
+            units = attributes.get("out_features", attributes.get("out_channels"))
+        if changes or units is not None:
+            plans[name] = _Plan(module, changes, units)
+    strange = next((key for key in shapes if key not in taken), None)
+    if strange is not None:
+        raise UsageError(f"{strange}: the network has no such tensor")
+    return plans
+
+
+def _stored(module: nn.Module, what: str) -> dict[str, Tensor | None]:
+    """The tensors of a layer of a known kind; None stands for a bias it could have."""
+    if not isinstance(module, tuple(_KINDS)):
+        raise UsageError(f"{what}: a {type(module).__name__} cannot be given other sizes")
+    tensors: dict[str, Tensor | None] = {**module._parameters, **module._buffers}
+    if is_parametrized(module) or "weight" not in tensors:
+        raise UsageError(f"{what}: its weight is computed from other tensors; make it permanent before other sizes")
+    if any(tensor is not None and is_lazy(tensor) for tensor in tensors.values()):
+        raise UsageError(f"{what}: has no size yet (a lazy layer); run the network once on an example first")
+    can_get_bias = isinstance(module, nn.Linear | _ConvNd)
+    return {key: tensor for key, tensor in tensors.items() if tensor is not None or (key == "bias" and can_get_bias)}
+
+
+def _put(module: nn.Module, name: str, tensor: Tensor) -> None:
+    old = getattr(module, name)
+    like: Tensor = module.get_parameter("weight") if old is None else old
+    new = torch.empty(tensor.shape, dtype=like.dtype, device=like.device).copy_(tensor.detach())
+    is_parameter = name in module._parameters
+    setattr(module, name, nn.Parameter(new, requires_grad=like.requires_grad) if is_parameter else new)
+
+
+def _sizes(module: nn.Module, shapes: Shapes, groups: int | None, what: str) -> _Sizes:
+    """The sizes of a layer of a known kind with tensors of these shapes, if they fit each other."""
+    empty = next((name for name, shape in shapes.items() if 0 in shape), None)
+    if empty is not None:
+        raise UsageError(f"{what}: {empty} of shape {shapes[empty]} leaves it no unit")
+    leading = next(iter(shapes), None)  # the weight, or the running mean of a norm without one
+    if leading is None:
+        return _Sizes({}, {})
+    rank = getattr(module, leading).dim()
+    if len(shapes[leading]) != rank:
+        raise UsageError(f"{what}: {leading} must have {rank} axes, not the shape {shapes[leading]}")
+    rule = next(rule for kind, rule in _KINDS.items() if isinstance(module, kind))
+    sizes = rule(module, shapes[leading], groups)
+    for name, shape in shapes.items():
+        fitting = sizes.shapes.get(name, ())
+        if shape != fitting:
+            raise UsageError(f"{what}: {name} of shape {shape} does not fit its other tensors; {fitting} would")
+    return sizes
+
+
+def _dense(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+    units, inputs = weight
+    return _Sizes({"in_features": inputs, "out_features": units}, {"weight": weight, "bias": (units,)})
+
+
+def _convolution(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
+    """Weights are (out, in / groups, kernel …)."""
+    if groups is None:
+        alone, each = module.groups == module.in_channels > 1, module.out_channels // module.groups
+        if alone and weight[0] % each:
+            raise UsageError(f"{module}: gives {each} channels for each one it reads, which {weight[0]} cannot be")
+        groups = weight[0] // each if alone else module.groups
+    return _grouped(module, (weight[1] * groups, weight[0]), groups)
+
+
+def _transposed(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
+    """Weights are (in, out / groups, kernel …)."""
+    if groups is None:
+        groups = weight[0] if module.groups == module.in_channels > 1 else module.groups
+    return _grouped(module, (weight[0], weight[1] * groups), groups)
+
+
+def _grouped(module: Any, channels: tuple[int, int], groups: int) -> _Sizes:
+    inputs, outputs = channels
+    if groups < 1 or inputs % groups or outputs % groups:
+        raise UsageError(f"{module}: {inputs} channels in and {outputs} out cannot be split into {groups} groups")
+    first, second = (inputs, outputs // groups) if module.transposed else (outputs, inputs // groups)
+    attributes = {"in_channels": inputs, "out_channels": outputs, "groups": groups}
+    return _Sizes(attributes, {"weight": (first, second, *module.kernel_size), "bias": (outputs,)})
+
+
+def _channels(_module: Any, leading: tuple[int, ...], _groups: int | None) -> _Sizes:
+    """Batch and instance norms: all tensors have one value per channel, but for the counter of batches."""
+    names = ("weight", "bias", "running_mean", "running_var")
+    return _Sizes({"num_features": leading[0]}, dict.fromkeys(names, leading))
+
+
+def _group_norm(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
+    if groups is None:
+        groups = weight[0] if module.num_groups == module.num_channels > 1 else module.num_groups
+    if groups < 1 or weight[0] % groups:
+        raise UsageError(f"{module}: {weight[0]} channels cannot be split into {groups} groups")
+    return _Sizes({"num_channels": weight[0], "num_groups": groups}, {"weight": weight, "bias": weight})
+
+
+def _layer_norm(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+    return _Sizes({"normalized_shape": weight}, {"weight": weight, "bias": weight})
+
+
+def _slopes(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+    return _Sizes({"num_parameters": weight[0]}, {"weight": weight})
+
+
+_KINDS: dict[type[nn.Module], Callable[[Any, tuple[int, ...], int | None], _Sizes]] = {
+    nn.Linear: _dense,
+    _ConvTransposeNd: _transposed,  # before _ConvNd, whose subclass it is
+    _ConvNd: _convolution,
+    _NormBase: _channels,
+    nn.GroupNorm: _group_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.RMSNorm: _layer_norm,
+    nn.PReLU: _slopes,
+}

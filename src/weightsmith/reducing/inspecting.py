@@ -1,0 +1,240 @@
+"""How near to each other the units of a network are: what distinctiveness would act on, before anything is cut.
+
+>>> import weightsmith as ws
+>>> found = angles(ws.networks.mlp(64, 20, 10, activation="sigmoid"), "digits", angle=30, top=3)
+>>> [(site.name, site.units, len(site.pairs)) for site in found.record.sites]
+[('dense1', 20, 3)]
+>>> found.degrees("dense1").shape
+(20, 20)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.reducing.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
+from weightsmith.reducing.bias import short_units
+from weightsmith.reducing.centres import centre_of, centred_grams
+from weightsmith.reducing.decisions import Choice
+from weightsmith.reducing.gram import Gram
+from weightsmith.reducing.groups import Groups, choose_by_groups
+from weightsmith.reducing.scene import Scene
+from weightsmith.reducing.sites import Site, find_sites
+from weightsmith.reducing.subject import read_subject
+from weightsmith.training.run import TrainRun
+from weightsmith.training.settings import whole
+
+__all__ = ["AnglesRecord", "SiteAngles", "UnitAngles", "angles", "nearest_pairs"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SiteAngles(Record):
+    """One site: its nearest pairs, how many are below the angle, and the units that need no partner to go.
+
+    A unit's vector has ``entries`` values, measured from ``centre`` (a number, or ``mean``: each from its own).
+    ``groups`` are units that ``angles`` with this angle would merge into one, the one that stays first, and ``left``
+    is how many would stay in all. ``combined`` are units that lie within the angle of the others together, though
+    perhaps near to none of them: ``groups`` would take them out.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    kind: str
+    units: int
+    activation: str | None
+    centre: str
+    entries: int
+    pairs: tuple[Pair, ...]
+    similar: int
+    complementary: int
+    constant: tuple[int, ...]
+    short: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    left: int
+    combined: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnglesRecord(Record):
+    """The sites of a network with the angles of their units, and the layers that have none."""
+
+    settings: dict[str, Any]
+    network: str
+    sites: tuple[SiteAngles, ...]
+    obstacles: dict[str, str]
+    origin: Origin
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class UnitAngles:
+    """What was found, and the Gram matrices it was read from."""
+
+    record: AnglesRecord
+    grams: dict[str, Gram]
+
+    def __repr__(self) -> str:
+        near = sum(site.similar + site.complementary for site in self.record.sites)
+        sites = f"{len(self.record.sites)} site{'s' * (len(self.record.sites) != 1)}"
+        return f"UnitAngles({sites}, {near:,} pairs within {self.record.settings['angle']:g}°)"
+
+    def degrees(self, site: str) -> NDArray[np.float64]:
+        """The angle of every pair of units of ``site`` in degrees (units, units)."""
+        if site not in self.grams:
+            raise UnknownName("layer", site, self.grams)
+        return angles_between(self.grams[site])
+
+
+def angles(
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    angle: float = 15.0,
+    centre: str | float = "auto",
+    short: float = 0.1,
+    top: int = 20,
+    layers: str | Sequence[str] | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+    batch: int = 256,
+    threads: int = 1,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+) -> UnitAngles:
+    """The angles between the units of every site, over the training rows of ``data``; nothing is taken out.
+
+    ``angle`` and ``centre`` mean what they mean to :class:`Angles`. Of every site the ``top`` nearest pairs are listed,
+    below the angle or not; units shorter than ``short`` of the median length are named. ``rows`` of the training rows
+    are drawn by the seed (None: all), ``layers`` are globs of the layers to look at.
+    """
+    option = Angles(angle, centre=centre)  # type: ignore[arg-type]  # the option reads numbers as text
+    if not 0 <= short < 1:
+        raise OptionError(f"short must be ≥ 0 and < 1, not {short!r}")
+    top = whole("top", top, least=0)
+    with pinned_threads(whole("threads", threads)):
+        subject = read_subject(network, data, rows=None if rows is None else whole("rows", rows), seed=seed)
+        found = find_sites(subject.network, subject.example[:2])
+        scene = Scene(
+            network=subject.network,
+            sites=found.matching(layers),
+            x=subject.train.x,
+            y=subject.train.y,
+            seed=seed,
+            batch=whole("batch", batch),
+            device=device,
+            progress=progress,
+        )
+        grams = centred_grams(scene, option.centre)
+        sites = tuple(_site(site, grams[site.name], option, short, top) for site in scene.sites)
+    architecture = architecture_of(subject.network)
+    record = AnglesRecord(
+        settings={
+            "angle": option.angle,
+            "centre": option.centre,
+            "short": short,
+            "top": top,
+            "layers": None if layers is None else [layers] if isinstance(layers, str) else list(layers),
+            "rows": rows,
+            "seed": seed,
+        },
+        network=type(subject.network).__name__ if architecture is None else str(architecture),
+        sites=sites,
+        obstacles=found.obstacles,
+        origin=Origin(seed=seed, inputs=subject.inputs),
+    )
+    return UnitAngles(record, grams)
+
+
+def nearest_pairs(gram: Gram, count: int) -> tuple[Pair, ...]:
+    """The ``count`` pairs nearest to 0° or to 180°, the nearest first, equal ones by index; units without length apart.
+
+    Unlike :func:`pairs` it never holds more than a strip of the matrix and so many pairs.
+
+    >>> gram = Gram(3)
+    >>> gram.add(np.array([[1.0, 0.0], [0.1, 1.0], [-2.0, 0.0]]).T)
+    >>> [(pair.a, pair.b, round(pair.degrees)) for pair in nearest_pairs(gram, 2)]
+    [(0, 2, 180), (0, 1, 84)]
+    """
+    if not count:
+        return ()
+    reading, zero = gram.reading(), gram.zero
+    a = b = np.empty(0, dtype=np.int64)
+    values = np.empty(0)
+    for start, stop in reading.strips():
+        cosines = reading.cosines(start, stop)
+        sizes = np.triu(gram.rounded(np.abs(cosines)) + 1, 1)  # 0 is no pair, and no cosine
+        sizes[zero[start:stop]] = 0
+        sizes[:, zero[start:]] = 0
+        least = np.partition(sizes, -count, axis=None)[-count] if count < sizes.size else 0
+        rows, columns = np.nonzero((sizes >= least) & (sizes > 0))
+        a, b = np.concatenate((a, rows + start)), np.concatenate((b, columns + start))
+        values = np.concatenate((values, cosines[rows, columns]))
+        order = np.lexsort((b, a, -gram.rounded(np.abs(values))))[:count]
+        a, b, values = a[order], b[order], values[order]
+    return tuple(
+        Pair(int(first), int(second), float(np.degrees(np.arccos(value))), "similar" if value > 0 else "complementary")
+        for first, second, value in zip(a, b, values, strict=True)
+    )
+
+
+def _site(site: Site, gram: Gram, option: Angles, short: float, top: int) -> SiteAngles:
+    constants = site.takes_constants
+    merged = choose_by_angles(site.name, site.units, gram, option, constants=constants)
+    joint = Groups(option.angle, centre=option.centre)
+    combined = choose_by_groups(site.name, site.units, gram, joint, constants=constants)
+    steady = {removal.unit for removal in merged.removals if removal.reason == "constant"}
+    others = np.array([unit not in steady for unit in range(site.units)])
+    similar, complementary = _below(gram, threshold_of(option.angle))
+    centre = centre_of(option.centre, site.activation) if constants else 0.0
+    return SiteAngles(
+        name=site.name,
+        layers=site.layers,
+        kind=site.kind,
+        units=site.units,
+        activation=site.activation,
+        centre="mean" if centre is None else f"{centre:g}",
+        entries=gram.rows,
+        pairs=nearest_pairs(gram, top),
+        similar=similar,
+        complementary=complementary,
+        constant=tuple(sorted(steady)),
+        short=tuple(sorted(short_units(gram, short, others & ~gram.zero))),
+        groups=_groups(merged),
+        left=len(merged.kept),
+        combined=tuple(sorted(removal.unit for removal in combined.removals if removal.reason == "group")),
+        notes=merged.notes,
+    )
+
+
+def _below(gram: Gram, threshold: float) -> tuple[int, int]:
+    """How many pairs are similar and how many complementary."""
+    reading = gram.reading()
+    similar = complementary = 0
+    for start, stop in reading.strips():
+        cosines = np.triu(reading.cosines(start, stop), 1)
+        similar += int(np.count_nonzero(cosines > threshold))
+        complementary += int(np.count_nonzero(cosines < -threshold))
+    return similar, complementary
+
+
+def _groups(choice: Choice) -> tuple[tuple[int, ...], ...]:
+    """Units that end in the same one, which stands first; by that one."""
+    goes_into = {removal.unit: removal.into[0] for removal in choice.removals if removal.into}
+    groups: dict[int, list[int]] = {}
+    for unit in sorted(goes_into):
+        end = unit
+        while end in goes_into:
+            end = goes_into[end]
+        groups.setdefault(end, []).append(unit)
+    return tuple((end, *groups[end]) for end in sorted(groups))

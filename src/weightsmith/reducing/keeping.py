@@ -1,0 +1,105 @@
+"""Where a search stands, on disk: ``state.npz``, written anew after each generation.
+
+The file holds the arrays of the state, the trace, the call it belongs to and a digest of it all. A search finds only
+its own: one of another network, other data, another seed or other settings is refused, and so is a damaged one. The
+number of generations is not part of the call, so that a search that is asked for more goes on from where it stands.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.records import digest_of
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.readers.npz import NpzWeights
+from weightsmith.reducing.decisions import TraceRow
+from weightsmith.reducing.evolution import State
+
+__all__ = ["Keeper"]
+
+_FILE = "state.npz"
+_FORMAT = 1
+_ARRAYS = ("population", "scores", "hall", "hall_scores")
+
+
+class Keeper:
+    """The state of one search in ``folder``; with None as the folder nothing is kept and nothing found."""
+
+    def __init__(self, folder: Path | None, call: Mapping[str, Any]) -> None:
+        self._path = None if folder is None else folder / _FILE
+        # As it comes back from the file, so that the two can be compared.
+        self._call: dict[str, Any] = json.loads(json.dumps(call, allow_nan=False))
+
+    def write(self, state: State) -> None:
+        """Keep ``state`` in place of the one before."""
+        if self._path is None:
+            return
+        arrays: dict[str, Any] = {name: np.ascontiguousarray(getattr(state, name)) for name in _ARRAYS}
+        arrays["known_scores"] = np.fromiter(state.known.values(), np.float64, len(state.known))
+        # Flat, because the reader takes a matrix of bytes for quantised weights.
+        arrays["known"] = np.frombuffer(b"".join(state.known), np.uint8)
+        facts = {
+            "format": _FORMAT,
+            "call": self._call,
+            "generation": state.generation,
+            "rows": [row.to_dict() for row in state.rows],
+        }
+        text = json.dumps({**facts, "digest": _digest(arrays, facts)}, allow_nan=False)
+        file = io.BytesIO()
+        np.savez(file, facts=np.frombuffer(text.encode(), np.uint8), **arrays)
+        write_atomic(self._path, file.getvalue())
+
+    def read(self, generations: int) -> State | None:
+        """The state that this search has left, None if it has left none; ``generations`` is what is asked for now."""
+        if self._path is None or not self._path.exists():
+            return None
+        weights = NpzWeights(self._path)  # checks sizes, and that nothing is pickled
+        arrays = {name: weights.tensor_as_stored(name).numpy() for name in weights.entries}
+        facts = _facts(self._path, arrays)
+        self._check_call(self._path, facts["call"])
+        if facts["generation"] > generations:
+            raise UsageError(
+                f"{self._path}: the search stands at generation {facts['generation']}, beyond the {generations} asked "
+                "for; ask for as many, or give another folder"
+            )
+        keys = arrays["known"].reshape(len(arrays["known_scores"]), -1)
+        known = dict(zip(map(bytes, keys), arrays["known_scores"].tolist(), strict=True))
+        rows = tuple(map(TraceRow.from_dict, facts["rows"]))
+        return State(
+            facts["generation"], **{name: arrays[name] for name in _ARRAYS}, rows=rows, known=known, met=len(known)
+        )
+
+    def _check_call(self, path: Path, found: Mapping[str, Any]) -> None:
+        for key in sorted({*found, *self._call}):
+            if found.get(key) != self._call.get(key):
+                raise UsageError(
+                    f"{path} belongs to another search: {key} was {found.get(key)!r} and is {self._call.get(key)!r}; "
+                    "give another folder, or delete the file to start over"
+                )
+
+
+def _facts(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """The JSON part of a file whose digest is right; it is taken out of ``arrays``."""
+    try:
+        facts: dict[str, Any] = json.loads(arrays.pop("facts").tobytes())
+        digest, version = facts.pop("digest"), facts["format"]
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise FileRefused(path, "is not the state of a search") from error
+    if version != _FORMAT:
+        raise FileRefused(path, f"was written by another version of weightsmith (format {version!r})")
+    if digest != _digest(arrays, facts):
+        raise FileRefused(path, "is damaged: its content does not match its digest")
+    return facts
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> str:
+    parts = [f"{name} {digest_of(arrays[name])}" for name in sorted(arrays)]
+    return digest_of("\n".join([*parts, json.dumps(facts, sort_keys=True, allow_nan=False)]))

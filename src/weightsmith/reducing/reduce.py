@@ -1,0 +1,291 @@
+"""Reduce: a smaller real network from a trained one, with what it cost and what stands beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import identity_of
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.card import weights_digest
+from weightsmith.networks.copying import copied
+from weightsmith.networks.evaluation import scores
+from weightsmith.networks.files import save
+from weightsmith.networks.layer_plan import LayerPlan, norm_plan
+from weightsmith.reducing.beside import RandomMasks, Scratch, from_scratch, random_masks
+from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes
+from weightsmith.reducing.methods import Method
+from weightsmith.reducing.recover import FineTune, Recover
+from weightsmith.reducing.results import Measured, Reduction, ReductionRecord, Size
+from weightsmith.reducing.rounds import Outcome, Task, carry_out
+from weightsmith.reducing.scene import Masks, Scene
+from weightsmith.reducing.sites import Site, find_sites
+from weightsmith.reducing.sizes import Ledger, Target, shares_by_plan
+from weightsmith.reducing.subject import Subject, read_subject
+from weightsmith.training.run import TrainRun
+from weightsmith.training.settings import whole
+
+__all__ = ["reduce"]
+
+
+def reduce(
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    by: Method | str,
+    target: Target | str | None = None,
+    plan: LayerPlan | str | Path | None = None,
+    layers: str | Sequence[str] | None = None,
+    recover: Recover | str | None = None,
+    rows: int | None = None,
+    fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None = None,
+    price: Callable[[Masks], NDArray[np.float64]] | None = None,
+    random: int = 10,
+    scratch: FineTune | str | None = None,
+    scratch_seeds: Sequence[int] = (0, 1, 2),
+    latency: bool = True,
+    seed: int = 0,
+    batch: int = 256,
+    threads: int = 1,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Reduction:
+    """A smaller copy of ``network``: the units that ``by`` chooses are taken out, and the rest is a real network.
+
+    ``by`` looks at the training split of ``data`` (at ``rows`` rows of it, drawn by the seed; None: at all). Without
+    ``target`` the method decides how much goes; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share
+    that ``plan`` gives it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
+    the target is met. ``layers`` are globs of the layers that may lose units. ``recover`` trains the smaller network
+    (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
+
+    Beside the result stand ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
+    nothing. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
+    record are written, searches and training keep their state there, and the same call goes on where it was stopped.
+
+    >>> import weightsmith as ws
+    >>> digits = ws.data.load("digits")
+    >>> run = ws.train("mlp:40,activation=sigmoid", digits, optimiser="adam", schedule=0.01, epochs=10)
+    >>> small = reduce(run.network, digits, by="angles:45", latency=False)
+    >>> small.network.dense1.out_features < 40
+    True
+    """
+    method = Method.of(by)
+    task = Task(
+        method=method,
+        target=None if target is None else Target.of(target),
+        recovery=None if recover is None else Recover.of(recover),
+        shares=None,
+        fitness=fitness,
+        price=price,
+        seed=whole("seed", seed, least=0),
+        batch=whole("batch", batch),
+        threads=whole("threads", threads),
+        device=device,
+        folder=None if out is None else Path(out),
+        progress=progress,
+    )
+    beside = _Beside(whole("random", random, least=0), _scratch_option(scratch), tuple(scratch_seeds), latency)
+    if method.needs_target and target is None and plan is None:
+        raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
+    with pinned_threads(task.threads):
+        subject = read_subject(network, data, rows=None if rows is None else whole("rows", rows), seed=task.seed)
+        found = find_sites(subject.network, subject.example[:2])
+        sites = found.matching(layers)
+        shares, source, notes = _shares(subject, plan, sites, task.target)
+        task = dataclasses.replace(task, shares=shares)
+        settings = {**_written(task, beside), "plan": source, "layers": _listed(layers), "rows": rows}
+        call = {"settings": settings, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
+        journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
+        try:
+            outcome = carry_out(subject, sites, task)
+            record = _record(
+                subject, sites, task, outcome, beside=beside, settings=settings, obstacles=found.obstacles, notes=notes
+            )
+            speed = _latency(subject, outcome.network, task) if latency else None
+            result = Reduction(record, outcome.network, speed)
+            if task.folder is not None:
+                _write(task.folder, result)
+            if journal is not None and speed is not None and "latency" not in journal:
+                journal.append("latency", dataclasses.asdict(speed), seconds=0.0)
+        finally:
+            if journal is not None:
+                journal.close()
+    return result
+
+
+@dataclasses.dataclass(frozen=True)
+class _Beside:
+    """What is measured beside the result."""
+
+    random: int
+    scratch: FineTune | None
+    seeds: tuple[int, ...]
+    latency: bool
+
+
+def _scratch_option(given: FineTune | str | None) -> FineTune | None:
+    option = None if given is None else Recover.of(given)
+    if option is not None and not isinstance(option, FineTune):
+        raise UsageError(f"a network from scratch is trained as fine-tune:… says, not {option}")
+    return option
+
+
+def _shares(
+    subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], target: Target | None
+) -> tuple[dict[str, float] | None, str | None, tuple[str, ...]]:
+    """The share each site keeps, where it comes from, and what to know of that; None where nothing says how much."""
+    if plan is None and target is None:
+        return None, None, ()
+    keep = 1.0 if target is None else target.keep
+    if plan is None or plan == "uniform":
+        if target is None:
+            raise UsageError("a uniform plan says how much of each layer only with a target (params:0.5)")
+        return dict.fromkeys((site.name for site in sites), keep), "uniform", ()
+    if plan == "norm":
+        if target is None:
+            raise UsageError("the plan 'norm' says how much of each layer only with a target (params:0.5)")
+        plan = norm_plan(subject.network, keep)
+    chosen = plan if isinstance(plan, LayerPlan) else LayerPlan.load(plan)
+    known = chosen.origin.inputs.get("network", subject.inputs["network"])
+    foreign = (
+        () if known == subject.inputs["network"] else (f"the plan ({chosen.source}) was made for another network",)
+    )
+    return shares_by_plan(sites, chosen), chosen.source, foreign
+
+
+def _written(task: Task, beside: _Beside) -> dict[str, Any]:
+    """Every option in its text form, as records keep them."""
+    return {
+        "by": str(task.method),
+        "target": None if task.target is None else str(task.target),
+        "recover": None if task.recovery is None else str(task.recovery),
+        "fitness": None if task.fitness is None else identity_of(task.fitness),
+        "price": None if task.price is None else identity_of(task.price),
+        "random": beside.random,
+        "scratch": None if beside.scratch is None else str(beside.scratch),
+        "scratch_seeds": list(beside.seeds) if beside.scratch is not None else [],
+        "seed": task.seed,
+        "batch": task.batch,
+        "threads": task.threads,
+        "device": task.device,
+    }
+
+
+def _listed(layers: str | Sequence[str] | None) -> list[str] | None:
+    return None if layers is None else [layers] if isinstance(layers, str) else list(layers)
+
+
+def _record(
+    subject: Subject,
+    sites: tuple[Site, ...],
+    task: Task,
+    outcome: Outcome,
+    *,
+    beside: _Beside,
+    settings: dict[str, Any],
+    obstacles: dict[str, str],
+    notes: tuple[str, ...],
+) -> ReductionRecord:
+    architecture = architecture_of(subject.network)
+    ledger = Ledger(subject.network, sites, subject.example[:2])
+    return ReductionRecord(
+        settings=settings,
+        network=type(subject.network).__name__ if architecture is None else str(architecture),
+        sites=outcome.sites,
+        obstacles=obstacles,
+        whole=_size(subject.network, ledger, {}),
+        reduced=_size(outcome.network, ledger, {site.name: site.after for site in outcome.sites}),
+        difference=outcome.difference,
+        measured=_measured(subject, task, outcome),
+        random=_random(subject, sites, task, outcome, beside),
+        scratch=_scratch(subject, task, outcome, beside),
+        trace=outcome.decision.trace,
+        front=outcome.decision.front,
+        training=outcome.training,
+        notes=(*notes, *outcome.notes),
+        result=weights_digest(outcome.network),
+        origin=Origin(seed=task.seed, inputs=subject.inputs),
+    )
+
+
+def _size(network: nn.Module, ledger: Ledger, counts: dict[str, int]) -> Size:
+    return Size(
+        parameters=sum(value.numel() for value in network.parameters()),
+        macs=ledger.size(counts, "macs"),
+        file_bytes=file_bytes(network),
+        units=sum(counts.get(name, units) for name, units in ledger.units.items()),
+    )
+
+
+def _measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
+    """Accuracies of the network that came in, of the cut one and of the result, on the same inputs."""
+    labels = subject.judged.y
+    told = task.told("measuring")
+    right: dict[str, Tensor] = {}
+    for name, network in (("whole", subject.network), ("cut", outcome.cut), ("reduced", outcome.network)):
+        if name == "reduced" and outcome.network is outcome.cut:
+            right[name] = right["cut"]
+            continue
+        answers = scores(
+            network, subject.judged.x, batch=task.batch, threads=task.threads, device=task.device, progress=told
+        )
+        right[name] = (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
+    intervals = {name: wilson(int(hits.sum()), len(labels)) for name, hits in right.items()}
+    return Measured(
+        split=subject.split,
+        images=len(labels),
+        whole=intervals["whole"],
+        cut=intervals["cut"],
+        reduced=intervals["reduced"],
+        cost=mcnemar(right["reduced"].numpy(), right["whole"].numpy()),
+    )
+
+
+def _random(
+    subject: Subject, sites: tuple[Site, ...], task: Task, outcome: Outcome, beside: _Beside
+) -> RandomMasks | None:
+    """Random masks of the same number of units per site, on the inputs that the result was judged by."""
+    if not beside.random or all(site.after == site.before for site in outcome.sites):
+        return None
+    network = subject.network if task.device == "cpu" else copied(subject.network).to(task.device)
+    scene = Scene(network, sites, subject.judged.x, subject.judged.y, batch=task.batch, device=task.device)
+    counts = [site.after for site in outcome.sites]
+    return random_masks(scene.evaluator(), scene.site_slices, counts, repeats=beside.random, seed=task.seed)
+
+
+def _scratch(subject: Subject, task: Task, outcome: Outcome, beside: _Beside) -> Scratch | None:
+    if beside.scratch is None:
+        return None
+    return from_scratch(
+        outcome.network,
+        subject.data,
+        beside.scratch,
+        seeds=beside.seeds,
+        out=task.place("scratch"),
+        progress=task.epochs("from scratch"),
+        threads=task.threads,
+        device=task.device,
+    )
+
+
+def _latency(subject: Subject, reduced: nn.Module, task: Task) -> LatencyComparison:
+    return compare_latency(subject.network, reduced, subject.example[:1], threads=task.threads)
+
+
+def _write(folder: Path, result: Reduction) -> None:
+    """The files of a reduction: the network, and last, as its seal, the record."""
+    save(result.network, folder / "network.safetensors")
+    write_atomic(folder / "record.json", result.record.to_json(indent=1) + "\n")

@@ -1,0 +1,119 @@
+"""What a reduction gives: what went at each site, what it cost, and what stands beside it for comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from torch import nn
+
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.reducing.beside import RandomMasks, Scratch
+from weightsmith.reducing.decisions import FrontPoint, Removal, Trace
+from weightsmith.reducing.latency import LatencyComparison
+from weightsmith.training.run import TrainRecord
+
+__all__ = ["Measured", "Reduction", "ReductionRecord", "SiteReduction", "Size"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SiteReduction(Record):
+    """One site: the units kept, by their numbers in the network that came in, and what became of the others.
+
+    ``refused`` says why nothing was taken out although the method had chosen to. In a reduction of several rounds the
+    removals are those of the last.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    kind: str
+    before: int
+    kept: tuple[int, ...]
+    removals: tuple[Removal, ...] = ()
+    refused: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def after(self) -> int:
+        """Units left."""
+        return len(self.kept)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Size(Record):
+    """How large a network is: parameters, multiply-accumulates for one input, bytes of its file, hidden units."""
+
+    parameters: int
+    macs: int
+    file_bytes: int
+    units: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Measured(Record):
+    """Accuracies on the same inputs: of the network that came in, just after the cut, and after recovery.
+
+    ``cost`` compares the result with the network that came in, input by input (McNemar): its difference is a gain.
+    """
+
+    split: str
+    images: int
+    whole: Interval
+    cut: Interval
+    reduced: Interval
+    cost: Comparison
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReductionRecord(Record):
+    """Everything there is to say of a reduction without its weights and without durations."""
+
+    settings: dict[str, Any]
+    network: str
+    sites: tuple[SiteReduction, ...]
+    obstacles: dict[str, str]
+    whole: Size
+    reduced: Size
+    difference: float
+    measured: Measured
+    random: RandomMasks | None
+    scratch: Scratch | None
+    trace: Trace | None
+    front: tuple[FrontPoint, ...]
+    training: tuple[TrainRecord, ...]
+    notes: tuple[str, ...]
+    result: str
+    origin: Origin
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Reduction:
+    """A finished reduction: its record, the smaller network, and how long both networks take for an input."""
+
+    record: ReductionRecord
+    network: nn.Module
+    latency: LatencyComparison | None = None
+
+    def __repr__(self) -> str:
+        return f"Reduction({self})"
+
+    def __str__(self) -> str:
+        """One line: by what, how much smaller, and what it cost."""
+        record = self.record
+        before, after = record.whole, record.reduced
+        return (
+            f"{record.settings['by']}: {before.units:,} → {after.units:,} units, {before.parameters:,} → "
+            f"{after.parameters:,} parameters ({after.parameters / before.parameters:.1%}), {record.measured.split} "
+            f"accuracy {record.measured.whole.value:.2%} → {record.measured.reduced.value:.2%}"
+        )
+
+    @property
+    def sites(self) -> tuple[SiteReduction, ...]:
+        """What went where."""
+        return self.record.sites
+
+    @property
+    def kept(self) -> dict[str, tuple[int, ...]]:
+        """The units kept at each site, by their numbers in the network that came in."""
+        return {site.name: site.kept for site in self.record.sites}

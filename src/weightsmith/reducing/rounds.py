@@ -1,0 +1,242 @@
+"""Choose, cut, recover; once, or in rounds that each take a part."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.networks.copying import copied
+from weightsmith.reducing.decisions import Decision
+from weightsmith.reducing.method import Method
+from weightsmith.reducing.rebuilding import rebuilt
+from weightsmith.reducing.recalibrate import Recalibrate, recalibrated
+from weightsmith.reducing.recover import (
+    FineTune,
+    Iterate,
+    Recover,
+    Rewind,
+    fine_tuned,
+    original_of,
+    rewound,
+    round_targets,
+)
+from weightsmith.reducing.results import SiteReduction
+from weightsmith.reducing.scene import Masks, Scene
+from weightsmith.reducing.sites import Site, find_sites
+from weightsmith.reducing.sizes import Ledger, Target, counts_for_target
+from weightsmith.reducing.subject import Subject
+from weightsmith.reducing.surgery import cut_out, plain_cut
+from weightsmith.training.run import Progress, TrainRecord
+
+__all__ = ["Outcome", "Task", "carry_out"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is to be done to a subject, every option read."""
+
+    method: Method
+    target: Target | None
+    recovery: Recover | None
+    shares: Mapping[str, float] | None
+    """The share of its units that each site keeps before the target scales them; None: the method decides."""
+    fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None
+    price: Callable[[Masks], NDArray[np.float64]] | None
+    seed: int
+    batch: int
+    threads: int
+    device: str
+    folder: Path | None
+    progress: Callable[[str, int, int], None] | None
+
+    def told(self, stage: str) -> Callable[[int, int], None] | None:
+        """The progress of one stage."""
+        progress = self.progress
+        return None if progress is None else lambda done, total: progress(stage, done, total)
+
+    def epochs(self, stage: str) -> Callable[[Progress], None] | None:
+        """The progress of a training, in epochs."""
+        told = self.told(stage)
+        return None if told is None else lambda at: told(at.epoch - 1 + (at.step == at.steps), at.epochs)
+
+    def place(self, name: str) -> Path | None:
+        """A folder for one stage, if anything is kept."""
+        return None if self.folder is None else self.folder / name
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """The reduced network, the one just after the last cut, and how it came to it."""
+
+    network: nn.Module
+    cut: nn.Module
+    sites: tuple[SiteReduction, ...]
+    decision: Decision
+    difference: float
+    training: tuple[TrainRecord, ...]
+    notes: tuple[str, ...]
+
+
+@dataclasses.dataclass
+class _Standing:
+    """Where a reduction stands: the network now, and which units of the network that came in it still has."""
+
+    network: nn.Module
+    kept: dict[str, tuple[int, ...]]
+    refused: dict[str, str] = dataclasses.field(default_factory=dict)
+    decision: Decision = dataclasses.field(default_factory=lambda: Decision(()))
+    difference: float = 0.0
+
+
+def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
+    """Take out what the method chooses, and train what is left if the task says so."""
+    if isinstance(task.recovery, Rewind) and subject.run is None:
+        raise UsageError(
+            f"{task.recovery}: needs the training run, or its folder, in place of the network, with the epoch kept"
+        )
+    ledger = Ledger(subject.network, sites, subject.example[:2])
+    standing = _Standing(subject.network, {site.name: tuple(range(site.units)) for site in sites})
+    training: list[TrainRecord] = []
+    notes: list[str] = []
+    recovery = task.recovery
+    several = recovery if isinstance(recovery, Iterate) else None
+    cut = subject.network
+    for number, counts in enumerate(_counts(ledger, task, 1 if several is None else several.rounds), start=1):
+        if not _one_cut(subject, standing, task, counts, number) and number > 1:
+            notes.append(f"round {number} found nothing more to take out")
+            break
+        cut = standing.network
+        if several is not None:
+            training.append(_tuned(subject, standing, task, several, f"round {number}"))
+    if isinstance(recovery, FineTune):
+        training.append(_tuned(subject, standing, task, recovery, "recovery"))
+    elif isinstance(recovery, Recalibrate):
+        standing.network = recalibrated(cut, subject.train.x, recovery, device=task.device)
+    elif isinstance(recovery, Rewind):
+        training.append(_rewound(subject, standing, task, recovery, sites))
+    return Outcome(
+        network=standing.network,
+        cut=cut,
+        sites=_sites(sites, standing),
+        decision=standing.decision,
+        difference=standing.difference,
+        training=tuple(training),
+        notes=(*notes, *standing.decision.notes),
+    )
+
+
+def _counts(ledger: Ledger, task: Task, rounds: int) -> list[dict[str, int] | None]:
+    """The units that each site keeps after each round, of those the network came with; None: the method decides."""
+    if task.shares is None:
+        return [None] * rounds
+    if task.target is None:
+        return [
+            counts_for_target(ledger, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
+            for number in range(1, rounds + 1)
+        ]
+    targets = [dataclasses.replace(task.target, keep=keep) for keep in round_targets(task.target.keep, rounds)]
+    return [counts_for_target(ledger, task.shares, target) for target in targets]
+
+
+def _one_cut(subject: Subject, standing: _Standing, task: Task, counts: dict[str, int] | None, number: int) -> bool:
+    """Choose and cut on the network as it stands; whether anything was taken out."""
+    found = find_sites(standing.network, subject.example[:2])
+    sites = tuple(site for site in found.sites if site.name in standing.kept)
+    if counts is not None:
+        counts = {site.name: min(counts[site.name], site.units) for site in sites}
+    scene = Scene(
+        network=standing.network if task.device == "cpu" else copied(standing.network).to(task.device),
+        sites=sites,
+        x=subject.train.x,
+        y=subject.train.y,
+        seed=task.seed,
+        batch=task.batch,
+        device=task.device,
+        fitness=task.fitness,
+        price=task.price,
+        folder=task.place(f"search {number}"),
+        identity={**subject.inputs, "round": str(number)},
+        progress=task.told(str(task.method)),
+    )
+    decision = task.method.choose(scene, counts)
+    cut = cut_out(standing.network, sites, decision.choices, subject.example)
+    units: dict[str, int] = {}
+    for choice in cut.done:
+        units |= _site(sites, choice.site).widths(standing.network, len(choice.kept))
+    for choice in cut.done:
+        standing.kept[choice.site] = tuple(standing.kept[choice.site][unit] for unit in choice.kept)
+    standing.refused = cut.refused
+    standing.decision = decision
+    standing.difference = max(standing.difference, cut.difference)
+    if units:
+        standing.network = rebuilt(cut.network, standing.network, units, f"reduced by {task.method}")
+    return bool(units)
+
+
+def _tuned(subject: Subject, standing: _Standing, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
+    run = fine_tuned(
+        standing.network,
+        subject.data,
+        option,
+        seed=task.seed,
+        out=task.place(stage),
+        progress=task.epochs(stage),
+        threads=task.threads,
+        device=task.device,
+    )
+    standing.network = run.network
+    return run.record
+
+
+def _rewound(subject: Subject, standing: _Standing, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:
+    """Train the kept units again from an earlier epoch."""
+    assert subject.run is not None  # refused before the cut
+    original = original_of(subject.run, option, like=subject.network)
+    units: dict[str, int] = {}
+    for site in sites:
+        if len(standing.kept[site.name]) < site.units:
+            units |= site.widths(subject.network, len(standing.kept[site.name]))
+
+    def cut(network: nn.Module) -> nn.Module:
+        return rebuilt(plain_cut(network, sites, standing.kept), network, units, f"reduced by {task.method}")
+
+    run = rewound(
+        original,
+        cut,
+        option,
+        subject.data,
+        reduced=standing.network,
+        out=task.place("recovery"),
+        progress=task.epochs("recovery"),
+        threads=task.threads,
+        device=task.device,
+    )
+    standing.network = run.network
+    return run.record
+
+
+def _sites(sites: tuple[Site, ...], standing: _Standing) -> tuple[SiteReduction, ...]:
+    choices = {choice.site: choice for choice in standing.decision.choices}
+    return tuple(
+        SiteReduction(
+            name=site.name,
+            layers=site.layers,
+            kind=site.kind,
+            before=site.units,
+            kept=standing.kept[site.name],
+            removals=choices[site.name].removals if site.name in choices else (),
+            refused=standing.refused.get(site.name),
+            notes=choices[site.name].notes if site.name in choices else (),
+        )
+        for site in sites
+    )
+
+
+def _site(sites: tuple[Site, ...], name: str) -> Site:
+    return next(site for site in sites if site.name == name)

@@ -1,0 +1,152 @@
+"""Where units can be taken out: a site is a set of units with the layers that write them and those that read them.
+
+In ``dense → sigmoid → dense`` the first layer writes the units of a site and the second reads them; a batch norm on
+the way carries one value per unit. Behind a residual connection several layers write the same units, so they go from
+all of them at once; after flattening, one channel is read at several inputs of a dense layer. The layer that gives the
+network's output writes no site and is never touched.
+
+Networks of dense layers are traced by torch.fx; all others by the dependency graph of torch-pruning (extra ``prune``).
+
+>>> from weightsmith.networks.mlp import mlp
+>>> found = find_sites(mlp(10, 20, 7, activation="sigmoid"), torch.zeros(2, 10))
+>>> [(site.name, site.units, site.activation, [port.layer for port in site.readers]) for site in found.sites]
+[('dense1', 20, 'sigmoid', ['output'])]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.networks.fold import fold_batch_norm
+from weightsmith.reducing._dense_sites import dense_sites, is_dense
+from weightsmith.reducing._graph_sites import graph_sites
+
+__all__ = ["Port", "Site", "Sites", "find_sites"]
+
+Indices = NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """The places of a layer that belong to the units: ``indices[unit]`` are those of one unit, of outputs or inputs."""
+
+    layer: str
+    indices: Indices
+
+    def of(self, units: Sequence[int]) -> Indices:
+        """The places of these units, in order."""
+        return self.indices[list(units)].reshape(-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Units that go together with the layers that write, carry and read them.
+
+    ``activation`` is the last one before they are read (None: none was seen). ``shifts`` names, for each reader that
+    can take a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean.
+    """
+
+    name: str
+    units: int
+    kind: Literal["dense", "conv"]
+    activation: str | None
+    writers: tuple[Port, ...]
+    carriers: tuple[Port, ...]
+    readers: tuple[Port, ...]
+    shifts: dict[str, str]
+
+    @property
+    def takes_constants(self) -> bool:
+        """Whether a constant in place of a unit can be told to all its readers."""
+        return all(port.layer in self.shifts for port in self.readers)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers that write the units."""
+        return tuple(port.layer for port in self.writers)
+
+    def widths(self, network: nn.Module, units: int) -> dict[str, int]:
+        """The outputs of its layers with that many units left: those that write them, and depthwise convolutions."""
+        carrying = [port.layer for port in self.carriers if _spatial(network.get_submodule(port.layer))]
+        return dict.fromkeys((*self.layers, *carrying), units)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sites:
+    """All sites of a network in the order of its layers, and why other layers have none."""
+
+    sites: tuple[Site, ...]
+    obstacles: dict[str, str]
+
+    def matching(self, layers: str | Sequence[str] | None) -> tuple[Site, ...]:
+        """The sites with a layer that one of the globs names; a layer that cannot be cut is refused with the reason."""
+        if layers is None:
+            if not self.sites:
+                raise UsageError(f"nothing can be taken out of this network: {self._reasons()}")
+            return self.sites
+        globs = [layers] if isinstance(layers, str) else list(layers)
+        for glob in globs:
+            if any(fnmatch.fnmatchcase(name, glob) for site in self.sites for name in site.layers):
+                continue
+            for name, reason in self.obstacles.items():
+                if fnmatch.fnmatchcase(name, glob):
+                    raise UsageError(f"{name}: cannot be cut: {reason}")
+            raise UnknownName("layer", glob, [site.name for site in self.sites])
+        return tuple(
+            site
+            for site in self.sites
+            if any(fnmatch.fnmatchcase(name, glob) for name in site.layers for glob in globs)
+        )
+
+    def _reasons(self) -> str:
+        return "; ".join(f"{name}: {reason}" for name, reason in self.obstacles.items()) or "it has no hidden layer"
+
+
+def find_sites(network: nn.Module, example: Tensor) -> Sites:
+    """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
+    found = dense_sites(network) if is_dense(network) else graph_sites(network, example)
+    modules = dict(network.named_modules())
+    following = _following_norms(network)
+    sites = [
+        Site(
+            name=raw.writers[0][0],
+            units=raw.units,
+            kind="conv" if any(_spatial(modules[layer]) for layer, _ in raw.writers) else "dense",
+            activation=raw.activation,
+            writers=_ports(raw.writers),
+            carriers=_ports(raw.carriers),
+            readers=_ports(raw.readers),
+            shifts={
+                layer: layer if getattr(modules[layer], "bias", None) is not None else following[layer]
+                for layer, _ in raw.readers
+                if getattr(modules[layer], "bias", None) is not None or layer in following
+            },
+        )
+        for raw in found.sites
+    ]
+    order = {name: place for place, name in enumerate(modules)}
+    return Sites(tuple(sorted(sites, key=lambda site: order[site.name])), found.obstacles)
+
+
+def _ports(raw: Iterator[tuple[str, Indices]] | Sequence[tuple[str, Indices]]) -> tuple[Port, ...]:
+    return tuple(Port(layer, indices) for layer, indices in raw)
+
+
+def _spatial(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.conv._ConvNd)
+
+
+def _following_norms(network: nn.Module) -> dict[str, str]:
+    """The batch norm that follows each layer directly, where the data flow can be traced."""
+    try:
+        return {layer: norm for norm, layer in fold_batch_norm(network).folded.items()}
+    except UsageError:
+        return {}

@@ -1,0 +1,127 @@
+"""What is reduced: a network in ``eval`` mode with the rows that methods look at and those that judge the result."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.seeds import stream
+from weightsmith.data.datasets import as_data, load_all
+from weightsmith.data.sources import Source
+from weightsmith.data.tensors import Data, Split
+from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.networks.copying import copied
+from weightsmith.networks.evaluation import batches_for, labels_for
+from weightsmith.networks.files import load
+from weightsmith.training.run import TrainRun
+
+__all__ = ["Subject", "read_subject"]
+
+_CHECKED = 16  # inputs on which every cut is compared with the masked network
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A network to be reduced and its data; labels are numbers of the network's outputs.
+
+    ``train`` are the rows that methods look at, ``judged`` those on which accuracies are measured (the test split if
+    there is one), ``example`` inputs as the network takes them, ``run`` the training it came from if that is known.
+    """
+
+    network: nn.Module
+    data: Data
+    train: Split
+    split: str
+    judged: Split
+    example: Tensor
+    run: TrainRun | Path | None
+    inputs: dict[str, str]
+
+
+def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, rows: int | None, seed: int) -> Subject:
+    """Network and data from what the caller gave; ``rows`` of the training rows are drawn by the seed."""
+    module, run = _network(network)
+    known = _data(data)
+    split = next(name for name in ("test", "validation", "train") if name in known.splits)
+    train = known.split("train")
+    _check_training_rows(known, train)
+    example = next(inputs for _, inputs in batches_for(card_of(module), train.x[:_CHECKED], _CHECKED, _dtype(module)))
+    count = _outputs(module, example)
+    labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
+    chosen = _drawn(len(train), rows, seed)
+    return Subject(
+        network=module,
+        data=known,
+        train=Split(train.x[chosen], labels["train"][chosen]),
+        split=split,
+        judged=Split(known.split(split).x, labels[split]),
+        example=example,
+        run=run,
+        inputs={"network": weights_digest(module), "data": known.digest()},
+    )
+
+
+def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, TrainRun | Path | None]:
+    """A copy in ``eval`` mode, and the training run it came from (or its folder) where that is known."""
+    if isinstance(given, TrainRun):
+        return copied(given.network).eval(), given
+    if isinstance(given, nn.Module):
+        return copied(given).eval(), None
+    path = Path(given)
+    return load(path), path if path.is_dir() else None
+
+
+def _data(given: Any) -> Data:
+    if isinstance(given, Path | Source):
+        return load_all(given)
+    return as_data(given, splits=("train", "test"))
+
+
+def _check_training_rows(data: Data, train: Split) -> None:
+    if train.x.is_floating_point() and not bool(torch.isfinite(train.x).all()):
+        row = int((~torch.isfinite(train.x)).flatten(1).any(dim=1).nonzero()[0, 0])
+        raise DataMismatch(f"{data.name}: row {row} of the train split holds nan or infinity")
+    if int(train.y.min()) == int(train.y.max()):
+        raise DataMismatch(
+            f"{data.name}: all {len(train)} training rows have the class {int(train.y[0])}; "
+            "with one class only, any network is right and nothing tells its units apart"
+        )
+    flat = train.x.flatten(1)
+    if bool((flat == flat[:1]).all()):
+        raise DataMismatch(f"{data.name}: all training rows are equal: every unit is constant on them")
+
+
+@torch.no_grad()
+def _outputs(network: nn.Module, example: Tensor) -> int:
+    try:
+        given = network(example)
+    except (RuntimeError, ValueError) as error:
+        raise DataMismatch(
+            f"the network cannot take inputs of shape {tuple(example.shape[1:])} ({str(error).splitlines()[0]})"
+        ) from error
+    if not isinstance(given, Tensor) or given.dim() != 2:
+        what = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
+        raise DataMismatch(f"the network gives {what} for {len(example)} inputs, not one score per class")
+    if not bool(torch.isfinite(given).all()):
+        raise DataMismatch("the network gives nan or infinity for training rows; look at it with inspect or grade")
+    return int(given.shape[1])
+
+
+def _dtype(network: nn.Module) -> torch.dtype:
+    found = next((value.dtype for value in network.parameters() if value.is_floating_point()), None)
+    if found is None:
+        raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to take out")
+    return found
+
+
+def _drawn(total: int, rows: int | None, seed: int) -> Tensor:
+    """The numbers of the rows in use, ascending."""
+    if rows is None or rows >= total:
+        return torch.arange(total)
+    return torch.from_numpy(np.sort(stream(seed, "training rows").choice(total, rows, replace=False)))

@@ -1,0 +1,254 @@
+"""Units really taken out: tensors shrink, and the smaller network is compared with the one it stands for.
+
+For the layers that read a site, a unit j that goes is replaced by Σ f_k h_{i_k} + c, so with weights W of a reader
+
+    W[:, i_k] ← W[:, i_k] + f_k W[:, j]        b ← b + c Σ W[:, j]        then column j goes
+
+and row j goes from the layers that write it. A reader without bias leaves the constant to the batch norm that follows
+it, whose mean is lowered by as much; where a convolution pads with zeros, the constant is taken to reach into the
+padding, because a bias is the same at every position.
+
+Nothing of this is taken on trust: the *masked* network, the original with the replacement done to the values that
+pass, must give the same outputs on a batch. A site whose cut does not is left whole, with the reason.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.networks.resizing import set_tensors
+from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.sites import Port, Site
+
+__all__ = ["TOLERANCE", "Cut", "cut_out", "masked", "plain_cut"]
+
+TOLERANCE = 1e-5
+"""Allowed distance between cut and masked network, as a share of the largest output (at least 1)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """The smaller network, the choices that were carried out, why others were not, and the largest difference seen."""
+
+    network: nn.Module
+    done: tuple[Choice, ...]
+    refused: dict[str, str]
+    difference: float
+
+
+def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice], batch: Tensor) -> Cut:
+    """A copy of ``network`` without the units that ``choices`` take out, checked on ``batch``.
+
+    All sites are cut at once; only if the result is not what it should be are they cut one by one, to find which.
+    """
+    known = {site.name: site for site in sites}
+    wanted = [choice for choice in choices if choice.removals]
+    whole = _attempt(network, known, wanted, batch)
+    if isinstance(whole, _Checked):
+        return Cut(whole.network, tuple(wanted), {}, whole.difference)
+    done: list[Choice] = []
+    refused: dict[str, str] = {}
+    best = _Checked(copy.deepcopy(network), 0.0)
+    for choice in wanted:
+        tried = _attempt(network, known, [*done, choice], batch)
+        if isinstance(tried, _Checked):
+            done.append(choice)
+            best = tried
+        else:
+            refused[choice.site] = tried
+    return Cut(best.network, tuple(done), refused, best.difference)
+
+
+def plain_cut(network: nn.Module, sites: Sequence[Site], kept: Mapping[str, Sequence[int]]) -> nn.Module:
+    """A copy of ``network`` (or of one of the same layout, a checkpoint) with only the ``kept`` units of each site."""
+    known = {site.name: site for site in sites}
+    choices = [
+        Choice(name, known[name].units, tuple(Removal(i) for i in range(known[name].units) if i not in set(units)))
+        for name, units in kept.items()
+    ]
+    return _carried_out(network, known, choices)
+
+
+@contextmanager
+def masked(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]) -> Iterator[nn.Module]:
+    """``network`` itself with hooks on the readers that replace what the removed units give; they go with the block."""
+    known = {site.name: site for site in sites}
+    handles = []
+    try:
+        for choice in choices:
+            for port in known[choice.site].readers:
+                reader = network.get_submodule(port.layer)
+                pads = _pads(reader)
+                handles.append(reader.register_forward_pre_hook(_Replace(port, choice, constants=not pads)))
+                if pads:
+                    handles.append(reader.register_forward_hook(_Shift(port, choice)))
+        yield network
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Replace:
+    """A hook that replaces the removed units in the input of a reader.
+
+    In reverse order, because a unit may be merged into one that is merged itself later.
+    """
+
+    def __init__(self, port: Port, choice: Choice, *, constants: bool) -> None:
+        self.indices = torch.from_numpy(port.indices)
+        self.removals = tuple(reversed(choice.removals))
+        self.constants = constants
+
+    def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        first, *others = inputs
+        axis = 1 if isinstance(module, nn.modules.conv._ConvNd) else first.dim() - 1
+        values = first.movedim(axis, 0).clone()
+        for removal in self.removals:
+            constant = removal.constant if self.constants else 0.0
+            stand_in = torch.full_like(values[self.indices[removal.unit]], constant)
+            if removal.into:
+                factors = values.new_tensor(removal.factors)
+                stand_in += torch.tensordot(factors, values[self.indices[list(removal.into)]], dims=1)
+            values[self.indices[removal.unit]] = stand_in
+        return (values.movedim(0, axis), *others)
+
+
+class _Shift:
+    """A hook that adds to the output of a padding convolution what the constants give, at every position alike."""
+
+    def __init__(self, port: Port, choice: Choice) -> None:
+        self.indices = torch.from_numpy(port.indices)
+        self.constants = torch.zeros(choice.units, dtype=torch.float64)
+        for removal in reversed(choice.removals):
+            own = torch.tensor(removal.factors, dtype=torch.float64) @ self.constants[list(removal.into)]
+            self.constants[removal.unit] = removal.constant + (own if removal.into else 0.0)
+
+    def __call__(self, module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+        weight = module.get_parameter("weight")[:, self.indices].double().flatten(3).sum(dim=(2, 3))
+        shift = (weight @ self.constants.to(weight.device)).to(output.dtype)
+        return output + shift.reshape(-1, *[1] * (output.dim() - 2))
+
+
+def _pads(module: nn.Module) -> bool:
+    padding = getattr(module, "padding", 0)
+    return padding == "same" if isinstance(padding, str) else bool(np.any(padding))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Checked:
+    network: nn.Module
+    difference: float
+
+
+@torch.no_grad()
+def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], batch: Tensor) -> _Checked | str:
+    """The cut network if it gives what the masked one gives; otherwise the reason why it does not count."""
+    reference = copy.deepcopy(network).eval()
+    for choice in choices:
+        _change_inputs(reference, known[choice.site], choice)
+    with masked(reference, list(known.values()), choices):
+        expected = reference(batch)
+    try:
+        smaller = _carried_out(network, known, choices).eval()
+        given = smaller(batch)
+    except (RuntimeError, ValueError, TypeError, IndexError, UsageError) as error:
+        return f"the network does not run without these units ({str(error).splitlines()[0]})"
+    if given.shape != expected.shape:
+        return f"the output has shape {tuple(given.shape)} without these units, not {tuple(expected.shape)}"
+    if not bool(torch.isfinite(given).all()):
+        return "the output is not finite without these units"
+    difference = float((given - expected).abs().max())
+    allowed = TOLERANCE * max(1.0, float(expected.abs().max()))
+    if difference > allowed:
+        return f"the output differs by {difference:.2g} from that of the masked network (allowed: {allowed:.2g})"
+    return _Checked(smaller, difference)
+
+
+@torch.no_grad()
+def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[Choice]) -> nn.Module:
+    """A copy of ``network`` with every choice merged and cut, whatever comes of it."""
+    smaller = copy.deepcopy(network)
+    rows: dict[str, set[int]] = {}
+    columns: dict[str, set[int]] = {}
+    for choice in choices:
+        site = known[choice.site]
+        if choice.units != site.units:
+            raise UsageError(f"{site.name}: the choice is for {choice.units} units, the network has {site.units}")
+        _change_inputs(smaller, site, choice)
+        for port in site.readers:
+            _merge(smaller, site, port, choice)
+        gone = [removal.unit for removal in choice.removals]
+        for ports, places in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
+            for port in ports:
+                places.setdefault(port.layer, set()).update(port.of(gone).tolist())
+    for layer in dict.fromkeys((*rows, *columns)):
+        _shrink(smaller.get_submodule(layer), rows.get(layer, set()), columns.get(layer, set()))
+    return smaller
+
+
+@torch.no_grad()
+def _merge(network: nn.Module, site: Site, port: Port, choice: Choice) -> None:
+    """The reader's weights after the removals, before any column goes."""
+    weight = network.get_submodule(port.layer).get_parameter("weight")
+    indices = torch.from_numpy(port.indices)
+    for removal in choice.removals:
+        gone = weight[:, indices[removal.unit]]
+        if removal.into:
+            factors = weight.new_tensor(removal.factors).reshape(1, -1, *[1] * (gone.dim() - 1))
+            weight[:, indices[list(removal.into)]] += factors * gone[:, None]
+        if removal.constant:
+            _shift(network, site, port.layer, removal.constant * gone.flatten(1).sum(dim=1))
+
+
+def _shift(network: nn.Module, site: Site, reader: str, amount: Tensor) -> None:
+    """Add ``amount`` to the outputs of a reader by what can: its bias, or the mean of the batch norm after it."""
+    if reader not in site.shifts:
+        raise UsageError(f"{reader} has no bias that could take the constant of a unit")
+    taker = network.get_submodule(site.shifts[reader])
+    if site.shifts[reader] == reader:
+        taker.get_parameter("bias").add_(amount)
+    else:
+        taker.get_buffer("running_mean").sub_(amount)
+
+
+@torch.no_grad()
+def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
+    """The input weights of kept units, where the removals say that those of the removed ones go into them."""
+    for removal in choice.removals:
+        if removal.inputs == "keep":
+            continue
+        share = 1.0 if removal.inputs == "sum" else 0.5
+        for port in site.writers:
+            indices = torch.from_numpy(port.indices)
+            for tensor in network.get_submodule(port.layer).parameters(recurse=False):
+                for unit in removal.into:
+                    tensor[indices[unit]] = share * (tensor[indices[unit]] + tensor[indices[removal.unit]])
+
+
+def _shrink(module: nn.Module, rows: set[int], columns: set[int]) -> None:
+    """Take rows (outputs) and columns (inputs) out of all tensors of a layer."""
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+        if tensor.dim() == 0:
+            continue
+        smaller = _without(tensor.detach(), 0, rows)
+        if name == "weight" and tensor.dim() > 1:
+            smaller = _without(smaller, 1, columns)
+        if smaller.shape != tensor.shape:
+            tensors[name] = smaller.clone()
+    set_tensors(module, tensors)
+
+
+def _without(tensor: Tensor, axis: int, gone: set[int]) -> Tensor:
+    if not gone:
+        return tensor
+    kept = torch.tensor([i for i in range(tensor.shape[axis]) if i not in gone], device=tensor.device)
+    return tensor.index_select(axis, kept)

@@ -1,0 +1,143 @@
+"""Rows of a study over folds, gathered into series: what is drawn is a mean and its spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import UsageError
+
+__all__ = ["Cells", "Curve", "StudyRow", "by_setting", "by_start", "curve_of", "over_what", "places_of"]
+
+
+class StudyRow(Protocol):
+    """One network of a study, reduced and tested; anything with these attributes will do.
+
+    Accuracies are in percent; a ``method`` may be written as an option, such as ``angles:45``.
+    """
+
+    @property
+    def method(self) -> str:
+        """What reduced it."""
+
+    @property
+    def hidden(self) -> int:
+        """Units before."""
+
+    @property
+    def fold(self) -> int:
+        """Which part of the rows it was tested on."""
+
+    @property
+    def repeat(self) -> int:
+        """Which division of the rows into folds."""
+
+    @property
+    def units(self) -> int:
+        """Units after."""
+
+    @property
+    def test_accuracy(self) -> float:
+        """Percent right among the rows of the fold."""
+
+    @property
+    def angle(self) -> float | None:
+        """The threshold in degrees, if the method has one."""
+
+    @property
+    def penalty(self) -> float | None:
+        """λ of the fitness, if the method has one."""
+
+
+Cells: TypeAlias = Mapping[float, Sequence[StudyRow]]
+_Numbers: TypeAlias = NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """Mean and spread at each place of the x axis; the spread of a single value is unknown, and so NaN."""
+
+    x: _Numbers
+    mean: _Numbers
+    deviation: _Numbers
+    error: _Numbers
+
+
+def by_start(rows: Sequence[StudyRow], x: Callable[[StudyRow], float], what: str) -> dict[str, Cells]:
+    """A series per initial size, and per kind of method if there are several."""
+    if not rows:
+        raise UsageError(f"no row of the study has {what}: there is no sweep to draw")
+    kinds = {row.method.partition(":")[0] for row in rows}
+    ordered = sorted(rows, key=lambda row: (row.method.partition(":")[0], row.hidden))
+
+    def label(row: StudyRow) -> str:
+        kind = f"{row.method.partition(':')[0]}, " if len(kinds) > 1 else ""
+        return f"{kind}{row.hidden:,} units before"
+
+    return _grouped(ordered, label, x)
+
+
+def by_setting(rows: Sequence[StudyRow]) -> dict[str, Cells]:
+    """A series per method with its angle or penalty, as they come."""
+    if not rows:
+        raise UsageError("the study has no rows of reduced networks: there is nothing to draw")
+
+    def label(row: StudyRow) -> str:
+        if ":" in row.method:
+            return row.method  # an option, which says all of it
+        angle = "" if row.angle is None else f" {row.angle:g}°"
+        return row.method + angle + ("" if row.penalty is None else f" λ = {row.penalty:g}")
+
+    return _grouped(rows, label, lambda row: row.hidden)
+
+
+def _grouped(
+    rows: Iterable[StudyRow], label: Callable[[StudyRow], str], x: Callable[[StudyRow], float]
+) -> dict[str, Cells]:
+    """Rows by label and place; a fold that comes twice at one place would be an average of different things."""
+    series: dict[str, dict[float, list[StudyRow]]] = {}
+    seen: set[tuple[str, float, int, int]] = set()
+    for row in rows:
+        name, place = label(row), float(x(row))
+        if not math.isfinite(row.test_accuracy) or not 1 <= row.units <= row.hidden:
+            told = f"{row.units} of {row.hidden} units and {row.test_accuracy} % right"
+            raise UsageError(f"{name}: a reduced network cannot have {told}")
+        if (one := (name, place, row.fold, row.repeat)) in seen:
+            told = f"fold {row.fold} of repeat {row.repeat} comes twice at {place:g}"
+            raise UsageError(f"{name}: {told}; draw one study, and one variant of a method, at a time")
+        seen.add(one)
+        series.setdefault(name, {}).setdefault(place, []).append(row)
+    return {name: dict(sorted(cells.items())) for name, cells in series.items()}
+
+
+def curve_of(cells: Cells, what: str) -> Curve:
+    """The curve of one attribute of the rows, ``test_accuracy`` or ``units``.
+
+    With J values of standard deviation s over k folds, the standard error of their mean is s·√(1/J + 1/(k − 1)), where
+    1/(k − 1) is the size of a fold by that of the rest. Values of a single fold, repeated, share no rows: s/√J.
+    """
+    points = []
+    for place, rows in cells.items():
+        values, folds = [float(getattr(row, what)) for row in rows], len({row.fold for row in rows})
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+        shared = 1 / (folds - 1) if folds > 1 else 0.0
+        points.append((place, float(np.mean(values)), deviation, deviation * math.sqrt(1 / len(values) + shared)))
+    return Curve(*np.array(points, np.float64).T)
+
+
+def over_what(series: Mapping[str, Cells]) -> str:
+    """Over what the means are, in words."""
+    cells = [rows for found in series.values() for rows in found.values()]
+    folds = len({row.fold for rows in cells for row in rows})
+    repeats = len({row.repeat for rows in cells for row in rows})
+    fewest = min(map(len, cells))
+    text = f"mean over {folds} fold{'s' * (folds > 1)}" + (f" × {repeats} repeats" if repeats > 1 else "")
+    return text if fewest == folds * repeats else f"{text} (at some places only {fewest})"
+
+
+def places_of(series: Mapping[str, Cells]) -> list[float]:
+    """Every place of the x axis where any series has a value, ascending."""
+    return sorted({place for cells in series.values() for place in cells})

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import csv
+import json
+import sys
+
+import pytest
+
+import weightsmith as ws
+from weightsmith.reducing.inspecting import AnglesRecord, angles
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """Ten sigmoids, of which 7 is a twin of 2, 8 the opposite of 3, and 9 always the same."""
+    data = ws.data.load("digits")
+    made = ws.networks.mlp(64, 10, 10, activation="sigmoid", seed=2)
+    weight, bias = made.dense1.weight.data, made.dense1.bias.data
+    weight[7], bias[7] = weight[2], bias[2]
+    weight[8], bias[8] = -weight[3], -bias[3]
+    weight[9], bias[9] = 0.0, 2.0
+    path = tmp_path_factory.mktemp("nets") / "network.safetensors"
+    return ws.save(made, path, classes=data.classes, normalisation=data.normalisation)
+
+
+def test_the_pairs_are_those_of_the_library(run, network):
+    answer = run("angles", network, "--data", "digits", "--angle", 10, "--top", 4, "--rows", 300, "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    assert found.pop("files") == []
+    assert AnglesRecord.from_dict(found) == angles(network, "digits", angle=10, top=4, rows=300).record
+
+
+def test_twins_opposites_and_constant_units_are_shown(run, network):
+    answer = run("angles", network, "--data", "digits", "--angle", 5, "--top", 3, "--quiet")
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    assert "2, 7 0.00° similar" in lines
+    assert "3, 8 180.00° complementary" in lines
+    assert any(line.endswith("beyond") for line in lines)
+    assert "groups 2: 2+7, 3+8" in lines
+    assert "constant 1: 9" in lines
+    assert "dense1 10 0.5 1 1 1 0 2 7 0.0°" in lines
+    assert any("--by angles:5" in line for line in lines)
+
+
+def test_more_pairs_than_shown_are_counted(run, network):
+    answer = run("angles", network, "--data", "digits", "--angle", 5, "--top", 1, "--quiet")
+    assert "and 1 more within 5° (--top 2)" in answer.out
+    nothing = run("angles", network, "--data", "digits", "--angle", 5, "--top", 0, "--quiet")
+    assert (nothing.code, "similar  " in nothing.out) == (0, False)
+
+
+def test_csv_and_figures_are_written(run, network, tmp_path):
+    words = ("--data", "digits", "--angle", 5, "--top", 3, "--quiet")
+    answer = run("angles", network, *words, "--csv", tmp_path / "p.csv", "--figures", tmp_path / "figures")
+    assert answer.code == 0
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert [(row["layer"], row["a"], row["b"], row["kind"], row["below"]) for row in rows[:2]] == [
+        ("dense1", "2", "7", "similar", "True"),
+        ("dense1", "3", "8", "complementary", "True"),
+    ]
+    assert rows[2]["below"] == "False"
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        "001-dense1-angles.svg",
+        "001-dense1-tree.svg",
+    }
+    assert run("angles", network, *words, "--figures", tmp_path / "a.pdf").code == 0
+    assert (tmp_path / "a-001-dense1-angles.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_folder_of_figures_may_be_used_again(run, network, tmp_path):
+    for _ in range(2):
+        assert run("angles", network, "--data", "digits", "--figures", tmp_path, "--quiet").code == 0
+
+
+def test_progress_goes_to_stderr(run, network):
+    assert "angles: 1,437 of 1,437" in run("angles", network, "--data", "digits").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--angle", "200"), "angle must be ≤ 90, not 200"),
+        (("--angle", "0"), "angle must be > 0"),
+        (("--centre", "median"), "centre must be auto, mean, none or a finite number"),
+        (("--layers", "dense4"), "unknown layer 'dense4'"),
+        (("--short", "2"), "short must be ≥ 0 and < 1"),
+        (("--top", "-1"), "--top"),
+        (("--figures", "a.gif"), "a figure is written as .svg, .png or .pdf"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, network, words, message):
+    answer = run("angles", network, "--data", "digits", *words, "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, ""), answer.err
+    assert message in answer.err
+
+
+def test_a_missing_file_ends_with_code_3(run, tmp_path):
+    assert run("angles", tmp_path / "none.safetensors", "--data", "digits").code == 3
+
+
+def test_channels_need_the_extra_and_are_listed_with_it(run, tmp_path, monkeypatch):
+    made = ws.networks.build("resnet:8,widths=[4,4,4]", input_shape=(1, 8, 8), classes=10)
+    path = ws.save(made, tmp_path / "n.safetensors")
+    answer = run("angles", path, "--data", "digits", "--rows", 40, "--top", 1, "--quiet")
+    assert answer.code == 0, answer.err
+    assert "layer1.0.conv1  4 units, relu, 2,560 values each" in answer.out
+    monkeypatch.setitem(sys.modules, "torch_pruning", None)
+    missing = run("angles", path, "--data", "digits", "--quiet")
+    assert (missing.code, "weightsmith[prune]" in missing.err) == (2, True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_fit_the_terminal(run, network, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    answer = run("angles", network, "--data", "digits", "--quiet")
+    assert max(map(len, answer.out.splitlines())) <= width
