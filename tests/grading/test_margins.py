@@ -169,7 +169,7 @@ def test_a_file_and_a_named_split(tmp_path):
 def test_what_cannot_be_asked(twofold):
     with pytest.raises(OptionError, match="quantile must be > 0 and < 1, not 1.5"):
         margins(twofold, (X, Y), quantile=1.5)
-    with pytest.raises(DataMismatch, match="has a label 2, the network has 2 outputs"):
+    with pytest.raises(DataMismatch, match="3 classes, the network 2 outputs"):
         margins(twofold, (X, Y + 1))
     with pytest.raises(DataMismatch, match="has 1 output"):
         margins(linear([[1.0, 0.0]]), (X, torch.zeros(4, dtype=torch.int64)))

@@ -11,9 +11,10 @@ import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
-from weightsmith.data.normalise import HALF
+from weightsmith.data.normalise import HALF, Normalisation
+from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card, with_card
-from weightsmith.networks.evaluation import Evaluation, evaluate, scores
+from weightsmith.networks.evaluation import Evaluation, batches_for, evaluate, labels_for, scores
 
 
 class Table(nn.Module):
@@ -233,3 +234,21 @@ def test_real_networks_reach_their_published_accuracy(name, cifar10):
 def test_removed_layers_kept_as_zeros_give_the_other_figure(cifar10):
     path = f"{os.environ['WEIGHTSMITH_DATA']}/weights/distiller_resnet20_4D_regularized_5Lremoved.safetensors"
     assert evaluate(ws.load(path, removed="zero"), cifar10).correct == 9072
+
+
+def test_batches_are_as_the_card_says_and_counted() -> None:
+    card = Card(input_shape=(2, 3), normalisation=Normalisation((0.5,), (0.25,)))
+    found = list(batches_for(card, torch.full((5, 6), 0.75), 2, torch.float64))
+    assert [done for done, _ in found] == [2, 4, 5]
+    assert found[0][1].shape == (2, 2, 3)
+    assert found[0][1].dtype == torch.float64
+    assert float(found[2][1].max()) == 1.0
+
+
+def test_labels_become_outputs_by_name_or_by_order() -> None:
+    data = Data("d", train=Split(torch.zeros(3, 1), torch.tensor([0, 1, 1])), classes=("cat", "dog"))
+    names, labels = labels_for(Card(classes=("dog", "owl", "cat")), data, data.split("train").y, 3)
+    assert (names, labels.tolist()) == (("dog", "owl", "cat"), [2, 0, 0])
+    assert labels_for(Card(), data, data.split("train").y, 2)[1].tolist() == [0, 1, 1]
+    with pytest.raises(DataMismatch, match="none of them called"):
+        labels_for(Card(), data, data.split("train").y, 4)

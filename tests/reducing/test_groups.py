@@ -144,6 +144,29 @@ def test_says_when_more_goes_than_the_angle_allows() -> None:
     assert chosen(rows, Groups(15)).notes == ()
 
 
+@pytest.mark.parametrize("keep", [1, 4, 9])
+def test_by_effect_the_least_missed_go(keep: int) -> None:
+    """Pivots are those of QR of the activations scaled by what reads them, and the factors still least squares."""
+    from scipy.linalg import qr
+
+    rows = stream(11, "groups").normal(size=(80, 10)) * np.arange(1, 11)
+    rows[:, 9] *= 1e-2
+    reading = stream(12, "groups").random(10) + 0.05
+    gram = Gram(10)
+    gram.add(rows)
+    choice = choose_by_groups("site", 10, gram, Groups(pivot="effect"), keep, reading=reading)
+    _, _, pivots = qr(rows * reading, mode="economic", pivoting=True)
+    assert choice.kept == tuple(sorted(pivots[:keep].tolist()))
+    kept = rows[:, list(choice.kept)]
+    for removal in choice.removals:
+        solved = np.linalg.lstsq(kept, rows[:, removal.unit], rcond=None)[0]
+        found = dict(zip(removal.into, removal.factors, strict=True))
+        np.testing.assert_allclose([found.get(unit, 0.0) for unit in choice.kept], solved, atol=1e-8)
+        residual = rows[:, removal.unit] - kept @ solved
+        sine = np.linalg.norm(residual) / np.linalg.norm(rows[:, removal.unit])
+        assert removal.angle == pytest.approx(np.degrees(np.arcsin(sine)), abs=1e-4)
+
+
 def test_ill_conditioned_units_do_not_blow_up_the_factors() -> None:
     """Hundreds of nearly dependent smooth vectors: their Gram has a condition number beyond float64."""
     grid = np.linspace(-1, 1, 400)

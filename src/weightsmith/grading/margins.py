@@ -35,7 +35,7 @@ from weightsmith.data.datasets import Data, as_data
 from weightsmith.grading.results import Grades, Measure
 from weightsmith.grading.spectrum import spectrum
 from weightsmith.networks.card import card_of, weights_digest
-from weightsmith.networks.evaluation import scores
+from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
 from weightsmith.networks.fold import fold_batch_norm
 from weightsmith.networks.layers import walk
@@ -167,15 +167,9 @@ def _margins(outputs: Tensor, labels: Tensor) -> NDArray[np.float64]:
 
 
 def _labels(data: Data, labels: Tensor, network: nn.Module, count: int) -> Tensor:
-    """Classes of the data as outputs of the network: by name where the names are known, else in order."""
     if count < 2:
         raise DataMismatch(f"the network has {count} output: a margin is that of one class over the others")
-    names = card_of(network).classes
-    if len(names) == count and data.classes and set(data.classes) <= set(names):
-        return torch.tensor([names.index(name) for name in data.classes])[labels]
-    if int(labels.max()) >= count:
-        raise DataMismatch(f"{data.name} has a label {int(labels.max())}, the network has {count} outputs")
-    return labels
+    return labels_for(card_of(network), data, labels, count)[1]
 
 
 def _squared_norms(network: nn.Module) -> tuple[list[tuple[float, float]], tuple[str, ...]]:

@@ -16,17 +16,9 @@ from weightsmith.reducing.decisions import Decision
 from weightsmith.reducing.method import Method
 from weightsmith.reducing.rebuilding import rebuilt
 from weightsmith.reducing.recalibrate import Recalibrate, recalibrated
-from weightsmith.reducing.recover import (
-    FineTune,
-    Iterate,
-    Recover,
-    Rewind,
-    fine_tuned,
-    original_of,
-    rewound,
-    round_targets,
-)
+from weightsmith.reducing.recover import FineTune, Iterate, Recover, Rewind, fine_tuned, round_targets
 from weightsmith.reducing.results import SiteReduction
+from weightsmith.reducing.rewinding import original_of, rewound
 from weightsmith.reducing.scene import Masks, Scene
 from weightsmith.reducing.sites import Site, find_sites
 from weightsmith.reducing.sizes import Ledger, Target, counts_for_target

@@ -20,7 +20,7 @@ from weightsmith.reducing.gram import Gram
 from weightsmith.reducing.population import Readout
 from weightsmith.reducing.sites import Port, Site
 
-__all__ = ["Evaluator", "Masks", "Scene"]
+__all__ = ["Evaluator", "Masks", "Scene", "drawn"]
 
 Masks = NDArray[np.bool_]
 Evaluator = Callable[[Masks], NDArray[np.float64]]
@@ -100,7 +100,7 @@ class Scene:
         A mask silences units where they are read. A single hidden layer before the output is evaluated for all masks
         in one matrix product, everything else mask by mask.
         """
-        chosen = _drawn(len(self.x), rows, self.seed)
+        chosen = drawn(len(self.x), rows, self.seed, "searched rows")
         x, y = self.x[chosen], self.y[chosen]
         last = self._last_layer(x)
         if last is not None:
@@ -208,8 +208,8 @@ def _rows_of_units(module: nn.Module, given: Tensor, port: Port) -> NDArray[np.f
     return found
 
 
-def _drawn(total: int, rows: int | None, seed: int) -> Tensor:
-    """The numbers of the rows in use, ascending."""
+def drawn(total: int, rows: int | None, seed: int, name: str) -> Tensor:
+    """Numbers of ``rows`` out of ``total`` rows (None: all), drawn from the stream ``name`` of the seed, ascending."""
     if rows is None or rows >= total:
         return torch.arange(total)
-    return torch.from_numpy(np.sort(stream(seed, "rows").choice(total, rows, replace=False)))
+    return torch.from_numpy(np.sort(stream(seed, name).choice(total, rows, replace=False)))

@@ -6,12 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.core.seeds import stream
 from weightsmith.data.datasets import as_data, load_all
 from weightsmith.data.sources import Source
 from weightsmith.data.tensors import Data, Split
@@ -19,6 +17,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.copying import copied
 from weightsmith.networks.evaluation import batches_for, labels_for
 from weightsmith.networks.files import load
+from weightsmith.reducing.scene import drawn
 from weightsmith.training.run import TrainRun
 
 __all__ = ["Subject", "read_subject"]
@@ -54,7 +53,7 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, rows:
     example = next(inputs for _, inputs in batches_for(card_of(module), train.x[:_CHECKED], _CHECKED, _dtype(module)))
     count = _outputs(module, example)
     labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
-    chosen = _drawn(len(train), rows, seed)
+    chosen = drawn(len(train), rows, seed, "training rows")
     return Subject(
         network=module,
         data=known,
@@ -118,10 +117,3 @@ def _dtype(network: nn.Module) -> torch.dtype:
     if found is None:
         raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to take out")
     return found
-
-
-def _drawn(total: int, rows: int | None, seed: int) -> Tensor:
-    """The numbers of the rows in use, ascending."""
-    if rows is None or rows >= total:
-        return torch.arange(total)
-    return torch.from_numpy(np.sort(stream(seed, "training rows").choice(total, rows, replace=False)))
