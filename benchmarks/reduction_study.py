@@ -144,10 +144,10 @@ def _by_scaling(studies: dict[str, Study]) -> list[StudyRow]:
 
 
 def _lines(studies: dict[str, Study]) -> Iterable[str]:
-    for place, study in enumerate(studies.values()):
+    for place, (name, study) in enumerate(studies.items()):
         head, *rows = study.to_csv().splitlines(keepends=True)
-        yield from ([f"data,{head}"] if place == 0 else [])
-        yield from (f"{study.data},{row}" for row in rows)
+        yield from ([f"study,{head}"] if place == 0 else [])
+        yield from (f"{name},{row}" for row in rows)
 
 
 def _json(value: Any) -> str:

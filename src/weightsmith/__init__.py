@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from weightsmith.networks.layers import LayerWeights, walk
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
-    from weightsmith.reducing.recalibrate import Recalibrate
-    from weightsmith.reducing.recover import FineTune, Iterate, Rewind
+    from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.sizes import Macs, Params
@@ -112,8 +111,7 @@ _HOMES = {
     "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
-    "reducing.recover": "FineTune Iterate Rewind",
-    "reducing.recalibrate": "Recalibrate",
+    "reducing.recover": "FineTune Iterate Recalibrate Rewind",
     "reducing.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",

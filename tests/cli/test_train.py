@@ -25,10 +25,10 @@ def test_the_run_is_that_of_the_library(run, tmp_path):
     answer = run(*SMALL, *options, *more, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")
     told = json.loads(answer.out)
-    data = ws.data.load("digits").with_validation(0.2, seed=5)
     same = train(
         "mlp:16",
-        data,
+        ws.data.load("digits"),
+        validation=0.2,
         optimiser="nesterov",
         schedule=0.05,
         clip="norm:1",

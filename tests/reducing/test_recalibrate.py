@@ -9,7 +9,8 @@ from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.mlp import mlp
-from weightsmith.reducing.recalibrate import Recalibrate, recalibrated
+from weightsmith.reducing.recalibrate import recalibrated
+from weightsmith.reducing.recover import Recalibrate
 
 
 def test_statistics_are_those_of_what_the_norm_is_given() -> None:
@@ -17,7 +18,7 @@ def test_statistics_are_those_of_what_the_norm_is_given() -> None:
     whole.norm1.running_mean.fill_(7.0)
     new = recalibrated(whole, x, Recalibrate(rows=40, batch=10))
     with torch.no_grad():
-        given = whole.dense1(x).reshape(4, 10, 6)
+        given = whole.dense1(x).reshape(10, 4, 6).movedim(0, 1)  # each batch takes every fourth row
     torch.testing.assert_close(new.norm1.running_mean, given.mean(dim=(0, 1)))
     torch.testing.assert_close(new.norm1.running_var, given.var(dim=1).mean(dim=0))
     assert float(whole.norm1.running_mean[0]) == 7.0
@@ -29,8 +30,9 @@ def test_statistics_are_those_of_what_the_norm_is_given() -> None:
 def test_a_short_last_batch_does_not_count() -> None:
     whole, x = mlp(10, 6, 3, batch_norm="before"), torch.randn(45, 10)
     first = recalibrated(whole, x, Recalibrate(rows=45, batch=10))
+    chosen = x[torch.linspace(0, 44, 40).long()]
     assert torch.equal(
-        first.norm1.running_mean, recalibrated(whole, x[:40], Recalibrate(rows=40, batch=10)).norm1.running_mean
+        first.norm1.running_mean, recalibrated(whole, chosen, Recalibrate(rows=40, batch=10)).norm1.running_mean
     )
     few = recalibrated(whole, x[:7], Recalibrate(rows=100, batch=10))
     with torch.no_grad():
@@ -46,3 +48,14 @@ def test_a_residual_network_keeps_its_card_and_runs() -> None:
 def test_without_batch_norm_there_is_nothing_to_measure() -> None:
     with pytest.raises(UsageError, match="no batch norm"):
         recalibrated(mlp(10, 6, 3), torch.randn(8, 10), Recalibrate())
+
+
+def test_rows_sorted_by_class_are_mixed() -> None:
+    """Two kinds of rows, one after the other: every batch must see both."""
+    whole = mlp(2, 3, 2, batch_norm="before")
+    x = torch.cat([torch.randn(50, 2) - 5, torch.randn(50, 2) + 5])
+    new = recalibrated(whole, x, Recalibrate(rows=40, batch=10))
+    with torch.no_grad():
+        given = whole.dense1(x)
+    torch.testing.assert_close(new.norm1.running_mean, given.mean(dim=0), rtol=0.3, atol=1)
+    torch.testing.assert_close(new.norm1.running_var, given.var(dim=0), rtol=0.3, atol=0.3)

@@ -303,3 +303,44 @@ def test_a_layer_of_one_unit_keeps_it() -> None:
 def test_wrong_data_are_refused(trained: TrainRun) -> None:
     with pytest.raises(DataMismatch):
         reduce(trained, (torch.randn(20, 7), torch.arange(20) % 3), by="angles:45", **QUICK)
+
+
+def test_a_network_changed_since_it_was_built_is_cut_as_it_is_and_said_so() -> None:
+    whole = mlp(10, 16, 4, activation="sigmoid")
+    whole.activation1 = nn.ReLU()
+    x = torch.randn(200, 10)
+    y = whole(x).argmax(dim=1)
+    small = reduce(whole, (x, y), by="magnitude", target="params:0.95", **QUICK)
+    assert isinstance(small.network.activation1, nn.ReLU)
+    assert small.record.difference < 1e-5
+    assert any("was changed since it was built" in note for note in small.record.notes)
+
+
+def test_units_read_at_several_positions_of_a_row(trained: TrainRun) -> None:
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(5, 16), nn.Linear(16, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.relu(self.first(x.view(-1, 2, 5)))).mean(1)
+
+    whole, x = Tokens(), torch.randn(60, 10)
+    data = Data("tokens", train=Split(x, torch.arange(60) % 4))
+    for by, target in (("angles:45", None), ("genetic:20,population=8,generations=2", None), ("random", "params:0.5")):
+        small = reduce(whole, data, by=by, target=target, random=2, latency=False)
+        assert small.network(x).shape == (60, 4)
+
+
+def test_recoveries_that_cannot_be_are_refused_before_the_search(trained: TrainRun, digits: Data) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("searched")
+
+    for options, words in (
+        ({"recover": "recalibrate"}, "no batch norm"),
+        ({"recover": "rewind:5"}, "kept epoch"),
+        ({"recover": "iterate:2", "price": lambda masks: masks.sum(axis=1)}, "in rounds these change"),
+        ({"device": "nowhere"}, "device 'nowhere'"),
+    ):
+        with pytest.raises(ws.WeightsmithError, match=words):
+            reduce(trained, digits, by="genetic:20,population=8,generations=2", progress=never, **QUICK, **options)

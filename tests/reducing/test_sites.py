@@ -126,7 +126,8 @@ class _Loose(nn.Module):
         return nn.functional.linear(torch.relu(self.first(x)).mean((2, 3)), self.last)
 
 
-def test_dense_layers_that_cannot_be_cut_are_named() -> None:
+def test_dense_layers_that_torch_fx_cannot_follow_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     twice = find_sites(_Twice(), torch.zeros(2, 4))
     assert not twice.sites
     assert "used more than once" in twice.obstacles["shared"]
@@ -180,3 +181,60 @@ def test_without_the_extra_convolutions_are_refused_and_dense_networks_are_not(m
     assert len(find_sites(mlp(4, 3, 2), torch.zeros(2, 4)).sites) == 1
     with pytest.raises(MissingExtra, match="prune"):
         _sites("vgg")
+
+
+def test_shared_and_computed_weights_are_refused_by_name() -> None:
+    tied = nn.Sequential(
+        nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2)
+    )
+    tied[4].weight = tied[2].weight
+    found = find_sites(tied, torch.zeros(2, 4))
+    assert not found.sites
+    assert found.obstacles["0"] == "the weights of 2 are also those of 4"
+    normed = nn.Sequential(
+        torch.nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 1)), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)
+    )
+    assert "parametrisation" in find_sites(normed, torch.zeros(2, 3, 2, 2)).obstacles["0"]
+
+
+def test_no_layers_are_not_all_layers() -> None:
+    with pytest.raises(UsageError, match="names no layer"):
+        _sites("mlp").matching([])
+
+
+def test_sums_and_joins_of_dense_layers_take_the_dependency_graph() -> None:
+    """With the extra, what torch.fx alone cannot follow can be cut after all."""
+    (site,) = find_sites(_Sum(), torch.zeros(2, 4)).sites
+    assert site.layers == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("between", "activation"),
+    [
+        ((nn.ReLU(), nn.Sigmoid()), None),
+        ((nn.Sigmoid(),), "sigmoid"),
+        ((nn.ReLU(), nn.ReLU()), "relu"),
+        ((nn.Mish(),), "mish"),
+        ((), None),
+    ],
+)
+def test_the_activation_is_known_only_where_there_is_one(
+    between: tuple[nn.Module, ...], activation: str | None
+) -> None:
+    dense = nn.Sequential(nn.Linear(4, 6), *between, nn.Linear(6, 2))
+    assert find_sites(dense, torch.zeros(2, 4)).sites[0].activation == activation
+    if activation != "mish":  # autograd has no name of its own for it
+        conv = nn.Sequential(nn.Conv2d(3, 6, 1), *between, nn.Flatten(), nn.Linear(24, 2))
+        assert find_sites(conv, torch.zeros(2, 3, 2, 2)).sites[0].activation == activation
+
+
+def test_obstacles_hold_no_address() -> None:
+    class Softmaxed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(torch.softmax(self.first(x), dim=1))
+
+    assert not any("0x" in reason for reason in find_sites(Softmaxed(), torch.zeros(2, 4)).obstacles.values())

@@ -17,7 +17,7 @@ from weightsmith.networks.files import load
 from weightsmith.networks.mlp import mlp
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.sites import Site, find_sites
-from weightsmith.reducing.surgery import TOLERANCE, cut_out, masked, plain_cut
+from weightsmith.reducing.surgery import cut_out, masked, plain_cut
 
 
 def _choice(site: Site, generator: np.random.Generator) -> Choice:
@@ -48,7 +48,7 @@ def test_cut_network_equals_the_masked_one(kind: str, seed: int) -> None:
     with torch.no_grad(), masked(copy.deepcopy(whole), sites, choices) as reference:
         expected = reference(fresh)
         given_ = cut.network(fresh)
-    assert float((given_ - expected).abs().max()) <= TOLERANCE * max(1.0, float(expected.abs().max()))
+    assert float((given_ - expected).abs().max()) <= 1e-5 * max(1.0, float(expected.abs().max()))
     if choices:
         assert _size(cut.network) < _size(whole)
     for choice in choices:
@@ -213,3 +213,81 @@ def test_pretrained_networks_cut_as_masked(shared_data: Path, file: str) -> None
     with torch.no_grad(), masked(whole, sites, choices):
         expected, found = whole(x), cut.network(x)
     assert float((found - expected).abs().max()) <= 1e-5 * max(1.0, float(expected.abs().max()))
+
+
+class _Small(nn.Module):
+    """Gives outputs of any size; its readers see each unit twice."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 8, 1), nn.Linear(16, 4)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.second(torch.relu(self.first(x))))
+        return self.last(torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1)) * self.scale
+
+
+def test_units_that_are_joined_to_themselves_are_no_site() -> None:
+    found = find_sites(_Small(1.0), torch.randn(2, 3, 4, 4))
+    assert [site.name for site in found.sites] == ["first"]
+    assert "joined" in found.obstacles["second"]
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_the_check_does_not_depend_on_the_scale_of_the_outputs(scale: float) -> None:
+    class Scaled(_LeaksWidth):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * scale
+
+    whole, x = Scaled().eval(), torch.randn(8, 3, 2, 2)
+    sites = find_sites(whole, x[:2]).sites
+    cut = cut_out(whole, sites, [Choice("first", 4, (Removal(1),)), Choice("second", 6, (Removal(5),))], x)
+    assert [choice.site for choice in cut.done] == ["first"]
+    assert "differs by" in cut.refused["second"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_types_stay_as_they_were(dtype: torch.dtype) -> None:
+    whole, x = network("mlp with batch norm").to(dtype), inputs("mlp with batch norm").to(dtype)
+    sites = find_sites(whole, x[:2]).sites
+    cut = cut_out(whole, sites, [Choice("dense1", 20, (Removal(1, (0,), (0.5,), 0.25),))], x)
+    assert not cut.refused
+    assert {value.dtype for value in cut.network.state_dict().values()} == {dtype, torch.int64}
+    assert cut.network(x).dtype == dtype
+
+
+class _OwnType(nn.Module):
+    """Makes float32 tensors inside, so it cannot run in float64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.relu(self.first(x)).to(torch.float32))
+
+
+def test_a_network_that_runs_in_its_own_type_only_is_checked_in_it() -> None:
+    whole, x = _OwnType().eval(), torch.randn(8, 4)
+    sites = find_sites(whole, x[:2]).sites
+    if not sites:
+        pytest.skip("not a site here")
+    cut = cut_out(whole, sites, [Choice("first", 6, (Removal(1),))], x)
+    assert not cut.refused
+
+
+def test_an_assertion_of_the_user_leaves_the_site_whole() -> None:
+    class Asserts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 4, 1), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = torch.relu(self.first(x)).mean((2, 3))
+            assert x.shape[1] == 4
+            return self.last(x)
+
+    whole, x = Asserts().eval(), torch.randn(4, 3, 2, 2)
+    cut = cut_out(whole, find_sites(whole, x[:2]).sites, [Choice("first", 4, (Removal(0),))], x)
+    assert "does not run without these units" in cut.refused["first"]

@@ -134,3 +134,14 @@ def test_runner_names_what_is_left_out_and_fails_on_unequal_work(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good.json", "good.md"]
     assert run.main(["--only", "unequal", "--out", str(tmp_path)]) == 1
     assert "unequal: FAILED, outputs differ" in capsys.readouterr().err
+
+
+def test_long_work_runs_once_and_is_still_checked(measuring: Any) -> None:
+    runs: list[str] = []
+    arms = {name: (lambda name=name: runs.append(name) or sum(range(200_000))) for name in ("ours", "theirs")}
+    measured = measuring.measure(measuring.Case("long", "-", arms, operator.eq, long=True))
+    assert runs == ["ours", "theirs"]
+    assert measured.repeats == 1
+    assert measured.seconds["ours"] > 0
+    with pytest.raises(measuring.UnequalWork):
+        measuring.measure(measuring.Case("long", "-", {"ours": lambda: 1, "theirs": lambda: 2}, operator.eq, long=True))

@@ -78,12 +78,15 @@ def _next(record: ReductionRecord) -> list[str]:
 
 def _further(record: ReductionRecord) -> str:
     """How the same method would take out more."""
-    from weightsmith.reducing.method import Method
+    from weightsmith.reducing.methods import Method
 
     try:
         options = Method.parse(record.settings["by"]).to_dict()
     except UsageError:  # a method of the user's own
         return "a bolder setting of the method"
+    unmet = share_of_target(record)
+    if unmet is not None and unmet[1] <= unmet[2]:
+        return "a smaller --target"
     match options["name"]:
         case "angles" if options["angle"] < 90:
             return f"an angle above {options['angle']:g}° (weightsmith angles shows how near units are), or --by groups"

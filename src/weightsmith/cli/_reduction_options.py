@@ -41,12 +41,10 @@ def read_options(
     by: Sequence[str], target: str | None, plan: str | None, recover: str | None, scratch: str | None
 ) -> Asked:
     """Every text form as the object it describes: a typing error in the last must not cost the work of the first."""
-    from weightsmith.reducing import angles, genetic, groups, pareto, plain
-    from weightsmith.reducing.method import Method
+    from weightsmith.reducing.methods import Method
     from weightsmith.reducing.recover import FineTune, Recover
     from weightsmith.reducing.sizes import Target
 
-    del angles, genetic, groups, pareto, plain  # they are imported so that their methods are known by name
     asked = Asked(
         methods=tuple(map(Method.parse, by)),
         target=None if target is None else Target.parse(target),

@@ -91,6 +91,7 @@ def train(
         silent = quiet or not team.first
         if preset is not None:
             options |= _of_preset(preset, options, silent)
+        whole = known
         if share is not None:
             known = known.with_validation(share, seed)
         if check or find_rate:
@@ -100,7 +101,11 @@ def train(
                 search_rate(known, options, threads=threads, folder=out_folder, figures=figures, as_json=as_json)
             return
         kept = given.whole_numbers(keep, "--keep")
-        run = _trained(known, options, threads, out_folder, kept, tensorboard, silent)
+        if not silent:
+            for note in known.notes:
+                say_note(note)
+        # The run divides the rows itself, so that its record tells how, and it can be gone on with from its folder.
+        run = _trained(whole, {**options, "validation": share}, threads, out_folder, kept, tensorboard, silent)
         if team.first:
             _finish(run, known, threads, out_folder, figures, as_json)
 
@@ -135,9 +140,6 @@ def _trained(
     from weightsmith.training.tensorboard import TensorBoard
 
     board = nullcontext() if tensorboard is None else TensorBoard(tensorboard)
-    if not silent:
-        for note in known.notes:
-            say_note(note)
     try:
         with given.warnings_as_notes(silent), board as log, training_view(silent) as view:
             return run(

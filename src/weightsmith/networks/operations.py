@@ -63,6 +63,8 @@ def count_operations(network: nn.Module, example: Tensor) -> Operations:
     counts: dict[nn.Module, int] = {}
 
     def note(layer: nn.Linear | _ConvNd, inputs: tuple[Any, ...], output: Tensor) -> None:
+        if not inputs:
+            raise UsageError(f"a {type(layer).__name__} is given its input by name (input=…); give it plainly")
         counts[layer] = counts.get(layer, 0) + _of_layer(layer, inputs[0], output)
 
     with contextlib.ExitStack() as hooks:

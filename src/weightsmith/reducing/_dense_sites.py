@@ -24,6 +24,14 @@ _ACTIVATIONS: dict[object, str] = {
     nn.GELU: "gelu",
     nn.SiLU: "silu",
     nn.Softplus: "softplus",
+    nn.ReLU6: "relu6",
+    nn.CELU: "celu",
+    nn.Mish: "mish",
+    nn.Hardswish: "hardswish",
+    nn.Hardsigmoid: "hardsigmoid",
+    nn.Hardtanh: "hardtanh",
+    nn.Softsign: "softsign",
+    nn.LogSigmoid: "logsigmoid",
     torch.sigmoid: "sigmoid",
     torch.tanh: "tanh",
     torch.relu: "relu",
@@ -80,7 +88,8 @@ def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
     own = np.arange(units, dtype=np.int64)[:, None]
     if _uses(start, start) > 1:
         return "is used more than once"
-    carriers, readers, activation = [], [], None
+    carriers, readers = [], []
+    activations: set[str] = set()
     ahead = list(start.users)
     while ahead:
         node = ahead.pop(0)
@@ -96,14 +105,18 @@ def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
         if isinstance(module, nn.BatchNorm1d | nn.PReLU):
             if not isinstance(module, nn.PReLU) or module.num_parameters > 1:
                 carriers.append((str(node.target), own))
-            activation = "prelu" if isinstance(module, nn.PReLU) else activation
+            activations |= {"prelu"} if isinstance(module, nn.PReLU) else set()
         elif key in _ACTIVATIONS:
-            activation = _ACTIVATIONS[key]
-        elif not isinstance(module, (*_PASSING, nn.Flatten)) and node.target not in (functional.dropout,):
-            return f"its units pass through {node.target if module is None else type(module).__name__} ({node.name})"
+            activations.add(_ACTIVATIONS[key])
+        elif not isinstance(module, (*_PASSING, nn.Flatten)) and node.target is not functional.dropout:
+            # By its name: the text of a function holds an address in memory, which differs from run to run.
+            named = getattr(node.target, "__name__", node.target) if module is None else type(module).__name__
+            return f"its units pass through {named} ({node.name})"
         ahead += list(node.users)
     if not readers:
         return "no layer reads its units"
+    # Where several stand on the way, none of them says what range the readers see.
+    activation = activations.pop() if len(activations) == 1 else None
     return RawSite(units, activation, [(str(start.target), own)], carriers, readers)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from weightsmith.core.errors import MissingExtra, UsageError
 from weightsmith.reducing._raw_sites import RawSite, RawSites
@@ -25,7 +26,9 @@ __all__ = ["graph_sites"]
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 # What autograd calls an activation, as torch-pruning names its nodes.
-_ACTIVATION = re.compile(r"\((Relu|Sigmoid|Tanh|LeakyRelu|Elu|Gelu|Silu|Softplus|Hardtanh|Prelu)\w*Backward\w*\)")
+_ACTIVATION = re.compile(
+    r"\((Relu|Sigmoid|Tanh|LeakyRelu|Elu|Gelu|Silu|Softplus|Hardtanh|Hardsigmoid|Prelu)\w*Backward\w*\)"
+)
 
 
 def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
@@ -69,6 +72,8 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
 
 def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module) -> RawSite | str:
     """The site whose units ``module`` writes, or why there is none."""
+    if is_parametrized(module):
+        return "its weight is computed anew in each pass (a parametrisation)"
     if getattr(module, "groups", 1) > 1:
         return "is a grouped convolution"
     units = int(module.get_parameter("weight").shape[0])
@@ -81,19 +86,22 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
         group = graph.get_pruning_group(module, rule, list(range(units)))
     except (RuntimeError, ValueError, IndexError, KeyError, AssertionError, AttributeError) as error:
         return f"torch-pruning finds no group for it ({_first_line(error)})"
+    joined = any("Concat" in str(dependency.target.name) for dependency, _ in group)
     roles: dict[str, dict[str, NDArray[np.int64]]] = {"writes": {}, "carries": {}, "reads": {}}
-    activation = None
+    activations: set[str] = set()
     for dependency, places in group:
         target = dependency.target.module
         shown = _ACTIVATION.search(str(dependency.target.name))
         if shown:
-            activation = activation or {"leakyrelu": "leaky-relu"}.get(shown[1].lower(), shown[1].lower())
+            activations.add({"leakyrelu": "leaky-relu"}.get(shown[1].lower(), shown[1].lower()))
         if target not in names:
             continue  # an operation without parameters
         name = names[target]
         indices = np.asarray(places, dtype=np.int64)
         if indices.size % units:
             return f"its {units} units do not divide the {indices.size} places of {name}"
+        if joined and indices.size > units:
+            return f"its units are joined to others or to themselves before {name} reads them at several places each"
         shaped = indices.reshape(units, -1)
         kind = _role(target, dependency.handler.__name__.endswith("out_channels"))
         if kind is None:
@@ -107,6 +115,8 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
     if not roles["reads"]:
         return "gives the output of the network"
     order = list(names.values())
+    # Where several stand on the way, none of them says what range the readers see.
+    activation = activations.pop() if len(activations) == 1 else None
     return RawSite(units, activation, *(_sorted(part, order) for part in roles.values()))
 
 
@@ -115,6 +125,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _role(module: nn.Module, outputs: bool) -> str | None:
+    if is_parametrized(module):
+        return None
     if isinstance(module, _BATCH_NORM) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):
         return "carries"
     if isinstance(module, _CONV) and _is_depthwise(module):

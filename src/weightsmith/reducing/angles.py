@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
 from weightsmith.core.records import Record
 from weightsmith.reducing._limits import least_kept
@@ -71,8 +72,10 @@ class Angles(Method, name="angles"):
         super().__post_init__()
 
     def check(self) -> None:
-        """The centre must be a known word or a number."""
+        """The centre must be a known word or a number; by effect, a unit that goes has one that stands in for it."""
         centre_of(self.centre, None)
+        if self.order == "effect" and self.complementary == "remove":
+            raise OptionError("angles: order=effect merges units; it cannot remove both of a complementary pair")
 
     def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
         """Each site by itself, down to as many units as it may keep or to the angle."""
@@ -164,7 +167,7 @@ def choose_by_angles(
         return sweep.by_effect(lengths if reading is None else lengths * reading)
 
     orders = {
-        "auto": sweep.by_cosine if keep is None else by_effect,
+        "auto": sweep.by_cosine if keep is None or option.complementary == "remove" else by_effect,
         "cosine": sweep.by_cosine,
         "index": sweep.by_index,
         "effect": by_effect,

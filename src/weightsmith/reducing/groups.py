@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weightsmith.core.errors import UsageError
 from weightsmith.core.options import param
 from weightsmith.reducing._limits import least_kept
 from weightsmith.reducing.bias import constant_units, into_bias
@@ -64,6 +65,8 @@ class Groups(Method, name="groups"):
 
     def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
         """Each site by itself, down to as many units as it may keep or to the angle."""
+        if self.pivot == "effect" and counts is None:
+            raise UsageError(f"{self}: who is least missed can be told only with a target (params:0.5) or a plan")
         grams = centred_grams(scene, self.centre)
         weigh = self.pivot == "effect" or (self.pivot == "auto" and counts is not None)
         return Decision(

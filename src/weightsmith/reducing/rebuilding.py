@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, weights_digest, with_card
@@ -15,25 +15,33 @@ __all__ = ["rebuilt"]
 
 
 @torch.no_grad()
-def rebuilt(cut: nn.Module, original: nn.Module, units: Mapping[str, int], operation: str) -> nn.Module:
+def rebuilt(
+    cut: nn.Module, original: nn.Module, units: Mapping[str, int], operation: str, example: Tensor
+) -> nn.Module:
     """``cut`` as a network of its architecture at the new widths; ``units`` are the outputs left of each layer.
 
-    A module of the user's own stays what it is; its card keeps the widths, so that the user's function can load it.
-    The card's lineage gains ``operation``.
+    A module of the user's own stays what it is; its card keeps the widths, so that the user's function can load it. So
+    does a network that was changed since it was built, which its architecture would not give again: on ``example``
+    both must give the same. The card's lineage gains ``operation``.
     """
     card = card_of(original)
     architecture = architecture_of(original)
-    lineage = card.lineage.then(operation, weights_digest(original))
-    if architecture is None:
-        widths = {**card.widths, **units}
-        return with_card(cut.eval(), dataclasses.replace(card, widths=widths, lineage=lineage))
-    resized = architecture.resized(units)
-    network = resized.build()
+    new = dataclasses.replace(card, lineage=card.lineage.then(operation, weights_digest(original)))
+    if architecture is not None:
+        resized = architecture.resized(units)
+        network = _filled(resized.build(), cut)
+        if torch.equal(network.eval()(example), cut.eval()(example)):
+            return with_card(network, dataclasses.replace(new, architecture=resized))
+        del cut.architecture
+    return with_card(cut.eval(), dataclasses.replace(new, architecture=None, widths={**card.widths, **units}))
+
+
+def _filled(network: nn.Module, cut: nn.Module) -> nn.Module:
+    """The fresh network with the weights of the cut one, in their type, as trainable as they are."""
     state = cut.state_dict()
     floating = next(value.dtype for value in state.values() if value.is_floating_point())
     network.to(floating).load_state_dict(state)
     trained = {name: value.requires_grad for name, value in cut.named_parameters()}
     for name, value in network.named_parameters():
         value.requires_grad_(trained[name])
-    new = dataclasses.replace(card, architecture=resized, lineage=lineage)
-    return with_card(network.eval(), new)
+    return network

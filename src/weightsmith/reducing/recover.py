@@ -1,8 +1,9 @@
 """How a reduced network gets its accuracy back: fine-tuned, rewound, or reduced a part at a time.
 
-``fine-tune`` trains what was left. ``rewind`` gives the kept units the weights they had after an earlier epoch of the
-run that made the network, and goes on from there as that run did (Renda, Frankle and Carbin, "Comparing rewinding and
-fine-tuning in neural network pruning", ICLR 2020). ``iterate`` reaches the size in rounds, fine-tuned after each.
+``recalibrate`` measures batch norms anew (:mod:`weightsmith.reducing.recalibrate`). ``fine-tune`` trains what was left.
+``rewind`` gives the kept units the weights they had after an earlier epoch of the run that made the network, and goes
+on from there as that run did (Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network
+pruning", ICLR 2020). ``iterate`` reaches the size in rounds, fine-tuned after each.
 
 >>> str(Recover.parse("fine-tune:5,schedule=cosine:1e-2,penalties=[l2:1e-4]"))
 'fine-tune:epochs=5,schedule=cosine:0.01,penalties=[l2:0.0001]'
@@ -33,11 +34,11 @@ from weightsmith.training.run import Progress, TrainRun
 from weightsmith.training.schedules import as_schedule
 from weightsmith.training.settings import whole
 
-__all__ = ["FineTune", "Iterate", "Recover", "Rewind", "fine_tuned", "round_targets"]
+__all__ = ["FineTune", "Iterate", "Recalibrate", "Recover", "Rewind", "fine_tuned", "round_targets"]
 
 
 class Recover(Option, family="recover"):
-    """The family of ways back to accuracy: ``fine-tune``, ``rewind``, ``iterate``."""
+    """The family of ways back to accuracy: ``recalibrate``, ``fine-tune``, ``rewind``, ``iterate``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +87,17 @@ class FineTune(_Tuning, Recover, name="fine-tune"):
 
 
 class Iterate(_Tuning, Recover, name="iterate"):
-    """Take out a part, fine-tune, and again, until the target is met (Han et al. 2015): see :func:`round_targets`."""
+    """Take out a part, fine-tune, and again, until the target is met (Han et al. 2015)."""
 
     rounds: int = param(default=3, ge=1, doc="how many times")
     epochs: int = param(default=5, ge=1, doc="epochs after each round")
+
+
+class Recalibrate(Recover, name="recalibrate"):
+    """Measure the statistics of all batch norms anew on training rows."""
+
+    rows: int = param(default=5000, ge=2, doc="how many, spread over all of them")
+    batch: int = param(default=250, ge=2, doc="rows whose mean and variance are taken together")
 
 
 class Rewind(Recover, name="rewind"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -54,7 +55,7 @@ def reduce(
     price: Callable[[Masks], NDArray[np.float64]] | None = None,
     random: int = 10,
     scratch: FineTune | str | None = None,
-    scratch_seeds: Sequence[int] = (0, 1, 2),
+    scratch_seeds: Sequence[int] | int = (0, 1, 2),
     latency: bool = True,
     seed: int = 0,
     batch: int = 256,
@@ -97,7 +98,9 @@ def reduce(
         folder=None if out is None else Path(out),
         progress=progress,
     )
-    beside = _Beside(whole("random", random, least=0), _scratch_option(scratch), tuple(scratch_seeds), latency)
+    seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
+    beside = _Beside(whole("random", random, least=0), _scratch_option(scratch), seeds, latency)
+    _check_device(device)
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
@@ -124,6 +127,13 @@ def reduce(
             if journal is not None:
                 journal.close()
     return result
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+        raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,21 @@ from torch import nn
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.beside import RandomMasks, Scratch
-from weightsmith.reducing.decisions import FrontPoint, Removal, Trace
+from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Measured", "Reduction", "ReductionRecord", "SiteReduction", "Size"]
+__all__ = ["Gone", "Measured", "Reduction", "ReductionRecord", "SiteReduction", "Size"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Gone(Record):
+    """A unit that was taken out, why, and into which it went (None for nothing, and for the many of a group)."""
+
+    unit: int
+    reason: str
+    into: int | None = None
+    angle: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,7 +40,7 @@ class SiteReduction(Record):
     kind: str
     before: int
     kept: tuple[int, ...]
-    removals: tuple[Removal, ...] = ()
+    removals: tuple[Gone, ...] = ()
     refused: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -7,26 +7,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.copying import copied
-from weightsmith.reducing.decisions import Decision
+from weightsmith.reducing.decisions import Choice, Decision, Removal
 from weightsmith.reducing.method import Method
 from weightsmith.reducing.rebuilding import rebuilt
-from weightsmith.reducing.recalibrate import Recalibrate, recalibrated
-from weightsmith.reducing.recover import FineTune, Iterate, Recover, Rewind, fine_tuned, round_targets
-from weightsmith.reducing.results import SiteReduction
+from weightsmith.reducing.recalibrate import check_has_norms, recalibrated
+from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Recover, Rewind, fine_tuned, round_targets
+from weightsmith.reducing.results import Gone, SiteReduction
 from weightsmith.reducing.rewinding import original_of, rewound
 from weightsmith.reducing.scene import Masks, Scene
 from weightsmith.reducing.sites import Site, find_sites
 from weightsmith.reducing.sizes import Ledger, Target, counts_for_target
 from weightsmith.reducing.subject import Subject
-from weightsmith.reducing.surgery import cut_out, plain_cut
+from weightsmith.reducing.surgery import cut_out, masked, plain_cut
 from weightsmith.training.run import Progress, TrainRecord
 
 __all__ = ["Outcome", "Task", "carry_out"]
+
+CHANGED = (
+    "the network was changed since it was built, so its architecture does not describe it: it stays the module it is, "
+    "and reloads through a function of your own"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,14 +91,12 @@ class _Standing:
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     decision: Decision = dataclasses.field(default_factory=lambda: Decision(()))
     difference: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
     """Take out what the method chooses, and train what is left if the task says so."""
-    if isinstance(task.recovery, Rewind) and subject.run is None:
-        raise UsageError(
-            f"{task.recovery}: needs the training run, or its folder, in place of the network, with the epoch kept"
-        )
+    _check_recovery(subject, task)
     ledger = Ledger(subject.network, sites, subject.example[:2])
     standing = _Standing(subject.network, {site.name: tuple(range(site.units)) for site in sites})
     training: list[TrainRecord] = []
@@ -119,8 +124,25 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         decision=standing.decision,
         difference=standing.difference,
         training=tuple(training),
-        notes=(*notes, *standing.decision.notes),
+        notes=(*notes, *standing.notes, *standing.decision.notes),
     )
+
+
+def _check_recovery(subject: Subject, task: Task) -> None:
+    """What could not be recovered in the end is refused before anything is searched."""
+    recovery = task.recovery
+    if isinstance(recovery, Rewind):
+        if subject.run is None:
+            raise UsageError(
+                f"{recovery}: needs the training run, or its folder, in place of the network, with the epoch kept"
+            )
+        original_of(subject.run, recovery, like=subject.network)
+    if isinstance(recovery, Recalibrate):
+        check_has_norms(subject.network, recovery)
+    if isinstance(recovery, Iterate) and (task.fitness is not None or task.price is not None):
+        raise UsageError(
+            f"{recovery}: fitness and price of your own see masks of the whole network's units; in rounds these change"
+        )
 
 
 def _counts(ledger: Ledger, task: Task, rounds: int) -> list[dict[str, int] | None]:
@@ -165,10 +187,23 @@ def _one_cut(subject: Subject, standing: _Standing, task: Task, counts: dict[str
         standing.kept[choice.site] = tuple(standing.kept[choice.site][unit] for unit in choice.kept)
     standing.refused = cut.refused
     standing.decision = decision
-    standing.difference = max(standing.difference, cut.difference)
     if units:
-        standing.network = rebuilt(cut.network, standing.network, units, f"reduced by {task.method}")
+        before = standing.network
+        standing.network = rebuilt(cut.network, before, units, f"reduced by {task.method}", subject.example)
+        standing.difference = max(standing.difference, _difference(before, standing.network, sites, cut.done, subject))
+        if architecture_of(before) is not None and architecture_of(standing.network) is None:
+            standing.notes += (CHANGED,)
     return bool(units)
+
+
+@torch.no_grad()
+def _difference(
+    before: nn.Module, after: nn.Module, sites: tuple[Site, ...], choices: tuple[Choice, ...], subject: Subject
+) -> float:
+    """The largest difference between the outputs of the smaller network and of the masked one, in their own type."""
+    with masked(before, sites, choices):
+        expected = before(subject.example)
+    return float((after(subject.example) - expected).abs().max())
 
 
 def _tuned(subject: Subject, standing: _Standing, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
@@ -196,7 +231,8 @@ def _rewound(subject: Subject, standing: _Standing, task: Task, option: Rewind, 
             units |= site.widths(subject.network, len(standing.kept[site.name]))
 
     def cut(network: nn.Module) -> nn.Module:
-        return rebuilt(plain_cut(network, sites, standing.kept), network, units, f"reduced by {task.method}")
+        smaller = plain_cut(network, sites, standing.kept)
+        return rebuilt(smaller, network, units, f"reduced by {task.method}", subject.example)
 
     run = rewound(
         original,
@@ -222,12 +258,16 @@ def _sites(sites: tuple[Site, ...], standing: _Standing) -> tuple[SiteReduction,
             kind=site.kind,
             before=site.units,
             kept=standing.kept[site.name],
-            removals=choices[site.name].removals if site.name in choices else (),
+            removals=tuple(map(_gone, choices[site.name].removals)) if site.name in choices else (),
             refused=standing.refused.get(site.name),
             notes=choices[site.name].notes if site.name in choices else (),
         )
         for site in sites
     )
+
+
+def _gone(removal: Removal) -> Gone:
+    return Gone(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)
 
 
 def _site(sites: tuple[Site, ...], name: str) -> Site:

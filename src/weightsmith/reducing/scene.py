@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,15 +116,18 @@ class Scene:
         return next(value.dtype for value in self.network.parameters() if value.is_floating_point())
 
     @contextmanager
-    def _listening(self, heard: Callable[[Site, NDArray[np.float32]], None]) -> Iterator[dict[tuple[str, int], Tensor]]:
+    def _listening(
+        self, heard: Callable[[Site, NDArray[np.float32]], None]
+    ) -> Iterator[dict[str, list[weakref.ref[Tensor]]]]:
         """Hooks that hand on what the readers of each site are given, as rows of units; a tensor is heard once."""
-        seen: dict[tuple[str, int], Tensor] = {}
+        seen: dict[str, list[weakref.ref[Tensor]]] = {}
         handles = []
 
         def hook(site: Site, port: Port) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
             def given(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-                if (site.name, id(inputs[0])) not in seen:
-                    seen[site.name, id(inputs[0])] = inputs[0]  # held, or its identity might be given anew
+                # Known by a weak reference: held tensors would keep all activations of the network in memory.
+                if not any(known() is inputs[0] for known in seen.get(site.name, ())):
+                    seen.setdefault(site.name, []).append(weakref.ref(inputs[0]))
                     heard(site, _rows_of_units(module, inputs[0], port))
 
             return given
@@ -155,7 +159,8 @@ class Scene:
             for _, inputs in batches_for(card_of(self.network), x, self.batch, self._dtype):
                 seen.clear()
                 outputs = self.network(inputs.to(self.device)).cpu()
-                if not torch.allclose(nn.functional.linear(torch.from_numpy(hidden[-1]), weight, bias), outputs):
+                expected = nn.functional.linear(torch.from_numpy(hidden[-1]), weight, bias)
+                if expected.shape != outputs.shape or not torch.allclose(expected, outputs):
                     return None
         return np.concatenate(hidden), weight.numpy(), bias.numpy()
 
@@ -204,7 +209,8 @@ def _rows_of_units(module: nn.Module, given: Tensor, port: Port) -> NDArray[np.f
     values = given.movedim(axis, -1)
     if values.shape[-1] != port.indices.size or port.indices.shape[1] > 1:
         values = values[..., torch.from_numpy(port.indices)].movedim(-1, -2)
-    found: NDArray[np.float32] = values.reshape(-1, len(port.indices)).contiguous().cpu().numpy()
+    rows = values.reshape(-1, len(port.indices)).contiguous().cpu()
+    found: NDArray[np.float32] = (rows if rows.dtype == torch.float64 else rows.float()).numpy()
     return found
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -28,6 +29,7 @@ from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks.fold import fold_batch_norm
 from weightsmith.reducing._dense_sites import dense_sites, is_dense
 from weightsmith.reducing._graph_sites import graph_sites
+from weightsmith.reducing._raw_sites import RawSites
 
 __all__ = ["Port", "Site", "Sites", "find_sites"]
 
@@ -69,6 +71,11 @@ class Site:
         return all(port.layer in self.shifts for port in self.readers)
 
     @property
+    def ports(self) -> tuple[Port, ...]:
+        """All layers that a cut changes."""
+        return (*self.writers, *self.carriers, *self.readers)
+
+    @property
     def layers(self) -> tuple[str, ...]:
         """The layers that write the units."""
         return tuple(port.layer for port in self.writers)
@@ -93,6 +100,8 @@ class Sites:
                 raise UsageError(f"nothing can be taken out of this network: {self._reasons()}")
             return self.sites
         globs = [layers] if isinstance(layers, str) else list(layers)
+        if not globs:
+            raise UsageError("layers names no layer; leave it out (None) for all that can be cut")
         for glob in globs:
             if any(fnmatch.fnmatchcase(name, glob) for site in self.sites for name in site.layers):
                 continue
@@ -112,7 +121,7 @@ class Sites:
 
 def find_sites(network: nn.Module, example: Tensor) -> Sites:
     """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
-    found = dense_sites(network) if is_dense(network) else graph_sites(network, example)
+    found = _found(network, example)
     modules = dict(network.named_modules())
     following = _following_norms(network)
     sites = [
@@ -133,7 +142,27 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
         for raw in found.sites
     ]
     order = {name: place for place, name in enumerate(modules)}
-    return Sites(tuple(sorted(sites, key=lambda site: order[site.name])), found.obstacles)
+    shared = _shared(network)
+    obstacles = dict(found.obstacles)
+    for site in sites:
+        tied = next((port.layer for port in site.ports if port.layer in shared), None)
+        if tied is not None:
+            obstacles[site.name] = f"the weights of {tied} are also those of {shared[tied]}"
+    kept = [site for site in sites if site.name not in obstacles]
+    return Sites(tuple(sorted(kept, key=lambda site: order[site.name])), obstacles)
+
+
+def _found(network: nn.Module, example: Tensor) -> RawSites:
+    """By torch.fx where that suffices; units of dense layers that are added or joined take the dependency graph."""
+    if not is_dense(network):
+        return graph_sites(network, example)
+    found = dense_sites(network)
+    if len(found.obstacles) <= 1 or importlib.util.find_spec("torch_pruning") is None:  # the output always is one
+        return found
+    try:
+        return graph_sites(network, example)
+    except UsageError:
+        return found
 
 
 def _ports(raw: Iterator[tuple[str, Indices]] | Sequence[tuple[str, Indices]]) -> tuple[Port, ...]:
@@ -142,6 +171,19 @@ def _ports(raw: Iterator[tuple[str, Indices]] | Sequence[tuple[str, Indices]]) -
 
 def _spatial(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.conv._ConvNd)
+
+
+def _shared(network: nn.Module) -> dict[str, str]:
+    """Layers that hold a parameter which another one holds too, with the name of the other."""
+    holders: dict[int, list[str]] = {}
+    for name, value in network.named_parameters(remove_duplicate=False):
+        holders.setdefault(id(value), []).append(name.rpartition(".")[0])
+    return {
+        layer: next(other for other in layers if other != layer)
+        for layers in holders.values()
+        if len(set(layers)) > 1
+        for layer in layers
+    }
 
 
 def _following_norms(network: nn.Module) -> dict[str, str]:

@@ -49,15 +49,19 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, rows:
     known = _data(data)
     split = next(name for name in ("test", "validation", "train") if name in known.splits)
     train = known.split("train")
-    _check_training_rows(known, train)
-    example = next(inputs for _, inputs in batches_for(card_of(module), train.x[:_CHECKED], _CHECKED, _dtype(module)))
+    _check_finite(known, train)
+    # From the first row to the last: files are often sorted, and rows of one kind would check little.
+    spread = torch.linspace(0, len(train) - 1, min(_CHECKED, len(train))).long()
+    example = next(inputs for _, inputs in batches_for(card_of(module), train.x[spread], _CHECKED, _dtype(module)))
     count = _outputs(module, example)
     labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
     chosen = drawn(len(train), rows, seed, "training rows")
+    looked_at = Split(train.x[chosen], labels["train"][chosen])
+    _check_rows(known, looked_at)
     return Subject(
         network=module,
         data=known,
-        train=Split(train.x[chosen], labels["train"][chosen]),
+        train=looked_at,
         split=split,
         judged=Split(known.split(split).x, labels[split]),
         example=example,
@@ -82,25 +86,29 @@ def _data(given: Any) -> Data:
     return as_data(given, splits=("train", "test"))
 
 
-def _check_training_rows(data: Data, train: Split) -> None:
+def _check_finite(data: Data, train: Split) -> None:
     if train.x.is_floating_point() and not bool(torch.isfinite(train.x).all()):
         row = int((~torch.isfinite(train.x)).flatten(1).any(dim=1).nonzero()[0, 0])
         raise DataMismatch(f"{data.name}: row {row} of the train split holds nan or infinity")
-    if int(train.y.min()) == int(train.y.max()):
+
+
+def _check_rows(data: Data, rows: Split) -> None:
+    """Refuse rows that tell nothing of the units."""
+    if int(rows.y.min()) == int(rows.y.max()):
         raise DataMismatch(
-            f"{data.name}: all {len(train)} training rows have the class {int(train.y[0])}; "
+            f"{data.name}: all {len(rows)} training rows looked at have the class {int(rows.y[0])}; "
             "with one class only, any network is right and nothing tells its units apart"
         )
-    flat = train.x.flatten(1)
+    flat = rows.x.flatten(1)
     if bool((flat == flat[:1]).all()):
-        raise DataMismatch(f"{data.name}: all training rows are equal: every unit is constant on them")
+        raise DataMismatch(f"{data.name}: all training rows looked at are equal: every unit is constant on them")
 
 
 @torch.no_grad()
 def _outputs(network: nn.Module, example: Tensor) -> int:
     try:
         given = network(example)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, TypeError) as error:
         raise DataMismatch(
             f"the network cannot take inputs of shape {tuple(example.shape[1:])} ({str(error).splitlines()[0]})"
         ) from error

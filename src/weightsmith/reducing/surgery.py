@@ -9,7 +9,8 @@ it, whose mean is lowered by as much; where a convolution pads with zeros, the c
 padding, because a bias is the same at every position.
 
 Nothing of this is taken on trust: the *masked* network, the original with the replacement done to the values that
-pass, must give the same outputs on a batch. A site whose cut does not is left whole, with the reason.
+pass, must give the same outputs on a batch. Both are cut and run in float64, where nothing but a wrong cut makes a
+difference. A site whose cut does is left whole, with the reason.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from weightsmith.reducing.sites import Port, Site
 
 __all__ = ["TOLERANCE", "Cut", "cut_out", "masked", "plain_cut"]
 
-TOLERANCE = 1e-5
-"""Allowed distance between cut and masked network, as a share of the largest output (at least 1)."""
+TOLERANCE = 1e-9
+"""Allowed distance between cut and masked network in float64, as a share of the largest output."""
+_COARSE = 1e-2  # where a network runs in its own type only, of fewer bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +72,10 @@ def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]
 def plain_cut(network: nn.Module, sites: Sequence[Site], kept: Mapping[str, Sequence[int]]) -> nn.Module:
     """A copy of ``network`` (or of one of the same layout, a checkpoint) with only the ``kept`` units of each site."""
     known = {site.name: site for site in sites}
-    choices = [
-        Choice(name, known[name].units, tuple(Removal(i) for i in range(known[name].units) if i not in set(units)))
-        for name, units in kept.items()
-    ]
+    choices = []
+    for name, units in kept.items():
+        gone = sorted(set(range(known[name].units)) - set(units))
+        choices.append(Choice(name, known[name].units, tuple(map(Removal, gone))))
     return _carried_out(network, known, choices)
 
 
@@ -151,25 +153,54 @@ class _Checked:
 @torch.no_grad()
 def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], batch: Tensor) -> _Checked | str:
     """The cut network if it gives what the masked one gives; otherwise the reason why it does not count."""
-    reference = copy.deepcopy(network).eval()
+    precise = _precise(network, batch)
+    reference = copy.deepcopy(network).to(precise).eval()
+    x = batch.to(precise)
     for choice in choices:
         _change_inputs(reference, known[choice.site], choice)
     with masked(reference, list(known.values()), choices):
-        expected = reference(batch)
+        expected = reference(x)
     try:
-        smaller = _carried_out(network, known, choices).eval()
-        given = smaller(batch)
-    except (RuntimeError, ValueError, TypeError, IndexError, UsageError) as error:
-        return f"the network does not run without these units ({str(error).splitlines()[0]})"
+        smaller = _carried_out(copy.deepcopy(network).to(precise), known, choices).eval()
+        given = smaller(x)
+    except _RUNS_INTO as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return f"the network does not run without these units ({reason})"
     if given.shape != expected.shape:
         return f"the output has shape {tuple(given.shape)} without these units, not {tuple(expected.shape)}"
     if not bool(torch.isfinite(given).all()):
         return "the output is not finite without these units"
     difference = float((given - expected).abs().max())
-    allowed = TOLERANCE * max(1.0, float(expected.abs().max()))
-    if difference > allowed:
+    allowed = (TOLERANCE if precise == torch.float64 else _COARSE) * float(expected.abs().max())
+    if not allowed:
+        return "the masked network gives nothing but zeros on the rows it is checked with"
+    if not difference <= allowed:  # NaN is no agreement either
         return f"the output differs by {difference:.2g} from that of the masked network (allowed: {allowed:.2g})"
-    return _Checked(smaller, difference)
+    return _Checked(_as_before(smaller, network), difference)
+
+
+# What a network of the user's own may raise when its widths are not those it was written for.
+_RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError, UsageError)
+
+
+def _precise(network: nn.Module, batch: Tensor) -> torch.dtype:
+    """float64, unless the network computes with tensors of its own type inside and so runs in that only."""
+    try:
+        copy.deepcopy(network).double().eval()(batch.double())
+    except RuntimeError:
+        return batch.dtype
+    return torch.float64
+
+
+def _as_before(smaller: nn.Module, network: nn.Module) -> nn.Module:
+    """Every tensor in the type that it had."""
+    types = {name: value.dtype for name, value in network.state_dict(keep_vars=True).items()}
+    for module_name, module in smaller.named_modules():
+        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            before = types.get(f"{module_name}.{name}" if module_name else name, value.dtype)
+            if value.dtype != before:
+                value.data = value.data.to(before)
+    return smaller
 
 
 @torch.no_grad()
