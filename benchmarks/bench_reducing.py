@@ -19,11 +19,12 @@ from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.files import load
 from weightsmith.networks.mlp import mlp
 from weightsmith.networks.vgg import vgg
+from weightsmith.reducing.masking import masked
 from weightsmith.reducing.plain import Magnitude
 from weightsmith.reducing.scene import Scene
 from weightsmith.reducing.sites import find_sites
 from weightsmith.reducing.sizes import Ledger, Params, counts_for_target
-from weightsmith.reducing.surgery import cut_out, masked
+from weightsmith.reducing.surgery import cut_out
 
 __all__ = ["cases"]
 

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.sizes import Macs, Params
+    from weightsmith.reducing.study import reduction_study
+    from weightsmith.reducing.study_table import Study
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
     from weightsmith.training.diagnosis import diagnose
     from weightsmith.training.estimator import Classifier
@@ -114,6 +116,8 @@ _HOMES = {
     "reducing.recover": "FineTune Iterate Recalibrate Rewind",
     "reducing.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
+    "reducing.study": "reduction_study",
+    "reducing.study_table": "Study",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
     "training.diagnosis": "diagnose",
     "training.estimator": "Classifier",
@@ -207,6 +211,7 @@ __all__ = [
     "SpectralNorm",
     "SquaredError",
     "StableRank",
+    "Study",
     "SweepTable",
     "TensorBoard",
     "TopCount",
@@ -242,6 +247,7 @@ __all__ = [
     "networks",
     "norm_plan",
     "reduce",
+    "reduction_study",
     "save",
     "sharpen",
     "smooth",

@@ -40,7 +40,9 @@ def test_the_run_is_that_of_the_library(run, tmp_path):
         normalise="0.5/0.5",
     )
     assert TrainRecord.from_dict(told["record"]) == same.record
-    assert Evaluation.from_dict(told["test"]) == ws.evaluate(same.network, data)
+    assert Evaluation.from_dict(told["test"]) == ws.evaluate(
+        same.network, ws.data.load("digits").with_validation(0.2, seed=5)
+    )
     last = same.history.rows[-1]
     assert told["validation"]["accuracy"]["value"] == pytest.approx(last.validation_accuracy)
     assert told["files"] == []

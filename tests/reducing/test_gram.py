@@ -185,3 +185,11 @@ def test_gathering_needs_no_copy_of_the_matrix() -> None:
     tracemalloc.stop()
     matrix, shifted = units * units * 4, block.nbytes
     assert peak < shifted + matrix / 8
+
+
+def test_a_steady_unit_has_its_length_from_its_one_value() -> None:
+    """Rounding of sums must not give a unit that never moves a length of its own."""
+    rows = np.column_stack([np.full(3001, 0.1), np.linspace(0, 1, 3001)])
+    gram = Gram(2, centre=0.3)
+    gram.add(rows)
+    assert gram.lengths[0] == pytest.approx(0.2 * np.sqrt(3001), rel=1e-15)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.reducing.evolution import State
 from weightsmith.reducing.fitness import units
-from weightsmith.reducing.nsga2 import crowding, explore, first_front, ranks
+from weightsmith.reducing.nsga2 import _survivors, crowding, explore, first_front, ranks
 from weightsmith.reducing.operators import hold
 
 POINTS = ["three_objectives", "two_objectives", "with_a_point_twice"]
@@ -162,3 +162,11 @@ def test_what_cannot_be_searched_is_refused():
         explore(_worth(3), units, 0, _options(), 0)
     with pytest.raises(UsageError, match="no mask of the first population"):
         explore(lambda masks: np.full(len(masks), -np.inf), units, 3, _options(), 0)
+
+
+def test_within_a_front_the_roomier_point_survives_and_a_copy_does_not() -> None:
+    """Five points of one front: ends first, then the one with most room; a copy of an end comes last of all."""
+    points = np.array([[0.0, 0.0], [1.0, -1.0], [1.2, -1.2], [9.0, -9.0], [10.0, -10.0], [0.0, 0.0]])
+    assert set(_survivors(points, 2)) == {0, 4}
+    assert set(_survivors(points, 4)) == {0, 4, 2, 3}
+    assert int(_survivors(points, 6)[-1]) == 5

@@ -16,6 +16,7 @@ from weightsmith.reducing.recover import Recalibrate
 def test_statistics_are_those_of_what_the_norm_is_given() -> None:
     whole, x = mlp(10, 6, 3, batch_norm="before"), torch.randn(40, 10)
     whole.norm1.running_mean.fill_(7.0)
+    whole.norm1.num_batches_tracked.fill_(99)  # it has seen much else before
     new = recalibrated(whole, x, Recalibrate(rows=40, batch=10))
     with torch.no_grad():
         given = whole.dense1(x).reshape(10, 4, 6).movedim(0, 1)  # each batch takes every fourth row

@@ -10,6 +10,7 @@ import torch
 from weightsmith.core.errors import UsageError
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of
+from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.reducing.reduce import reduce
 from weightsmith.training.loop import train
 from weightsmith.training.run import TrainRun
@@ -94,3 +95,12 @@ def test_recalibration_is_a_recovery(digits: Data) -> None:
     assert whole.record.measured.cut.value == plain.record.measured.reduced.value
     assert not torch.equal(whole.network.norm1.running_mean, plain.network.norm1.running_mean)
     assert torch.equal(whole.network.dense1.weight, plain.network.dense1.weight)
+
+
+def test_rounds_by_a_plan_alone_take_out_a_part_each(digits: Data) -> None:
+    run = train("mlp:40,30", digits, epochs=2, schedule=0.05)
+    plan = LayerPlan({"dense1": 0.25, "dense2": 0.64}, {"dense1": 2600, "dense2": 1230}, "by hand", 0.4)
+    rounds = reduce(run, digits, by="magnitude", plan=plan, recover="iterate:2,epochs=1", **QUICK)
+    assert [site.after for site in rounds.sites] == [10, 19]
+    between = rounds.record.training[0].settings["network"]
+    assert between.startswith("mlp:20,24")

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from weightsmith.networks.files import load
 from weightsmith.networks.mlp import mlp
 from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.masking import masked
 from weightsmith.reducing.sites import Site, find_sites
-from weightsmith.reducing.surgery import cut_out, masked, plain_cut
+from weightsmith.reducing.surgery import cut_out, plain_cut
 
 
 def _choice(site: Site, generator: np.random.Generator) -> Choice:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from weightsmith.data.augment import Augment, CropFlip, NoAugment
 from weightsmith.data.datasets import Data, Folder, Known, Source, Split, Table, as_data, fetch_data, known, load
+from weightsmith.data.face_features import FaceFeatures
+from weightsmith.data.faces import describe_faces
+from weightsmith.data.lpq import LPQ
 from weightsmith.data.normalise import Normalisation
+from weightsmith.data.phog import PHOG
 from weightsmith.data.splits import Fold, stratified_folds, stratified_split
 
 __all__ = [
+    "LPQ",
+    "PHOG",
     "Augment",
     "CropFlip",
     "Data",
+    "FaceFeatures",
     "Fold",
     "Folder",
     "Known",
@@ -20,6 +27,7 @@ __all__ = [
     "Split",
     "Table",
     "as_data",
+    "describe_faces",
     "fetch_data",
     "known",
     "load",

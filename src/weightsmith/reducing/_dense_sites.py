@@ -49,7 +49,7 @@ _ACTIVATIONS: dict[object, str] = {
     "tanh": "tanh",
     "relu": "relu",
 }
-_PASSING = (nn.Dropout, nn.AlphaDropout, nn.Identity, Dropout)
+_PASSING = (nn.modules.dropout._DropoutNd, nn.Identity, Dropout)
 _HOLDERS = (nn.Linear, nn.BatchNorm1d, nn.PReLU)
 
 

@@ -74,6 +74,8 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
     """The site whose units ``module`` writes, or why there is none."""
     if is_parametrized(module):
         return "its weight is computed anew in each pass (a parametrisation)"
+    if not _is_plain(module):
+        return f"is a {type(module).__name__} with a forward of its own"
     if getattr(module, "groups", 1) > 1:
         return "is a grouped convolution"
     units = int(module.get_parameter("weight").shape[0])
@@ -125,7 +127,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _role(module: nn.Module, outputs: bool) -> str | None:
-    if is_parametrized(module):
+    if is_parametrized(module) or not _is_plain(module):
         return None
     if isinstance(module, _BATCH_NORM) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):
         return "carries"
@@ -134,6 +136,12 @@ def _role(module: nn.Module, outputs: bool) -> str | None:
     if isinstance(module, (nn.Linear, *_CONV)) and getattr(module, "groups", 1) == 1:
         return "writes" if outputs else "reads"
     return None
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether it computes what its kind computes: a subclass may do anything with its weight."""
+    kind = next((kind for kind in (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU) if isinstance(module, kind)), None)
+    return kind is None or type(module).forward is kind.forward
 
 
 def _width(module: nn.Module, kind: str) -> int:

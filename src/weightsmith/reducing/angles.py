@@ -80,6 +80,7 @@ class Angles(Method, name="angles"):
     def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
         """Each site by itself, down to as many units as it may keep or to the angle."""
         grams = centred_grams(scene, self.centre)
+        weigh = self.order == "effect" or (self.order == "auto" and counts is not None)
         return Decision(
             tuple(
                 choose_by_angles(
@@ -89,7 +90,7 @@ class Angles(Method, name="angles"):
                     self,
                     None if counts is None else counts[site.name],
                     constants=site.takes_constants,
-                    reading=scene.reading_norms(site) if self.order in ("auto", "effect") else None,
+                    reading=scene.reading_norms(site) if weigh else None,
                 )
                 for site in scene.sites
             )

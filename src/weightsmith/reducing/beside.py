@@ -98,8 +98,13 @@ def random_masks(
         accuracies=found,
         mean=statistics.fmean(found),
         deviation=statistics.stdev(found) if several else None,
-        interval=mean_interval(found) if several else None,
+        interval=_within_percent(mean_interval(found)) if several else None,
     )
+
+
+def _within_percent(interval: Interval) -> Interval:
+    """Student's interval knows nothing of the ends of the scale."""
+    return dataclasses.replace(interval, low=max(0.0, interval.low), high=min(100.0, interval.high))
 
 
 def from_scratch(

@@ -106,6 +106,8 @@ def choose_by_groups(
     notes = [] if constants else [WITHOUT_CONSTANTS]
     if units - len(steady) > least:
         scales = None if reading is None else gram.lengths * reading
+        if scales is not None and not scales.any():
+            scales = None  # nothing is read: no unit has any effect, and only angles tell them apart
         combined = _combined(gram, steady, option.angle, keep, scales)
         removals += combined
         beyond = [removal.angle for removal in combined if removal.angle is not None and removal.angle > option.angle]

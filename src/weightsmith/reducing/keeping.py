@@ -65,17 +65,15 @@ class Keeper:
         arrays = {name: weights.tensor_as_stored(name).numpy() for name in weights.entries}
         facts = _facts(self._path, arrays)
         self._check_call(self._path, facts["call"])
-        if facts["generation"] > generations:
+        if isinstance(facts["generation"], int) and facts["generation"] > generations:
             raise UsageError(
                 f"{self._path}: the search stands at generation {facts['generation']}, beyond the {generations} asked "
                 "for; ask for as many, or give another folder"
             )
-        keys = arrays["known"].reshape(len(arrays["known_scores"]), -1)
-        known = dict(zip(map(bytes, keys), arrays["known_scores"].tolist(), strict=True))
-        rows = tuple(map(TraceRow.from_dict, facts["rows"]))
-        return State(
-            facts["generation"], **{name: arrays[name] for name in _ARRAYS}, rows=rows, known=known, met=len(known)
-        )
+        try:
+            return _state(facts, arrays)
+        except (KeyError, ValueError, TypeError, IndexError, UsageError) as error:
+            raise FileRefused(self._path, f"is not the state of a search ({error})") from error
 
     def _check_call(self, path: Path, found: Mapping[str, Any]) -> None:
         for key in sorted({*found, *self._call}):
@@ -84,6 +82,24 @@ class Keeper:
                     f"{path} belongs to another search: {key} was {found.get(key)!r} and is {self._call.get(key)!r}; "
                     "give another folder, or delete the file to start over"
                 )
+
+
+def _state(facts: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> State:
+    """The state that facts and arrays describe; a digest proves that they are whole, not that they make sense."""
+    population, scores, hall, hall_scores = (arrays[name] for name in _ARRAYS)
+    generation, rows = facts["generation"], tuple(map(TraceRow.from_dict, facts["rows"]))
+    if not isinstance(generation, int) or generation != len(rows) - 1:
+        raise ValueError(f"generation {generation!r} with {len(rows)} rows of a trace")
+    for masks, values in ((population, scores), (hall, hall_scores)):
+        if masks.dtype != bool or masks.ndim != 2 or len(masks) != len(values) or not len(masks):
+            raise ValueError(f"masks of shape {masks.shape} with scores of shape {values.shape}")
+    if hall.shape[1] != population.shape[1] or scores.dtype != np.float64 or hall_scores.dtype != np.float64:
+        raise ValueError(f"masks of {hall.shape[1]} and of {population.shape[1]} units")
+    keys = arrays["known"].reshape(len(arrays["known_scores"]), -1)
+    if keys.shape[1] != -(-population.shape[1] // 8):
+        raise ValueError(f"keys of {keys.shape[1]} bytes for {population.shape[1]} units")
+    known = dict(zip(map(bytes, keys), arrays["known_scores"].tolist(), strict=True))
+    return State(generation, population, scores, hall, hall_scores, rows=rows, known=known, met=len(known))
 
 
 def _facts(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from weightsmith.core.seeds import subseed
 from weightsmith.data.splits import Fold
 from weightsmith.networks.mlp import Mlp
 from weightsmith.reducing.beside import random_masks
+from weightsmith.reducing.evaluator import Evaluator
 from weightsmith.reducing.gram import Gram
 from weightsmith.reducing.method import Method
 from weightsmith.reducing.population import Readout
 from weightsmith.reducing.scaling import Scaling
-from weightsmith.reducing.scene import Evaluator, Scene
+from weightsmith.reducing.scene import Scene
 from weightsmith.reducing.shallow import Shallow
 from weightsmith.reducing.sites import find_sites
 from weightsmith.reducing.study_data import StudyData

@@ -10,28 +10,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import identity_of
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import weights_digest
-from weightsmith.networks.copying import copied
-from weightsmith.networks.evaluation import scores
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
-from weightsmith.reducing.beside import RandomMasks, Scratch, from_scratch, random_masks
-from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes
+from weightsmith.reducing.evaluator import Masks
+from weightsmith.reducing.measuring import Beside, latency_of, masks_beside, measured, scratch_beside, size_of
 from weightsmith.reducing.methods import Method
 from weightsmith.reducing.recover import FineTune, Recover
-from weightsmith.reducing.results import Measured, Reduction, ReductionRecord, Size
+from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
-from weightsmith.reducing.scene import Masks, Scene
 from weightsmith.reducing.sites import Site, find_sites
 from weightsmith.reducing.sizes import Ledger, Target, shares_by_plan
 from weightsmith.reducing.subject import Subject, read_subject
@@ -99,7 +95,7 @@ def reduce(
         progress=progress,
     )
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
-    beside = _Beside(whole("random", random, least=0), _scratch_option(scratch), seeds, latency)
+    beside = Beside(whole("random", random, least=0), _scratch_option(scratch), seeds, latency)
     _check_device(device)
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
@@ -109,6 +105,7 @@ def reduce(
         sites = found.matching(layers)
         shares, source, notes = _shares(subject, plan, sites, task.target)
         task = dataclasses.replace(task, shares=shares)
+        notes = (*notes, *_few_rows(subject, sites, method))
         settings = {**_written(task, beside), "plan": source, "layers": _listed(layers), "rows": rows}
         call = {"settings": settings, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
@@ -117,7 +114,7 @@ def reduce(
             record = _record(
                 subject, sites, task, outcome, beside=beside, settings=settings, obstacles=found.obstacles, notes=notes
             )
-            speed = _latency(subject, outcome.network, task) if latency else None
+            speed = latency_of(subject, outcome.network, task) if latency else None
             result = Reduction(record, outcome.network, speed)
             if task.folder is not None:
                 _write(task.folder, result)
@@ -129,21 +126,21 @@ def reduce(
     return result
 
 
+def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tuple[str, ...]:
+    """Say it when there are fewer rows than units: then some units look redundant that are not."""
+    most = max((site.units for site in sites if site.kind == "dense"), default=0)
+    if method.needs_target or len(subject.train) >= most:
+        return ()
+    return (
+        f"{len(subject.train)} rows were looked at, fewer than the {most} units of a layer: they tell little of them",
+    )
+
+
 def _check_device(device: str) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
-
-
-@dataclasses.dataclass(frozen=True)
-class _Beside:
-    """What is measured beside the result."""
-
-    random: int
-    scratch: FineTune | None
-    seeds: tuple[int, ...]
-    latency: bool
 
 
 def _scratch_option(given: FineTune | str | None) -> FineTune | None:
@@ -176,7 +173,7 @@ def _shares(
     return shares_by_plan(sites, chosen), chosen.source, foreign
 
 
-def _written(task: Task, beside: _Beside) -> dict[str, Any]:
+def _written(task: Task, beside: Beside) -> dict[str, Any]:
     """Every option in its text form, as records keep them."""
     return {
         "by": str(task.method),
@@ -204,7 +201,7 @@ def _record(
     task: Task,
     outcome: Outcome,
     *,
-    beside: _Beside,
+    beside: Beside,
     settings: dict[str, Any],
     obstacles: dict[str, str],
     notes: tuple[str, ...],
@@ -216,12 +213,12 @@ def _record(
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         sites=outcome.sites,
         obstacles=obstacles,
-        whole=_size(subject.network, ledger, {}),
-        reduced=_size(outcome.network, ledger, {site.name: site.after for site in outcome.sites}),
+        whole=size_of(subject.network, ledger, {}),
+        reduced=size_of(outcome.network, ledger, {site.name: site.after for site in outcome.sites}),
         difference=outcome.difference,
-        measured=_measured(subject, task, outcome),
-        random=_random(subject, sites, task, outcome, beside),
-        scratch=_scratch(subject, task, outcome, beside),
+        measured=measured(subject, task, outcome),
+        random=masks_beside(subject, sites, task, outcome, beside.random),
+        scratch=scratch_beside(subject, task, outcome, beside),
         trace=outcome.decision.trace,
         front=outcome.decision.front,
         training=outcome.training,
@@ -229,70 +226,6 @@ def _record(
         result=weights_digest(outcome.network),
         origin=Origin(seed=task.seed, inputs=subject.inputs),
     )
-
-
-def _size(network: nn.Module, ledger: Ledger, counts: dict[str, int]) -> Size:
-    return Size(
-        parameters=sum(value.numel() for value in network.parameters()),
-        macs=ledger.size(counts, "macs"),
-        file_bytes=file_bytes(network),
-        units=sum(counts.get(name, units) for name, units in ledger.units.items()),
-    )
-
-
-def _measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
-    """Accuracies of the network that came in, of the cut one and of the result, on the same inputs."""
-    labels = subject.judged.y
-    told = task.told("measuring")
-    right: dict[str, Tensor] = {}
-    for name, network in (("whole", subject.network), ("cut", outcome.cut), ("reduced", outcome.network)):
-        if name == "reduced" and outcome.network is outcome.cut:
-            right[name] = right["cut"]
-            continue
-        answers = scores(
-            network, subject.judged.x, batch=task.batch, threads=task.threads, device=task.device, progress=told
-        )
-        right[name] = (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
-    intervals = {name: wilson(int(hits.sum()), len(labels)) for name, hits in right.items()}
-    return Measured(
-        split=subject.split,
-        images=len(labels),
-        whole=intervals["whole"],
-        cut=intervals["cut"],
-        reduced=intervals["reduced"],
-        cost=mcnemar(right["reduced"].numpy(), right["whole"].numpy()),
-    )
-
-
-def _random(
-    subject: Subject, sites: tuple[Site, ...], task: Task, outcome: Outcome, beside: _Beside
-) -> RandomMasks | None:
-    """Random masks of the same number of units per site, on the inputs that the result was judged by."""
-    if not beside.random or all(site.after == site.before for site in outcome.sites):
-        return None
-    network = subject.network if task.device == "cpu" else copied(subject.network).to(task.device)
-    scene = Scene(network, sites, subject.judged.x, subject.judged.y, batch=task.batch, device=task.device)
-    counts = [site.after for site in outcome.sites]
-    return random_masks(scene.evaluator(), scene.site_slices, counts, repeats=beside.random, seed=task.seed)
-
-
-def _scratch(subject: Subject, task: Task, outcome: Outcome, beside: _Beside) -> Scratch | None:
-    if beside.scratch is None:
-        return None
-    return from_scratch(
-        outcome.network,
-        subject.data,
-        beside.scratch,
-        seeds=beside.seeds,
-        out=task.place("scratch"),
-        progress=task.epochs("from scratch"),
-        threads=task.threads,
-        device=task.device,
-    )
-
-
-def _latency(subject: Subject, reduced: nn.Module, task: Task) -> LatencyComparison:
-    return compare_latency(subject.network, reduced, subject.example[:1], threads=task.threads)
 
 
 def _write(folder: Path, result: Reduction) -> None:

@@ -15,17 +15,19 @@ from weightsmith.core.errors import UsageError
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.copying import copied
 from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.evaluator import Masks
+from weightsmith.reducing.masking import masked
 from weightsmith.reducing.method import Method
 from weightsmith.reducing.rebuilding import rebuilt
 from weightsmith.reducing.recalibrate import check_has_norms, recalibrated
 from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Recover, Rewind, fine_tuned, round_targets
 from weightsmith.reducing.results import Gone, SiteReduction
 from weightsmith.reducing.rewinding import original_of, rewound
-from weightsmith.reducing.scene import Masks, Scene
+from weightsmith.reducing.scene import Scene
 from weightsmith.reducing.sites import Site, find_sites
 from weightsmith.reducing.sizes import Ledger, Target, counts_for_target
 from weightsmith.reducing.subject import Subject
-from weightsmith.reducing.surgery import cut_out, masked, plain_cut
+from weightsmith.reducing.surgery import cut_out, plain_cut
 from weightsmith.training.run import Progress, TrainRecord
 
 __all__ = ["Outcome", "Task", "carry_out"]

@@ -17,14 +17,12 @@ from torch import Tensor, nn
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
+from weightsmith.reducing.evaluator import Evaluator, Masks, evaluator_of
 from weightsmith.reducing.gram import Gram
-from weightsmith.reducing.population import Readout
+from weightsmith.reducing.masking import unit_axis
 from weightsmith.reducing.sites import Port, Site
 
-__all__ = ["Evaluator", "Masks", "Scene", "drawn"]
-
-Masks = NDArray[np.bool_]
-Evaluator = Callable[[Masks], NDArray[np.float64]]
+__all__ = ["Scene", "drawn"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +69,8 @@ class Scene:
         per image and position. What several readers are given counts once for each that is given something else.
         """
         grams = {site.name: Gram(site.units, centres[site.name]) for site in self.sites}
-        with self._listening(lambda site, rows: grams[site.name].add(rows)) as seen:
-            for done, inputs in batches_for(card_of(self.network), self.x, self.batch, self._dtype):
+        with self.listening(lambda site, rows: grams[site.name].add(rows)) as seen:
+            for done, inputs in batches_for(card_of(self.network), self.x, self.batch, self.dtype):
                 seen.clear()
                 self.network(inputs.to(self.device))
                 if self.progress is not None:
@@ -96,27 +94,17 @@ class Scene:
         return found
 
     def evaluator(self, rows: int | None = None) -> Evaluator:
-        """A function from masks to accuracies in percent on ``rows`` training rows (drawn by the seed; None: all).
-
-        A mask silences units where they are read. A single hidden layer before the output is evaluated for all masks
-        in one matrix product, everything else mask by mask.
-        """
+        """A function from masks to accuracies in percent on ``rows`` training rows (drawn by the seed; None: all)."""
         chosen = drawn(len(self.x), rows, self.seed, "searched rows")
-        x, y = self.x[chosen], self.y[chosen]
-        last = self._last_layer(x)
-        if last is not None:
-            return Readout(*last, y.numpy())
-        batches = [
-            inputs.to(self.device) for _, inputs in batches_for(card_of(self.network), x, self.batch, self._dtype)
-        ]
-        return functools.partial(self._one_by_one, batches, y)
+        return evaluator_of(self, self.x[chosen], self.y[chosen])
 
     @property
-    def _dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:
+        """The type that the network computes in."""
         return next(value.dtype for value in self.network.parameters() if value.is_floating_point())
 
     @contextmanager
-    def _listening(
+    def listening(
         self, heard: Callable[[Site, NDArray[np.float32]], None]
     ) -> Iterator[dict[str, list[weakref.ref[Tensor]]]]:
         """Hooks that hand on what the readers of each site are given, as rows of units; a tensor is heard once."""
@@ -142,71 +130,10 @@ class Scene:
             for handle in handles:
                 handle.remove()
 
-    @torch.no_grad()
-    def _last_layer(self, x: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None:
-        """Hidden values, weights and biases, if one dense layer turns the units into the output and nothing follows."""
-        if len(self.sites) != 1 or len(self.sites[0].readers) != 1:
-            return None
-        (port,) = self.sites[0].readers
-        reader = self.network.get_submodule(port.layer)
-        if not isinstance(reader, nn.Linear) or port.indices.shape[1] != 1 or reader.in_features != len(port.indices):
-            return None
-        weight = reader.weight.detach().cpu()[:, torch.from_numpy(port.indices[:, 0])]
-        given: Tensor | None = reader.bias
-        bias = weight.new_zeros(len(weight)) if given is None else given.detach().cpu()
-        hidden: list[NDArray[np.float32]] = []
-        with self._listening(lambda _site, rows: hidden.append(rows)) as seen:
-            for _, inputs in batches_for(card_of(self.network), x, self.batch, self._dtype):
-                seen.clear()
-                outputs = self.network(inputs.to(self.device)).cpu()
-                expected = nn.functional.linear(torch.from_numpy(hidden[-1]), weight, bias)
-                if expected.shape != outputs.shape or not torch.allclose(expected, outputs):
-                    return None
-        return np.concatenate(hidden), weight.numpy(), bias.numpy()
-
-    @torch.no_grad()
-    def _one_by_one(self, batches: list[Tensor], y: Tensor, masks: Masks) -> NDArray[np.float64]:
-        found = np.empty(len(masks))
-        for place, mask in enumerate(masks):
-            with self._silenced(mask):
-                called = torch.cat([self.network(inputs).argmax(dim=1).cpu() for inputs in batches])
-            found[place] = 100 * float((called == y).sum()) / len(y)
-        return found
-
-    @contextmanager
-    def _silenced(self, mask: NDArray[np.bool_]) -> Iterator[None]:
-        handles = []
-        parts = self.split(mask)
-        try:
-            for site in self.sites:
-                for port in site.readers:
-                    reader = self.network.get_submodule(port.layer)
-                    handles.append(reader.register_forward_pre_hook(_Silence(reader, port, parts[site.name])))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-
-class _Silence:
-    """A hook that sets the units that are off to zero in the input of a reader."""
-
-    def __init__(self, reader: nn.Module, port: Port, on: NDArray[np.bool_]) -> None:
-        weight = next(reader.parameters())
-        keep = torch.ones(weight.shape[1], dtype=weight.dtype, device=weight.device)
-        keep[port.indices[~on].reshape(-1)] = 0
-        positions = weight.dim() - 2 if isinstance(reader, nn.modules.conv._ConvNd) else 0
-        self.keep = keep.reshape(-1, *[1] * positions)
-
-    def __call__(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        first, *others = inputs
-        return (first * self.keep, *others)
-
 
 def _rows_of_units(module: nn.Module, given: Tensor, port: Port) -> NDArray[np.float32]:
     """What a reader is given, as rows (input and position) × units."""
-    axis = 1 if isinstance(module, nn.modules.conv._ConvNd) else given.dim() - 1
-    values = given.movedim(axis, -1)
+    values = given.movedim(unit_axis(module, given), -1)
     if values.shape[-1] != port.indices.size or port.indices.shape[1] > 1:
         values = values[..., torch.from_numpy(port.indices)].movedim(-1, -2)
     rows = values.reshape(-1, len(port.indices)).contiguous().cpu()

@@ -157,8 +157,12 @@ def _found(network: nn.Module, example: Tensor) -> RawSites:
     if not is_dense(network):
         return graph_sites(network, example)
     found = dense_sites(network)
-    if len(found.obstacles) <= 1 or importlib.util.find_spec("torch_pruning") is None:  # the output always is one
+    if len(found.obstacles) <= 1:  # the output always is one
         return found
+    if importlib.util.find_spec("torch_pruning") is None:
+        extra = "; the extra prune might find a way"
+        known = {name: reason + extra * ("output" not in reason) for name, reason in found.obstacles.items()}
+        return RawSites(found.sites, known)
     try:
         return graph_sites(network, example)
     except UsageError:

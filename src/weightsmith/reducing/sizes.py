@@ -131,7 +131,7 @@ def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 
 def counts_for_target(ledger: Ledger, shares: Mapping[str, float], target: Target | None) -> dict[str, int]:
     """Units to keep per site: the shares as they are without a target, scaled by one factor with one.
 
-    What rounding leaves of the target is given out unit by unit, to the site that lost most by it first.
+    What rounding leaves of the target is given out, at most one unit to a site, first to the one that lost most by it.
     """
     if target is None:
         return _counts(ledger, shares, 1.0)
@@ -162,15 +162,8 @@ def _counts(ledger: Ledger, shares: Mapping[str, float], factor: float) -> dict[
 
 def _filled(ledger: Ledger, counts: dict[str, int], shares: Mapping[str, float], target: Target) -> dict[str, int]:
     allowed = target.keep * ledger.size({}, target.measure)
-    while True:
-        larger = [{**counts, name: count + 1} for name, count in counts.items() if count < ledger.units[name]]
-        fitting = [more for more in larger if ledger.size(more, target.measure) <= allowed]
-        if not fitting:
-            return counts
-        counts = min(fitting, key=lambda more: _ahead(ledger, counts, more, shares))
-
-
-def _ahead(ledger: Ledger, counts: dict[str, int], more: dict[str, int], shares: Mapping[str, float]) -> float:
-    """How many units the site that ``more`` gives one to is ahead of its share."""
-    name = next(name for name in more if more[name] != counts[name])
-    return counts[name] - ledger.units[name] * shares[name]
+    for name in sorted(counts, key=lambda name: counts[name] - ledger.units[name] * shares[name]):
+        more = {**counts, name: min(ledger.units[name], counts[name] + 1)}
+        if ledger.size(more, target.measure) <= allowed:
+            counts = more
+    return counts

@@ -22,11 +22,8 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.mlp import Mlp
 from weightsmith.reducing.angles import Angles
 from weightsmith.reducing.genetic import Genetic
-from weightsmith.reducing.groups import Groups
 from weightsmith.reducing.lesson import Lesson, Plan
-from weightsmith.reducing.method import Method
-from weightsmith.reducing.pareto import Pareto
-from weightsmith.reducing.plain import Magnitude, Random
+from weightsmith.reducing.methods import Method
 from weightsmith.reducing.scaling import Scaling, check_scaling
 from weightsmith.reducing.shallow import Shallow
 from weightsmith.reducing.study_data import StudyData, read_study_data
@@ -43,8 +40,6 @@ METHODS: tuple[Method, ...] = (
     Genetic(50),
 )
 """The four that the paper compares, as it did them."""
-
-_BY_NAME = (Angles, Genetic, Groups, Magnitude, Pareto, Random)  # a method is known by name once it is imported
 
 
 def reduction_study(

@@ -17,23 +17,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.resizing import set_tensors
 from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.masking import masked
 from weightsmith.reducing.sites import Port, Site
 
-__all__ = ["TOLERANCE", "Cut", "cut_out", "masked", "plain_cut"]
-
-TOLERANCE = 1e-9
-"""Allowed distance between cut and masked network in float64, as a share of the largest output."""
-_COARSE = 1e-2  # where a network runs in its own type only, of fewer bits
+__all__ = ["Cut", "cut_out", "plain_cut"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,71 +75,6 @@ def plain_cut(network: nn.Module, sites: Sequence[Site], kept: Mapping[str, Sequ
     return _carried_out(network, known, choices)
 
 
-@contextmanager
-def masked(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]) -> Iterator[nn.Module]:
-    """``network`` itself with hooks on the readers that replace what the removed units give; they go with the block."""
-    known = {site.name: site for site in sites}
-    handles = []
-    try:
-        for choice in choices:
-            for port in known[choice.site].readers:
-                reader = network.get_submodule(port.layer)
-                pads = _pads(reader)
-                handles.append(reader.register_forward_pre_hook(_Replace(port, choice, constants=not pads)))
-                if pads:
-                    handles.append(reader.register_forward_hook(_Shift(port, choice)))
-        yield network
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-class _Replace:
-    """A hook that replaces the removed units in the input of a reader.
-
-    In reverse order, because a unit may be merged into one that is merged itself later.
-    """
-
-    def __init__(self, port: Port, choice: Choice, *, constants: bool) -> None:
-        self.indices = torch.from_numpy(port.indices)
-        self.removals = tuple(reversed(choice.removals))
-        self.constants = constants
-
-    def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        first, *others = inputs
-        axis = 1 if isinstance(module, nn.modules.conv._ConvNd) else first.dim() - 1
-        values = first.movedim(axis, 0).clone()
-        for removal in self.removals:
-            constant = removal.constant if self.constants else 0.0
-            stand_in = torch.full_like(values[self.indices[removal.unit]], constant)
-            if removal.into:
-                factors = values.new_tensor(removal.factors)
-                stand_in += torch.tensordot(factors, values[self.indices[list(removal.into)]], dims=1)
-            values[self.indices[removal.unit]] = stand_in
-        return (values.movedim(0, axis), *others)
-
-
-class _Shift:
-    """A hook that adds to the output of a padding convolution what the constants give, at every position alike."""
-
-    def __init__(self, port: Port, choice: Choice) -> None:
-        self.indices = torch.from_numpy(port.indices)
-        self.constants = torch.zeros(choice.units, dtype=torch.float64)
-        for removal in reversed(choice.removals):
-            own = torch.tensor(removal.factors, dtype=torch.float64) @ self.constants[list(removal.into)]
-            self.constants[removal.unit] = removal.constant + (own if removal.into else 0.0)
-
-    def __call__(self, module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-        weight = module.get_parameter("weight")[:, self.indices].double().flatten(3).sum(dim=(2, 3))
-        shift = (weight @ self.constants.to(weight.device)).to(output.dtype)
-        return output + shift.reshape(-1, *[1] * (output.dim() - 2))
-
-
-def _pads(module: nn.Module) -> bool:
-    padding = getattr(module, "padding", 0)
-    return padding == "same" if isinstance(padding, str) else bool(np.any(padding))
-
-
 @dataclasses.dataclass(frozen=True)
 class _Checked:
     network: nn.Module
@@ -171,12 +102,26 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     if not bool(torch.isfinite(given).all()):
         return "the output is not finite without these units"
     difference = float((given - expected).abs().max())
-    allowed = (TOLERANCE if precise == torch.float64 else _COARSE) * float(expected.abs().max())
-    if not allowed:
-        return "the masked network gives nothing but zeros on the rows it is checked with"
+    if not _spread(network(batch)):
+        return "the network gives the same for all rows it is checked with: they tell nothing of a cut"
+    allowed = _allowed(_spread(expected), float(expected.abs().max()), precise)
     if not difference <= allowed:  # NaN is no agreement either
         return f"the output differs by {difference:.2g} from that of the masked network (allowed: {allowed:.2g})"
     return _Checked(_as_before(smaller, network), difference)
+
+
+def _spread(outputs: Tensor) -> float:
+    """How far outputs lie from their mean over the rows."""
+    return float((outputs - outputs.mean(dim=0)).abs().max())
+
+
+def _allowed(spread: float, largest: float, precise: torch.dtype) -> float:
+    """How far two right answers may lie apart: √ε of how outputs differ from row to row, and rounding of their size.
+
+    The spread counts and not the size, because an offset common to all rows would hide any error behind it.
+    """
+    epsilon = torch.finfo(precise).eps
+    return math.sqrt(epsilon) * spread + 32 * epsilon * largest
 
 
 # What a network of the user's own may raise when its widths are not those it was written for.

@@ -1,0 +1,99 @@
+"""What is measured of a reduction: sizes, accuracies on the same inputs, and what stands beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from torch import Tensor, nn
+
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.networks.copying import copied
+from weightsmith.networks.evaluation import scores
+from weightsmith.reducing.beside import RandomMasks, Scratch, from_scratch, random_masks
+from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes
+from weightsmith.reducing.recover import FineTune
+from weightsmith.reducing.results import Measured, Size
+from weightsmith.reducing.rounds import Outcome, Task
+from weightsmith.reducing.scene import Scene
+from weightsmith.reducing.sites import Site
+from weightsmith.reducing.sizes import Ledger
+from weightsmith.reducing.subject import Subject
+
+__all__ = ["Beside", "latency_of", "masks_beside", "measured", "scratch_beside", "size_of"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """What is measured beside the result: how many random masks, how a network from scratch is trained, how often."""
+
+    random: int
+    scratch: FineTune | None
+    seeds: tuple[int, ...]
+    latency: bool
+
+
+def size_of(network: nn.Module, ledger: Ledger, counts: dict[str, int]) -> Size:
+    """How large ``network`` is, which has ``counts`` units at the sites it names and all at the others."""
+    return Size(
+        parameters=sum(value.numel() for value in network.parameters()),
+        macs=ledger.size(counts, "macs"),
+        file_bytes=file_bytes(network),
+        units=sum(counts.get(name, units) for name, units in ledger.units.items()),
+    )
+
+
+def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
+    """Accuracies of the network that came in, of the cut one and of the result, on the same inputs."""
+    labels = subject.judged.y
+    told = task.told("measuring")
+    right: dict[str, Tensor] = {}
+    for name, network in (("whole", subject.network), ("cut", outcome.cut), ("reduced", outcome.network)):
+        if name == "reduced" and outcome.network is outcome.cut:
+            right[name] = right["cut"]
+            continue
+        answers = scores(
+            network, subject.judged.x, batch=task.batch, threads=task.threads, device=task.device, progress=told
+        )
+        right[name] = (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
+    intervals = {name: wilson(int(hits.sum()), len(labels)) for name, hits in right.items()}
+    return Measured(
+        split=subject.split,
+        images=len(labels),
+        whole=intervals["whole"],
+        cut=intervals["cut"],
+        reduced=intervals["reduced"],
+        cost=mcnemar(right["reduced"].numpy(), right["whole"].numpy()),
+    )
+
+
+def masks_beside(
+    subject: Subject, sites: tuple[Site, ...], task: Task, outcome: Outcome, repeats: int
+) -> RandomMasks | None:
+    """Random masks of the same number of units per site, on the inputs that the result was judged by."""
+    if not repeats or all(site.after == site.before for site in outcome.sites):
+        return None
+    network = subject.network if task.device == "cpu" else copied(subject.network).to(task.device)
+    scene = Scene(network, sites, subject.judged.x, subject.judged.y, batch=task.batch, device=task.device)
+    counts = [site.after for site in outcome.sites]
+    return random_masks(scene.evaluator(), scene.site_slices, counts, repeats=repeats, seed=task.seed)
+
+
+def scratch_beside(subject: Subject, task: Task, outcome: Outcome, beside: Beside) -> Scratch | None:
+    """Networks of the reduced size trained from fresh weights, if they are asked for."""
+    if beside.scratch is None:
+        return None
+    return from_scratch(
+        outcome.network,
+        subject.data,
+        beside.scratch,
+        seeds=beside.seeds,
+        out=task.place("scratch"),
+        progress=task.epochs("from scratch"),
+        threads=task.threads,
+        device=task.device,
+    )
+
+
+def latency_of(subject: Subject, reduced: nn.Module, task: Task) -> LatencyComparison:
+    """Time per input of both networks, measured by turns."""
+    return compare_latency(subject.network, reduced, subject.example[:1], threads=task.threads)
