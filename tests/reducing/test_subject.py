@@ -65,7 +65,7 @@ def _data(x: torch.Tensor, y: torch.Tensor) -> Data:
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (torch.randn(20, 4), torch.zeros(20, dtype=torch.int64), "all 20 training rows looked at have the class 0"),
+        (torch.randn(20, 4), torch.zeros(20, dtype=torch.int64), "all 20 training rows looked at have the same class"),
         (torch.ones(20, 4), torch.arange(20) % 3, "all training rows looked at are equal"),
         (torch.full((20, 4), float("nan")), torch.arange(20) % 3, "row 0 of the train split holds nan"),
         (torch.randn(20, 5), torch.arange(20) % 3, "cannot take inputs of shape"),

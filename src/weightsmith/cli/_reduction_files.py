@@ -129,7 +129,7 @@ def _points(results: Sequence[Reduction]) -> dict[str, list[_Point]]:
         if record.settings["recover"] is not None and not several:
             points[f"{name}, just cut"] = [_point(share, measured.cut, 100)]
         if record.random is not None and record.random.interval is not None:
-            points.setdefault("random masks", []).append(_point(share, record.random.interval, 1))
+            points.setdefault("random masks, untrained", []).append(_point(share, record.random.interval, 1))
         if record.scratch is not None and record.scratch.mean is not None:
             points.setdefault("from scratch", []).append(_point(share, record.scratch.mean, 100))
     return points

@@ -227,7 +227,7 @@ def _add_accuracies(rows: Table, records: Sequence[ReductionRecord]) -> None:
     rows.add_row("inside noise", "", *("yes" if inside_noise(record) else "no" for record in records))
     if any(record.random is not None for record in records):
         drawn = [record.random for record in records]
-        rows.add_row("random masks %", "", *("–" if each is None else f"{each.mean:.2f}" for each in drawn))
+        rows.add_row("random, untrained %", "", *("–" if each is None else f"{each.mean:.2f}" for each in drawn))
         spreads = [None if each is None else each.deviation for each in drawn]
         rows.add_row("", "", *("" if each is None else f"[dim]± {each:.2f}[/dim]" for each in spreads))
     if any(record.scratch is not None for record in records):

@@ -78,7 +78,8 @@ def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | No
     if not kept.exists():
         names = [file.stem.removeprefix("epoch-") for file in path.parent.glob("epoch-*.safetensors")]
         known = [str(int(name)) for name in names if name.isdecimal()]
-        raise UnknownName("kept epoch", str(option.epoch), known or ["none; name them with keep=(0, 5, …)"])
+        none = "none; train again with keep=5, --keep 5 on the command line"
+        raise UnknownName("kept epoch", str(option.epoch), known or [none])
     return Original(record, load(kept, network=None if like is None else copied(like)))
 
 

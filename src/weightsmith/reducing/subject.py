@@ -96,7 +96,7 @@ def _check_rows(data: Data, rows: Split) -> None:
     """Refuse rows that tell nothing of the units."""
     if int(rows.y.min()) == int(rows.y.max()):
         raise DataMismatch(
-            f"{data.name}: all {len(rows)} training rows looked at have the class {int(rows.y[0])}; "
+            f"{data.name}: all {len(rows)} training rows looked at have the same class; "
             "with one class only, any network is right and nothing tells its units apart"
         )
     flat = rows.x.flatten(1)

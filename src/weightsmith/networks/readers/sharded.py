@@ -94,7 +94,9 @@ def open_folder(folder: Path) -> Weights:
         return ShardedWeights(folder, [open_file(file) for file in tensors])
     chosen = tensors or [file for file in candidates if file.suffix.lower() != ".npz"] or candidates
     if not chosen:
-        raise FileRefused(folder, f"holds no weight file ({' '.join(WEIGHT_SUFFIXES)})")
+        inner = [path.name for path in sorted(folder.iterdir()) if (path / "network.safetensors").is_file()]
+        hint = f"; its folders {', '.join(inner[:5])} do" if inner else ""
+        raise FileRefused(folder, f"holds no weight file ({' '.join(WEIGHT_SUFFIXES)}){hint}")
     if len(chosen) > 1:
         names = ", ".join(shown(file.name) for file in chosen[:4])
         raise FileRefused(folder, f"holds several weight files ({names}): name one of them")
