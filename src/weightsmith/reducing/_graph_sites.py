@@ -112,7 +112,7 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
         if kind != "reads" and (indices.size != width or not _is_all(indices, width)):
             return f"its {units} units are only some of the {width} of {name} (padded or joined channels)"
         if indices.size and int(indices.max()) >= width:
-            return f"it has more units than {name} reads"
+            return f"its {units} units are more than the {width} that {name} reads (padded or joined channels)"
         roles[kind][name] = shaped
     if not roles["reads"]:
         return "gives the output of the network"

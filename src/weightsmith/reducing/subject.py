@@ -76,6 +76,10 @@ def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, Train
         return copied(given.network).eval(), given
     if isinstance(given, nn.Module):
         return copied(given).eval(), None
+    if not isinstance(given, str | Path):
+        raise UsageError(
+            f"a network is a module, a training run, a file or a folder, not {given!r}; is a class not called?"
+        )
     path = Path(given)
     return load(path), path if path.is_dir() else None
 
