@@ -20,6 +20,7 @@ import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of
+from weightsmith.networks.copying import copied
 from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.mlp import mlp
 from weightsmith.reducing.reduce import reduce
@@ -272,6 +273,11 @@ def test_a_module_of_the_users_own_reloads_through_its_function(
         ({"by": "magnitude", "plan": "uniform"}, UsageError, "only with a target"),
         ({"by": "magnitude", "target": "params:1.5"}, OptionError, "keep must be < 1"),
         ({"by": "magnitude", "target": "params:0.001"}, UsageError, "one unit per site still leaves"),
+        ({"by": "angles:45", "fitness": len}, UsageError, "belongs to genetic search"),
+        ({"by": "groups", "price": len}, UsageError, "belongs to genetic search"),
+        ({"by": "pareto", "fitness": len}, UsageError, "give it a price"),
+        ({"by": "groups", "plan": "alpha", "target": "params:0.5"}, UsageError, "ws.alpha_plan"),
+        ({"by": "angles:45", "test_rows": 0}, UsageError, "test_rows must be a whole number"),
         ({"by": "angles:45", "rows": 0}, UsageError, "rows must be a whole number"),
         ({"by": "angles:45", "random": -1}, UsageError, "random must be"),
         ({"by": "angles:45", "scratch": "rewind:1"}, UsageError, "trained as fine-tune"),
@@ -344,3 +350,34 @@ def test_recoveries_that_cannot_be_are_refused_before_the_search(trained: TrainR
     ):
         with pytest.raises(ws.WeightsmithError, match=words):
             reduce(trained, digits, by="genetic:20,population=8,generations=2", progress=never, **QUICK, **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("by", ["angles:60", "groups:60", "genetic:50,population=8,generations=2"])
+def test_networks_of_other_types(trained: TrainRun, digits: Data, dtype: torch.dtype, by: str) -> None:
+    whole = ws.networks.with_card(copied(trained.network).to(dtype), card_of(trained.network))
+    small = reduce(whole, digits, by=by, latency=False, random=2)
+    assert {value.dtype for value in small.network.parameters()} == {dtype}
+    assert small.record.random is not None
+    assert small.record.measured.reduced.value > 0.3
+
+
+def test_a_target_that_a_refused_site_leaves_unmet_is_said() -> None:
+    class Fixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.last = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 8, 1), nn.Linear(8 * 4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.relu(self.second(torch.relu(self.first(x)))).reshape(-1, 32))
+
+    data = Data("d", train=Split(torch.randn(30, 3, 2, 2), torch.arange(30) % 3))
+    small = reduce(Fixed(), data, by="magnitude", target="params:0.5", **QUICK)
+    assert any(site.refused for site in small.sites)
+    assert any("the target was not met" in note for note in small.record.notes)
+
+
+def test_fewer_test_rows_judge_where_asked(trained: TrainRun, digits: Data) -> None:
+    small = reduce(trained, digits, by="angles:45", test_rows=50, **QUICK)
+    assert small.record.measured.images == 50
+    assert small.record.settings["test_rows"] == 50

@@ -69,6 +69,8 @@ def _next(record: ReductionRecord) -> list[str]:
             lines.append(f"the change of accuracy is inside the noise: {further}")
     elif points > 0 and record.settings["recover"] is None:
         lines.append(f"--recover fine-tune:5: {points:.2f} points were lost, and nothing was trained since the cut")
+    elif points > 0 and record.settings["recover"].startswith("recalibrate"):
+        lines.append(f"--recover fine-tune:5: {points:.2f} points are lost after recalibration")
     elif points > 0:
         lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {points:.2f} points are lost after recovery")
     if record.scratch is None and record.settings["recover"] is not None:

@@ -53,9 +53,10 @@ def reduce(
     ] = None,
     recover: Annotated[
         str | None,
-        typer.Option(help="Train afterwards: fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)."),
+        typer.Option(help="Afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)."),
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Training rows the method looks at (all).")] = None,
+    test_rows: Annotated[int | None, typer.Option(min=1, help="Test rows that judge the result (all).")] = None,
     random: Annotated[int, typer.Option(min=0, help="Random masks of the same size beside it; 0 for none.")] = 10,
     scratch: Annotated[
         str | None, typer.Option(help="Train the small network from scratch beside it, as fine-tune:20 (three seeds).")
@@ -107,6 +108,7 @@ def reduce(
         "layers": layers or None,
         "recover": asked.recovery,
         "rows": rows,
+        "test_rows": test_rows,
         "random": random,
         "scratch": asked.scratch,
         "latency": latency,

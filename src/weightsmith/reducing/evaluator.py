@@ -59,7 +59,7 @@ def _last_layer(scene: Scene, x: Tensor) -> tuple[NDArray[np.float32], NDArray[n
             seen.clear()
             outputs = scene.network(inputs.to(scene.device)).cpu()
             expected = nn.functional.linear(torch.from_numpy(hidden[-1]), weight, bias)
-            if expected.shape != outputs.shape or not torch.allclose(expected, outputs):
+            if expected.shape != outputs.shape or not torch.allclose(expected, outputs.to(exact)):
                 return None
     return np.concatenate(hidden), weight.numpy(), bias.numpy()
 

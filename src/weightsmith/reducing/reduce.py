@@ -24,7 +24,7 @@ from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 from weightsmith.reducing.evaluator import Masks
 from weightsmith.reducing.measuring import Beside, latency_of, masks_beside, measured, scratch_beside, size_of
-from weightsmith.reducing.methods import Method
+from weightsmith.reducing.methods import Genetic, Method, Pareto
 from weightsmith.reducing.recover import FineTune, Recover
 from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
@@ -47,6 +47,7 @@ def reduce(
     layers: str | Sequence[str] | None = None,
     recover: Recover | str | None = None,
     rows: int | None = None,
+    test_rows: int | None = None,
     fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None = None,
     price: Callable[[Masks], NDArray[np.float64]] | None = None,
     random: int = 10,
@@ -62,7 +63,8 @@ def reduce(
 ) -> Reduction:
     """A smaller copy of ``network``: the units that ``by`` chooses are taken out, and the rest is a real network.
 
-    ``by`` looks at the training split of ``data`` (at ``rows`` rows of it, drawn by the seed; None: at all). Without
+    ``by`` looks at the training split of ``data`` (at ``rows`` rows of it, drawn by the seed; None: at all), and the
+    test split judges the result (``test_rows`` of it; else validation or training rows). Without
     ``target`` the method decides how much goes; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share
     that ``plan`` gives it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
     the target is met. ``layers`` are globs of the layers that may lose units. ``recover`` trains the smaller network
@@ -97,16 +99,33 @@ def reduce(
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
     beside = Beside(whole("random", random, least=0), _scratch_option(scratch), seeds, latency)
     _check_device(device)
+    for name, own in (("fitness", fitness), ("price", price)):
+        if own is not None and not isinstance(method, Genetic | Pareto):
+            raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
+    if fitness is not None and isinstance(method, Pareto):
+        raise UsageError(f"{method} looks for accuracy and size, not for a fitness of your own; give it a price")
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
-        subject = read_subject(network, data, rows=None if rows is None else whole("rows", rows), seed=task.seed)
+        subject = read_subject(
+            network,
+            data,
+            rows=None if rows is None else whole("rows", rows),
+            test_rows=None if test_rows is None else whole("test_rows", test_rows),
+            seed=task.seed,
+        )
         found = find_sites(subject.network, subject.example[:2])
         sites = found.matching(layers)
         shares, source, notes = _shares(subject, plan, sites, task.target)
         task = dataclasses.replace(task, shares=shares)
         notes = (*notes, *_few_rows(subject, sites, method))
-        settings = {**_written(task, beside), "plan": source, "layers": _listed(layers), "rows": rows}
+        settings = {
+            **_written(task, beside),
+            "plan": source,
+            "layers": _listed(layers),
+            "rows": rows,
+            "test_rows": test_rows,
+        }
         call = {"settings": settings, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
         try:
@@ -165,6 +184,8 @@ def _shares(
         if target is None:
             raise UsageError("the plan 'norm' says how much of each layer only with a target (params:0.5)")
         plan = norm_plan(subject.network, keep)
+    if plan == "alpha":
+        raise UsageError("the plan by α is made from grades: plan=ws.alpha_plan(ws.grade(network), keep=…)")
     chosen = plan if isinstance(plan, LayerPlan) else LayerPlan.load(plan)
     known = chosen.origin.inputs.get("network", subject.inputs["network"])
     foreign = (
@@ -222,10 +243,19 @@ def _record(
         trace=outcome.decision.trace,
         front=outcome.decision.front,
         training=outcome.training,
-        notes=(*notes, *outcome.notes),
+        notes=(*notes, *outcome.notes, *_unmet(task.target, ledger, outcome)),
         result=weights_digest(outcome.network),
         origin=Origin(seed=task.seed, inputs=subject.inputs),
     )
+
+
+def _unmet(target: Target | None, ledger: Ledger, outcome: Outcome) -> tuple[str, ...]:
+    """Say it when more is left than was asked for: a site was refused, or the method found no more."""
+    if target is None:
+        return ()
+    left = ledger.size({site.name: site.after for site in outcome.sites}, target.measure)
+    share = left / ledger.size({}, target.measure)
+    return () if share <= target.keep else (f"the target was not met: {share:.1%} of the {target.measure} are left",)
 
 
 def _write(folder: Path, result: Reduction) -> None:

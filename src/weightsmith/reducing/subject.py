@@ -43,8 +43,10 @@ class Subject:
     inputs: dict[str, str]
 
 
-def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, rows: int | None, seed: int) -> Subject:
-    """Network and data from what the caller gave; ``rows`` of the training rows are drawn by the seed."""
+def read_subject(
+    network: nn.Module | TrainRun | str | Path, data: Any, *, rows: int | None, seed: int, test_rows: int | None = None
+) -> Subject:
+    """Network and data from what the caller gave; rows of both kinds are drawn by the seed (None: all)."""
     module, run = _network(network)
     known = _data(data)
     split = next(name for name in ("test", "validation", "train") if name in known.splits)
@@ -56,6 +58,7 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, rows:
     count = _outputs(module, example)
     labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
     chosen = drawn(len(train), rows, seed, "training rows")
+    judging = drawn(len(known.split(split)), test_rows, seed, "test rows")
     looked_at = Split(train.x[chosen], labels["train"][chosen])
     _check_rows(known, looked_at)
     return Subject(
@@ -63,7 +66,7 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, rows:
         data=known,
         train=looked_at,
         split=split,
-        judged=Split(known.split(split).x, labels[split]),
+        judged=Split(known.split(split).x[judging], labels[split][judging]),
         example=example,
         run=run,
         inputs={"network": weights_digest(module), "data": known.digest()},
