@@ -45,23 +45,28 @@ def cases() -> list[Case]:
         "ResNet-20, zero-padded shortcuts": (load(weights / "akamaster_resnet20.safetensors"), (3, 32, 32)),
         "ResNet-20, convolution shortcuts": (load(weights / "distiller_resnet20_dense.safetensors"), (3, 32, 32)),
     }
+    odd = networks["ResNet-20, convolution shortcuts"]
+    even = [
+        _time_per_image(f"ResNet-20, multiples of 8, batch {batch}", *odd, batch=batch, multiple=8) for batch in (1, 64)
+    ]
     found = [
         _time_per_image(f"{name}, batch {batch}", *given, batch=batch)
         for name, given in networks.items()
         for batch in (1, 64)
     ]
-    return [*found, _surgery(networks["ResNet-20, convolution shortcuts"][0])]
+    return [*found, *even, _surgery(networks["ResNet-20, convolution shortcuts"][0])]
 
 
-def _time_per_image(name: str, network: nn.Module, shape: tuple[int, ...], *, batch: int) -> Case:
+def _time_per_image(name: str, network: nn.Module, shape: tuple[int, ...], *, batch: int, multiple: int = 1) -> Case:
     network = network.eval()
-    x = torch.randn((batch, *shape), generator=torch_stream(0, "bench", "reducing", name))
-    sites = find_sites(network, x[:1].repeat(2, *[1] * len(shape))).sites
+    checked = torch.randn((64, *shape), generator=torch_stream(0, "bench", "reducing", name))
+    x = checked[:batch]
+    sites = find_sites(network, checked[:2]).sites
     ledger = Ledger(network, sites, x)
-    counts = counts_for_target(ledger, {site.name: _KEEP for site in sites}, Params(_KEEP))
+    counts = counts_for_target(ledger, {site.name: _KEEP for site in sites}, Params(_KEEP, multiple))
     scene = Scene(network, sites, x, torch.zeros(batch, dtype=torch.int64))
     choices = Magnitude().choose(scene, counts).choices
-    cut = cut_out(network, sites, choices, x)
+    cut = cut_out(network, sites, choices, checked)
     if cut.refused:
         raise Unavailable(f"{name}: {cut.refused}")
     last = x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x

@@ -90,3 +90,17 @@ def test_targets_are_shares(keep: float) -> None:
 def test_text_forms() -> None:
     assert Target.parse("params:0.5") == Params(0.5)
     assert Target.parse("macs:0.25") == Macs(0.25)
+
+
+@pytest.mark.parametrize("multiple", [2, 4])
+def test_sites_keep_multiples_where_asked(multiple: int) -> None:
+    whole, x = network("mlp"), inputs("mlp", 2)
+    sites = find_sites(whole, x).sites
+    ledger = Ledger(whole, sites, x)
+    target = Params(0.6, multiple=multiple)
+    counts = counts_for_target(ledger, {site.name: 0.6 for site in sites}, target)
+    assert all(count % multiple == 0 for count in counts.values())
+    assert 0.3 * ledger.size({}) < ledger.size(counts) <= 0.6 * ledger.size({})
+    assert str(target) == f"params:0.6,multiple={multiple}"
+    with pytest.raises(UsageError, match="8 units per site still leave"):
+        counts_for_target(ledger, {site.name: 0.2 for site in sites}, Params(0.2, multiple=8))

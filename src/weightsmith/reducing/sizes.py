@@ -36,6 +36,7 @@ class Target(Option, family="target"):
     """How large the reduced network may be, as a share of what it was."""
 
     keep: float = param(gt=0, lt=1, doc="share that may be kept")
+    multiple: int = param(default=1, ge=1, doc="sites keep multiples of this; processors are fastest at 8 or 16")
 
     @property
     @abstractmethod
@@ -131,39 +132,44 @@ def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 
 def counts_for_target(ledger: Ledger, shares: Mapping[str, float], target: Target | None) -> dict[str, int]:
     """Units to keep per site: the shares as they are without a target, scaled by one factor with one.
 
-    What rounding leaves of the target is given out, at most one unit to a site, first to the one that lost most by it.
+    What rounding leaves of the target is given out, at most one unit (or multiple) to a site, first to the one that
+    lost most by it.
     """
     if target is None:
-        return _counts(ledger, shares, 1.0)
+        return _counts(ledger, shares, 1.0, 1)
     whole = ledger.size({}, target.measure)
     allowed = target.keep * whole
-    least = ledger.size(dict.fromkeys(shares, 1), target.measure)
+    least = ledger.size(_counts(ledger, shares, 0.0, target.multiple), target.measure)
     if least > allowed:
+        units = "one unit" if target.multiple == 1 else f"{target.multiple} units"
         raise UsageError(
-            f"{target}: one unit per site still leaves {least / whole:.1%} of the {target.measure}; "
+            f"{target}: {units} per site still leaves {least / whole:.1%} of the {target.measure}; "
             "the layers that can be cut do not hold enough of them"
         )
     low, high = 0.0, 1.0 / min(shares.values())
     for _ in range(60):
         middle = (low + high) / 2
-        if ledger.size(_counts(ledger, shares, middle), target.measure) <= allowed:
+        if ledger.size(_counts(ledger, shares, middle, target.multiple), target.measure) <= allowed:
             low = middle
         else:
             high = middle
-    return _filled(ledger, _counts(ledger, shares, low), {name: low * share for name, share in shares.items()}, target)
+    found = _counts(ledger, shares, low, target.multiple)
+    return _filled(ledger, found, {name: low * share for name, share in shares.items()}, target)
 
 
-def _counts(ledger: Ledger, shares: Mapping[str, float], factor: float) -> dict[str, int]:
-    return {
-        name: min(ledger.units[name], max(1, round(ledger.units[name] * factor * share)))
-        for name, share in shares.items()
-    }
+def _counts(ledger: Ledger, shares: Mapping[str, float], factor: float, multiple: int) -> dict[str, int]:
+    found = {}
+    for name, share in shares.items():
+        units = ledger.units[name]
+        step = min(multiple, units)
+        found[name] = min(units, max(step, step * round(units * factor * share / step)))
+    return found
 
 
 def _filled(ledger: Ledger, counts: dict[str, int], shares: Mapping[str, float], target: Target) -> dict[str, int]:
     allowed = target.keep * ledger.size({}, target.measure)
     for name in sorted(counts, key=lambda name: counts[name] - ledger.units[name] * shares[name]):
-        more = {**counts, name: min(ledger.units[name], counts[name] + 1)}
+        more = {**counts, name: min(ledger.units[name], counts[name] + target.multiple)}
         if ledger.size(more, target.measure) <= allowed:
             counts = more
     return counts
