@@ -225,6 +225,7 @@ def test_ranges_are_checked_for_every_option_of_the_package(member):
 
 
 def _allowed(row):
-    kinds = {"a whole number": 20, "a number": 1.0, "text": "x", "true or false": True}
+    number = 0.5 if row["range"].endswith("< 1") else 1.0
+    kinds = {"a whole number": 20, "a number": number, "text": "x", "true or false": True}
     first = row["type"].split(" | ")[0]
     return kinds[first] if first in kinds else read_value(first)

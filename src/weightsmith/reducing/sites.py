@@ -7,6 +7,7 @@ network's output writes no site and is never touched.
 
 Networks of dense layers are traced by torch.fx; all others by the dependency graph of torch-pruning (extra ``prune``).
 
+>>> import torch
 >>> from weightsmith.networks.mlp import mlp
 >>> found = find_sites(mlp(10, 20, 7, activation="sigmoid"), torch.zeros(2, 10))
 >>> [(site.name, site.units, site.activation, [port.layer for port in site.readers]) for site in found.sites]
