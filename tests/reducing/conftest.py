@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.reducing.by_hand import EPOCHS
 
 import weightsmith as ws
 from weightsmith.data.tensors import Data
@@ -19,3 +20,9 @@ def digits() -> Data:
 def trained(digits: Data) -> TrainRun:
     """A network of 40 sigmoid units, with the weights of some epochs kept."""
     return ws.train("mlp:40,activation=sigmoid", digits, optimiser="adam", schedule=0.01, epochs=8, keep=(0, 2), seed=1)
+
+
+@pytest.fixture(scope="session")
+def plain(digits: Data) -> TrainRun:
+    """Plain descent: nothing is remembered from step to step but the weights."""
+    return ws.train("mlp:12", digits, optimiser="sgd", schedule="cosine:0.2", epochs=EPOCHS, seed=2, keep=(0, 1, 3))

@@ -3,52 +3,15 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reducing.by_hand import without_units
 from torch import nn
 
 import weightsmith as ws
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.card import card_of, weights_digest
-from weightsmith.networks.mlp import Mlp
 from weightsmith.reducing.recover import FineTune, Iterate, Recover, Rewind, fine_tuned, round_targets
-
-EPOCHS = 4
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return ws.data.load("digits")
-
-
-@pytest.fixture(scope="module")
-def plain(digits):
-    """Plain descent: nothing is remembered from step to step but the weights."""
-    return ws.train("mlp:12", digits, optimiser="sgd", schedule="cosine:0.2", epochs=EPOCHS, seed=2, keep=(0, 1, 3))
-
-
-def as_it_is(network: nn.Module) -> nn.Module:
-    return network
-
-
-def without_units(*units: int):
-    """A cut of the only hidden layer of an MLP, by hand."""
-
-    def cut(network: nn.Module) -> nn.Module:
-        old = network.dense1
-        kept = [unit for unit in range(old.out_features) if unit not in units]
-        small = Mlp((len(kept),), input_shape=(1, 8, 8), classes=10).build()
-        with torch.no_grad():
-            small.dense1.weight.copy_(old.weight[kept])
-            small.dense1.bias.copy_(old.bias[kept])
-            small.output.weight.copy_(network.output.weight[:, kept])
-            small.output.bias.copy_(network.output.bias)
-        small.card = dataclasses.replace(card_of(network), architecture=small.architecture)
-        return small
-
-    return cut
-
 
 # options
 

@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from tests.reducing.by_hand import EPOCHS, as_it_is, without_units
 from torch import nn
 from torch.nn import functional as F
 
@@ -12,46 +13,10 @@ import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
 from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.card import card_of, weights_digest
-from weightsmith.networks.mlp import Mlp
 from weightsmith.reducing.recover import Rewind
 from weightsmith.reducing.rewinding import Original, original_of, rewound
 from weightsmith.training.freezing import freeze, frozen
 from weightsmith.training.schedules import Schedule, Span
-
-EPOCHS = 4
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return ws.data.load("digits")
-
-
-@pytest.fixture(scope="module")
-def plain(digits):
-    """Plain descent: nothing is remembered from step to step but the weights."""
-    return ws.train("mlp:12", digits, optimiser="sgd", schedule="cosine:0.2", epochs=EPOCHS, seed=2, keep=(0, 1, 3))
-
-
-def as_it_is(network: nn.Module) -> nn.Module:
-    return network
-
-
-def without_units(*units: int):
-    """A cut of the only hidden layer of an MLP, by hand."""
-
-    def cut(network: nn.Module) -> nn.Module:
-        old = network.dense1
-        kept = [unit for unit in range(old.out_features) if unit not in units]
-        small = Mlp((len(kept),), input_shape=(1, 8, 8), classes=10).build()
-        with torch.no_grad():
-            small.dense1.weight.copy_(old.weight[kept])
-            small.dense1.bias.copy_(old.bias[kept])
-            small.output.weight.copy_(network.output.weight[:, kept])
-            small.output.bias.copy_(network.output.bias)
-        small.card = dataclasses.replace(card_of(network), architecture=small.architecture)
-        return small
-
-    return cut
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3])
