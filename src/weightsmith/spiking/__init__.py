@@ -1,0 +1,1 @@
+"""Trained networks as spiking ones."""

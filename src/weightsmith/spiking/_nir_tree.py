@@ -1,0 +1,95 @@
+"""A NIR file as nested dictionaries, read without letting the HDF5 library into this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weightsmith.core.errors import FileRefused, MissingExtra
+from weightsmith.networks.readers.hdf5 import Hdf5File
+from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, shown
+
+__all__ = ["read_tree"]
+
+_SCRIPT = Path(__file__).with_name("_nir_values.py")
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_PATIENCE = 120.0
+_MOST_EXPANSION = 200
+_ALWAYS_ALLOWED = 64 << 20
+_MOST_PLACES = 100_000
+_MEMORY = 4 << 30
+
+
+def read_tree(path: Path) -> dict[str, Any]:
+    """What stands under ``node`` in a NIR file: groups as dictionaries, datasets as arrays, text as text."""
+    length = file_size(path)
+    if length < len(_SIGNATURE) or read_bytes(path, 0, len(_SIGNATURE)) != _SIGNATURE:
+        raise FileRefused(path, "is not a NIR file: it is not HDF5")
+    if importlib.util.find_spec("h5py") is None:
+        raise MissingExtra("reading NIR files", "nir")
+    total = _checked_total(path, Hdf5File(path, 0, length), length)
+    content = _child(path, total)
+    head = int.from_bytes(content[:8], "little")
+    index = read_json(path, content[8 : 8 + head], "its list of values")
+    tree: dict[str, Any] = {}
+    for name, facts in index.items():
+        *groups, last = name.split("/")
+        inner = tree
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[last] = facts["text"] if "text" in facts else _array(path, content, 8 + head, name, facts)
+    node = tree.get("node")
+    if not isinstance(node, dict):
+        raise FileRefused(path, "is not a NIR file: it has no group called 'node'")
+    return node
+
+
+def _checked_total(path: Path, listed: Hdf5File, length: int) -> int:
+    """The bytes of all values together: a file may name one dataset, or one group, under a thousand names."""
+    if not listed.datasets:
+        raise FileRefused(path, "is not a NIR file: it is empty")
+    again = [item for item in listed.datasets.values() if item.same != item.path]
+    if again:
+        raise FileRefused(path, f"{shown(again[0].path)} and {shown(again[0].same)} are one dataset with two names")
+    total = sum(math.prod(item.shape) * np.dtype(_plain(item.dtype)).itemsize for item in listed.datasets.values())
+    if total > max(_ALWAYS_ALLOWED, _MOST_EXPANSION * length):
+        raise FileRefused(path, f"expands {total / length:,.0f}× to {total / 1e9:,.1f} GB")
+    if len(listed.datasets) > _MOST_PLACES:
+        raise FileRefused(path, f"holds {len(listed.datasets):,} datasets, more than a network can need")
+    return total
+
+
+def _plain(dtype: str) -> str:
+    return "<u2" if dtype == "bfloat16" else dtype
+
+
+def _array(path: Path, content: bytes, begin: int, name: str, facts: dict[str, Any]) -> Any:
+    """An array of its own, or a number where the dataset has no dimensions."""
+    shape, dtype = tuple(facts["shape"]), np.dtype(facts["dtype"])
+    count = math.prod(shape)
+    place = begin + facts["place"]
+    if place + count * dtype.itemsize > len(content):
+        raise FileRefused(path, f"{shown(name)} is cut short")
+    return np.frombuffer(content, dtype, count, place).reshape(shape).copy()[()]
+
+
+def _child(path: Path, total: int) -> bytes:
+    # -P keeps this folder off the child's path, where a file is called like the package it reads.
+    command = [sys.executable, "-P", str(_SCRIPT), str(path), str(_MEMORY + 4 * total)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, env=environment, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise FileRefused(path, f"could not be read by the HDF5 library in {_PATIENCE:.0f} s") from error
+    if done.returncode or len(done.stdout) < 8:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        reason = "crashed on it" if done.returncode < 0 else f"says {shown(last[:100])}"
+        raise FileRefused(path, f"is a damaged or cut-off HDF5 file (the library {reason})")
+    return done.stdout

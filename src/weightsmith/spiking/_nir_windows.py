@@ -1,0 +1,179 @@
+"""The second step towards NIR: nothing but plain convolutions (or dense layers), neurons and sums.
+
+Importers drop pools without a word, take no groups, and stumble over Flatten with batches. So features become images of
+one pixel, a dense layer a convolution as large as the image it reads, groups are written out, and pools go into the
+kernels that follow. A pool with nothing behind it to go into, or with borders that do not allow it, becomes a
+convolution of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.spiking._nir_kernels import Kernel
+from weightsmith.spiking._nir_scales import diagonal, free_name
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Shape, Synapses, shapes_of
+
+__all__ = ["as_convolutions"]
+
+
+def as_convolutions(
+    nodes: Iterable[Node], input_shape: Shape, *, sumpool: bool = False
+) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """Nodes that give the same, and what was folded, in words.
+
+    With ``sumpool`` pools without margins stay, each read by synapses only. The last node is a :class:`Flatten` where
+    the answer is an image of one pixel. Networks of features stay as they are, but for what is no node of NIR.
+    """
+    lowering = _Lowering(tuple(nodes), input_shape, sumpool)
+    lowering.run()
+    return tuple(lowering.made), tuple(lowering.folded)
+
+
+class _Lowering:
+    def __init__(self, nodes: tuple[Node, ...], input_shape: Shape, sumpool: bool) -> None:
+        self._nodes = nodes
+        self._given = {node.name: node for node in nodes}
+        self._images = len(input_shape) == 3
+        self._sumpool = sumpool
+        self._shapes = shapes_of(nodes, input_shape)
+        # How each node's values lie in the new network: features are images of one pixel, flattening changes nothing.
+        self._forms: dict[str, Shape] = {INPUT: input_shape}
+        self._written_pools: dict[str, str] = {}
+        self.made: list[Node] = []
+        self.folded: list[str] = []
+
+    def run(self) -> None:
+        for node in self._nodes:
+            self._forms[node.name] = self._form(node)
+            match node:
+                case Synapses():
+                    self.made.append(self._synapses(node))
+                case Add():
+                    self._check_forms(node)
+                    self.made.append(Add(node.name, tuple(self._value(source) for source in node.sources)))
+                case Neurons():
+                    self.made.append(self._neurons(node))
+        self._end()
+
+    def _end(self) -> None:
+        """The answer comes from one node, since importers do not add up what enters an output."""
+        last = self._resolved(self._nodes[-1].name)
+        name = self._value(last)
+        if not isinstance(self.made[-1], Synapses) or self.made[-1].name != name:
+            name = self._passed_on(name, self._forms[last])
+        if self._images:
+            self.made.append(Flatten(self._free("scores"), name))
+
+    def _neurons(self, node: Neurons) -> Node:
+        """A population with one threshold; its channels may have become others where it stood after a Flatten."""
+        channels = self._forms[node.name][0]
+        threshold = torch.full((channels,), float(node.threshold.flatten()[0]), dtype=torch.float64)
+        amplitude = node.amplitude if node.amplitude is not None and len(node.amplitude) == channels else None
+        source = self._value(node.source)
+        return dataclasses.replace(node, source=source, threshold=threshold, amplitude=amplitude, leak=None)
+
+    def _check_forms(self, node: Add) -> None:
+        forms = {self._forms[source] for source in node.sources}
+        if len(forms) > 1:
+            raise UsageError(f"{node.name} adds features to a flattened image, for which NIR has no exact form")
+
+    def _form(self, node: Node) -> Shape:
+        shape = self._shapes[node.name]
+        if isinstance(node, Flatten | Neurons | Add):
+            return self._forms[node.sources[0]]
+        return (*shape, 1, 1) if self._images and len(shape) == 1 else shape
+
+    def _resolved(self, name: str) -> str:
+        """The node whose values ``name`` has, past nodes that only flatten."""
+        while isinstance(node := self._given.get(name), Flatten):
+            name = node.source
+        return name
+
+    def _value(self, name: str) -> str:
+        """The node of the new network that gives what ``name`` gave."""
+        name = self._resolved(name)
+        pool = self._given.get(name)
+        return self._written_pool(pool) if isinstance(pool, Pool) else name
+
+    def _synapses(self, node: Synapses) -> Node:
+        source = self._resolved(node.source)
+        weight = _without_groups(node)
+        if not self._images:
+            return dataclasses.replace(node, weight=weight, source=self._value(source))
+        form = self._forms[source]
+        if node.dense:
+            kernel = Kernel(weight.reshape(len(weight), *form), (form[1], form[2]))
+        else:
+            kernel = Kernel(weight, (form[1], form[2]), node.stride, node.padding, node.dilation)
+        while isinstance(pool := self._given.get(source), Pool) and not self._keeps(pool):
+            before = self._resolved(pool.source)
+            size = self._forms[before][1:]
+            folded = kernel.behind(pool, (size[0], size[1]))
+            if folded is None:
+                break
+            kernel, source = folded, before
+            self.folded.append(f"pool {pool.name} into {node.name}")
+        pool = self._given.get(source)
+        read = self._sum_pool(pool) if isinstance(pool, Pool) and self._keeps(pool) else self._value(source)
+        return self._written(node.name, read, kernel, node.bias)
+
+    def _keeps(self, pool: Pool) -> bool:
+        """Whether a pool stays a pool. One importer forgets margins, so pools that have any do not."""
+        return self._sumpool and pool.padding == (0, 0)
+
+    def _sum_pool(self, pool: Pool) -> str:
+        """The pool itself, as a node that synapses read."""
+        if all(node.name != pool.name for node in self.made):
+            self.made.append(dataclasses.replace(pool, source=self._value(pool.source)))
+        return pool.name
+
+    def _written_pool(self, pool: Pool) -> str:
+        """A pool that something else than synapses reads, as a convolution of its own."""
+        if pool.name not in self._written_pools:
+            form = self._forms[self._resolved(pool.source)]
+            window = torch.full(pool.kernel, 1 / (pool.kernel[0] * pool.kernel[1]), dtype=torch.float64)
+            weight = diagonal("", "", torch.ones(form[0]), window).weight
+            kernel = Kernel(weight, (form[1], form[2]), pool.stride, pool.padding)
+            name = self._free(f"{pool.name}_averaged")
+            self.made.append(self._written(name, self._value(pool.source), kernel, None))
+            self.folded.append(f"pool {pool.name} is a convolution of its own ({name})")
+            self._written_pools[pool.name] = name
+        return self._written_pools[pool.name]
+
+    def _passed_on(self, name: str, form: Shape) -> str:
+        """Synapses that change nothing, after a node that importers cannot end with."""
+        ones = torch.ones(1, 1) if self._images else None
+        self.made.append(diagonal(self._free("readout"), name, torch.ones(form[0]), ones))
+        return self.made[-1].name
+
+    def _written(self, name: str, source: str, kernel: Kernel, bias: Tensor | None) -> Synapses:
+        square = kernel.squared()
+        if square is None:
+            raise UsageError(
+                f"{name}: its kernel of {tuple(kernel.weight.shape[2:])} cannot be made square without another output, "
+                "and nir reads square kernels only; use a square kernel"
+            )
+        if square is not kernel:
+            self.folded.append(f"zeros around the kernel of {name}, which nir reads only if it is square")
+        return Synapses(name, source, square.weight, bias, square.stride, square.padding, square.dilation)
+
+    def _free(self, wanted: str) -> str:
+        return free_name(wanted, [*self._given, *(node.name for node in self.made)])
+
+
+def _without_groups(node: Synapses) -> Tensor:
+    """The weights with zeros where groups do not reach."""
+    if node.groups == 1:
+        return node.weight
+    outputs, inputs = node.weight.shape[0] // node.groups, node.weight.shape[1]
+    full = node.weight.new_zeros(node.weight.shape[0], inputs * node.groups, *node.weight.shape[2:])
+    for group in range(node.groups):
+        rows = slice(group * outputs, (group + 1) * outputs)
+        full[rows, group * inputs : (group + 1) * inputs] = node.weight[rows]
+    return full

@@ -1,0 +1,105 @@
+"""The heart of the event-driven kernels: add a contiguous row of weights for every spike, the sum held in registers.
+
+A compiler that does not know that arrays never overlap stores and reloads the sum after every row. So the loop is
+written out here, as an intrinsic for Numba: ``registers`` vectors of 256 bits are loaded once, take up the rows of all
+spikes in the given ranges, and are stored once. Rows are added one after the other in the order of the spikes, so that
+the result does not depend on how a run is cut into parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+__all__ = ["add_rows", "lanes", "trailing_zeros"]
+
+_VECTOR_BYTES = 32
+_ELEMENTS: dict[Any, ir.Type] = {
+    types.float32: ir.FloatType(),
+    types.float64: ir.DoubleType(),
+    types.int16: ir.IntType(16),
+}
+_INT64 = ir.IntType(64)
+
+
+def lanes(dtype: np.dtype[Any]) -> int:
+    """Values of this type in one vector."""
+    return _VECTOR_BYTES // dtype.itemsize
+
+
+@intrinsic
+def add_rows(
+    _context: Any, sums: Any, at: Any, table: Any, offset: Any, codes: Any, ranges: Any, first: Any, last: Any,
+    registers: Any,
+) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+    """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] for the events e of several ranges.
+
+    ``ranges`` holds begin, end and base (a number of rows) of each range, one after the other; those from number
+    ``first`` up to ``last`` are taken. width = registers · lanes of the table. Sums are floats, the table is of the same
+    type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and the sum of this
+    call as a float. All arrays are flat and contiguous.
+    """
+    kind, total = _ELEMENTS.get(table.dtype), _ELEMENTS.get(sums.dtype)
+    whole = isinstance(kind, ir.IntType)
+    known = isinstance(registers, types.IntegerLiteral)
+    if not known or kind is None or isinstance(total, ir.IntType | None) or not (whole or kind is total):
+        raise TypingError(f"rows of {table.dtype} cannot be added to sums of {sums.dtype}")
+    count, size = registers.literal_value, table.dtype.bitwidth // 8
+    number = _VECTOR_BYTES // size
+    vector, answer = ir.VectorType(kind, number), ir.VectorType(total, number)
+    signature = types.void(
+        sums, types.int64, table, types.int64, codes, ranges, types.int64, types.int64, registers
+    )  # fmt: skip
+
+    def generate(context: Any, build: Any, sig: Any, given: Any) -> Any:
+        def pointer(place: int, start: Any = None, kind: Any = None) -> Any:
+            data = context.make_array(sig.args[place])(context, build, given[place]).data
+            moved = data if start is None else build.gep(data, [start])
+            return moved if kind is None else build.bitcast(moved, kind.as_pointer())
+
+        sums_at, rows_at = pointer(0, given[1], answer), pointer(2, given[3], vector)
+        codes_at, ranges_at = pointer(4), pointer(5)
+
+        def load(base: Any, place: int, size: int) -> Any:
+            value = build.load(build.gep(base, [_INT64(place)]))
+            value.align = size
+            return value
+
+        # Sums live in stack slots, which LLVM turns into registers.
+        wide = sums.dtype.bitwidth // 8
+        begins = [ir.Constant(vector, [0] * number) if whole else load(sums_at, place, wide) for place in range(count)]
+        slots = [cgutils.alloca_once_value(build, value) for value in begins]
+        with cgutils.for_range_slice(build, given[6], given[7], _INT64(1), _INT64) as (which, _):
+            triple = build.gep(ranges_at, [build.mul(which, _INT64(3))])
+            begin, end, base = (build.load(build.gep(triple, [_INT64(part)])) for part in range(3))
+            with cgutils.for_range_slice(build, begin, end, _INT64(1), _INT64) as (event, _):
+                code = build.sext(build.load(build.gep(codes_at, [event])), _INT64)
+                row = build.gep(rows_at, [build.mul(build.add(code, base), _INT64(count))])
+                for place, slot in enumerate(slots):
+                    add = build.add if whole else build.fadd
+                    build.store(add(build.load(slot), load(row, place, size)), slot)
+        for place, slot in enumerate(slots):
+            value = build.load(slot)
+            if whole:
+                value = build.fadd(load(sums_at, place, wide), build.sitofp(value, answer))
+            build.store(value, build.gep(sums_at, [_INT64(place)])).align = wide
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def trailing_zeros(_context: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
+    """How many zeros end a word of 64 bits that is not zero."""
+
+    def generate(_context: Any, build: Any, _sig: Any, given: Any) -> Any:
+        return build.cttz(given[0], ir.IntType(1)(1))
+
+    return types.uint64(types.uint64), generate

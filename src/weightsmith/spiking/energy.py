@@ -1,0 +1,179 @@
+"""What a spiking network costs: synaptic operations and their energy, beside those of the network it came from.
+
+A spike adds a weight to every unit it is connected with: an *accumulate* (AC). A network that does not spike multiplies
+and accumulates at every weight, once for an image (MAC). What is counted, per image and layer:
+
+    accumulates    spikes · reach, the reach of each unit being exact: borders, strides, groups, no weights of 0
+    constants      one AC for each unit with a bias, at every step; or for each unit that is fed a constant current
+    multiplies     MACs: once for what a constant input flows through, at every step where values that are no spikes
+                   arrive (weights behind weights, without neurons between them)
+
+A spike in front of an average pool reaches all windows it lies in, and each spike is an event of its own, however many
+share a window; in front of a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
+as part of the weights that follow. A layer that only copies (an identity shortcut written with weights) costs the
+network no MAC, and a spike on it one accumulate. Neurons themselves are counted apart: each is updated at every step.
+
+Prices are picojoules in 45 nm for 32-bit floating point: 0.9 for an addition, 3.7 + 0.9 for a MAC (M. Horowitz,
+"Computing's energy problem (and what we can do about it)", ISSCC 2014). They leave out memory and communication, which
+on real chips cost more than arithmetic: the figures compare, they do not predict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.spiking._costs import LayerCost, NeuronCost, PriceList, Prices, SpikeCost
+from weightsmith.spiking._fan_out import Landing, landings_of
+from weightsmith.spiking.graph import INPUT, Neurons, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.responses import Responses
+from weightsmith.spiking.unit_counts import UnitCounts
+
+__all__ = ["LayerCost", "NeuronCost", "PriceList", "Prices", "SpikeCost", "UnitCounts", "estimate", "spike_cost"]
+
+
+class _Arrived(NamedTuple):
+    """What a root sent to a landing, per step and over all images."""
+
+    spikes: NDArray[np.float64]
+    accumulates: NDArray[np.float64]
+    exact: bool
+
+
+def spike_cost(
+    network: SpikingNetwork, responses: Responses, counts: UnitCounts, prices: Prices | None = None
+) -> SpikeCost:
+    """The cost of the run that gave ``responses`` and that ``counts`` watched.
+
+    Every spike is counted with the reach of its own unit. Three things are estimates and say so: Poisson input that was
+    not counted (:meth:`UnitCounts.draw_inputs`); what passes a gate that does not read a population (all of it); and an
+    early exit, since observers are shown some steps that the run then takes back: spikes are those of the run also
+    then, only their mean reach is that of the steps shown.
+    """
+    if counts.network is not network:
+        raise UsageError("the unit counts are those of another network: let UnitCounts(network) watch this one")
+    _check_same_run(responses, counts)
+    return _cost(
+        network, responses, counts.landings, lambda landing, root: _counted(landing, root, responses, counts), prices
+    )
+
+
+def estimate(network: SpikingNetwork, responses: Responses, prices: Prices | None = None) -> SpikeCost:
+    """The cost by the number of spikes of each population times the mean reach of its units: nothing need be watched.
+
+    It takes units at borders to fire as often as others, and every spike in front of a gate to pass.
+    """
+    landings = landings_of(network, gates=False)
+    return _cost(network, responses, landings, lambda landing, root: _estimated(landing, root, responses), prices)
+
+
+def _cost(
+    network: SpikingNetwork,
+    responses: Responses,
+    landings: tuple[Landing, ...],
+    arrived: Callable[[Landing, str], _Arrived],
+    prices: Prices | None,
+) -> SpikeCost:
+    running = responses.ended[:, None] > np.arange(responses.steps)
+    return SpikeCost(
+        images=responses.images,
+        steps=responses.steps,
+        run=running.mean(axis=0).cumsum(),
+        layers=tuple(_layer(network, landing, responses, arrived) for landing in landings),
+        neurons=tuple(_neurons(network, node) for node in network.populations),
+        prices=Prices() if prices is None else prices,
+    )
+
+
+def _layer(
+    network: SpikingNetwork, landing: Landing, responses: Responses, arrived: Callable[[Landing, str], _Arrived]
+) -> LayerCost:
+    parts = [arrived(landing, root) for root in landing.reach]
+    per_step = np.sum([part.accumulates for part in parts], axis=0) if parts else np.zeros(responses.steps)
+    node = network.node(landing.name)
+    macs = 0
+    if isinstance(node, Synapses) and not _copies(node):
+        macs = node.weight.numel() * math.prod(network.shapes[node.name][1:])
+    return LayerCost(
+        name=landing.name,
+        kind=landing.kind,
+        macs=macs,
+        spikes=float(sum(part.spikes.sum() for part in parts) / responses.images),
+        accumulates=per_step.cumsum() / responses.images,
+        constants=_constants(network, landing) if landing.lasting else 0,
+        multiplies_once=macs if landing.constant else 0,
+        multiplies_per_step=macs if landing.graded else 0,
+        basis="counted" if all(part.exact for part in parts) else "estimate",
+    )
+
+
+def _counted(landing: Landing, root: str, responses: Responses, counts: UnitCounts) -> _Arrived:
+    if not counts.saw(root):
+        return _estimated(landing, root, responses)
+    population = counts.population_of(root)
+    seen = counts.fired(population, responses.steps)
+    true = _spikes(responses, population)
+    share: NDArray[np.float64] = true / np.maximum(seen, 1)  # 1 but for steps that were taken back
+    fired, landed = counts.fired(root, responses.steps), counts.landed(landing.name, root, responses.steps)
+    return _Arrived(share * fired, share * landed, bool((true == seen).all()) and not landing.bound)
+
+
+def _estimated(landing: Landing, root: str, responses: Responses) -> _Arrived:
+    spikes = _spikes(responses, root).astype(np.float64)
+    return _Arrived(spikes, spikes * float(landing.reach[root].mean()), exact=False)
+
+
+def _spikes(responses: Responses, root: str) -> NDArray[np.int64]:
+    if root != INPUT:
+        return responses.spikes_per_step[root]
+    if responses.inputs_per_step is None:
+        raise UsageError("the responses do not say how many spikes were fed in: are they those of constant currents?")
+    return responses.inputs_per_step
+
+
+def _check_same_run(responses: Responses, counts: UnitCounts) -> None:
+    early = bool((responses.ended < responses.steps).any())
+    for name in (*responses.spikes_per_step, *([INPUT] if counts.saw(INPUT) else [])):
+        true = _spikes(responses, name)
+        seen = counts.fired(name, responses.steps) if counts.saw(name) else np.zeros(responses.steps, np.int64)
+        # With an early exit images are shown to the end of a part of the run, though their answers came before.
+        same = bool((true <= seen).all()) if early else np.array_equal(true, seen)
+        if counts.images != responses.images or not same:
+            raise DataMismatch(
+                f"the unit counts are not those of this run (of {name} it had {int(true.sum())} spikes for "
+                f"{responses.images} images, {int(seen.sum())} for {counts.images} were seen): let a new UnitCounts "
+                "watch each run"
+            )
+
+
+def _constants(network: SpikingNetwork, landing: Landing) -> int:
+    """Units of a landing that a current flows into at every step."""
+    node = network.node(landing.name)
+    shape = network.shapes[landing.name]
+    if landing.constant:
+        return math.prod(shape)
+    if isinstance(node, Synapses) and node.bias is not None:
+        return int((node.bias != 0).sum()) * math.prod(shape[1:])
+    return 0
+
+
+def _copies(node: Synapses) -> bool:
+    """Whether each unit reads at most one of the several it could read: then nothing is added up."""
+    connected = (node.weight != 0).flatten(1)
+    return connected.shape[1] > 1 and bool((connected.sum(dim=1) <= 1).all())
+
+
+def _neurons(network: SpikingNetwork, node: Neurons) -> NeuronCost:
+    shape = network.shapes[node.name]
+    units = math.prod(shape)
+    if node.leak is None:
+        leaking = units if network.neuron.leak != 1 else 0
+    else:
+        leaking = int((node.leak != 1).sum()) * (units // node.leak.numel())
+    return NeuronCost(node.name, node.layer, units, leaking)

@@ -1,0 +1,199 @@
+"""Spiking networks on disk: one sealed ``.safetensors`` file that is read again to the last bit.
+
+Tensors stand under ``node.field`` (``conv1.weight``, ``relu1.threshold``). Everything else is JSON in the file's
+metadata, where a plain network has its card: ``spiking`` is the version of this layout, then come the nodes in order,
+the neuron, the encoding and the card of the network it was converted from, whose lineage names the parent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.hints import field_hints, is_union, without_none
+from weightsmith.core.records import digest_of
+from weightsmith.networks.card import Card, weights_digest
+from weightsmith.networks.readers.ranges import read_bytes, read_json, shown
+from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
+from weightsmith.networks.weights import open_weights
+from weightsmith.spiking._assembling import assembled
+from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF, Neuron
+
+__all__ = ["is_spiking", "load_spiking", "save_spiking", "spiking_digest"]
+
+_VERSION = 1
+_PARTS = ("spiking", "input_shape", "neuron", "encode", "card", "nodes")
+_KINDS: dict[str, type[Node]] = {kind.__name__: kind for kind in (Synapses, Pool, Gate, Flatten, Scale, Add, Neurons)}
+_MOST_HEADER = 100_000_000
+_MOST_NUMBER = 1e300  # NaN and infinity are not below it either
+
+
+def save_spiking(network: SpikingNetwork, path: str | Path) -> Path:
+    """Write ``network`` to ``path`` (``.safetensors``): atomically, sealed, the same bytes for the same network."""
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise UsageError(f"{path}: files of spiking networks end in .safetensors")
+    tensors, content = _tensors(network), _content(network)
+    _rebuilt(path, content, tensors)  # what could not be read again is not written
+    return write_sealed(path, tensors, json.dumps(content, allow_nan=False, ensure_ascii=False))
+
+
+def load_spiking(path: str | Path) -> SpikingNetwork:
+    """The spiking network in a file or result folder; :class:`FileRefused` names what is wrong with it."""
+    weights = open_weights(path)
+    content = _spiking_content(weights.path, sealed_content(weights.metadata)) if is_sealed(weights.metadata) else None
+    if content is None:
+        raise FileRefused(weights.path, "is not a spiking network: spike makes one from a plain network")
+    strange = [item.name for item in weights.left_out]
+    strange += [entry.name for entry in weights.entries.values() if entry.dtype not in ("float32", "float64")]
+    if strange:
+        raise FileRefused(weights.path, f"{shown(strange[0])} is not of type float32 or float64")
+    return _rebuilt(weights.path, content, {name: weights.tensor(name) for name in weights.entries})
+
+
+def is_spiking(path: str | Path) -> bool:
+    """Whether a file (or the network of a result folder) says that it is a spiking network; only its head is read.
+
+    What cannot be read is not one: whoever opens it then says what is wrong.
+    """
+    path = Path(path)
+    path = path / "network.safetensors" if path.is_dir() else path
+    if "\0" in str(path):
+        return False
+    try:
+        length = int.from_bytes(read_bytes(path, 0, 8), "little")
+        if length > _MOST_HEADER:
+            return False
+        header = read_json(path, read_bytes(path, 8, length), "its header")
+        metadata = header.get("__metadata__") if isinstance(header, dict) else None
+        if not isinstance(metadata, dict) or not is_sealed(metadata):
+            return False
+        return _spiking_content(path, sealed_content(metadata)) is not None
+    except (FileRefused, KeyError):
+        return False
+
+
+def spiking_digest(network: SpikingNetwork) -> str:
+    """SHA-256 of everything that decides what the network answers: nodes, weights, neuron, encoding, normalisation."""
+    content = _content(network)
+    facts = {**content, "card": {"normalisation": content["card"]["normalisation"]}}
+    return digest_of(json.dumps([facts, weights_digest(_tensors(network))], sort_keys=True))
+
+
+def _tensors(network: SpikingNetwork) -> dict[str, Tensor]:
+    found = {}
+    for node in network.nodes:
+        for field in dataclasses.fields(node):
+            value = getattr(node, field.name)
+            if isinstance(value, Tensor):
+                found[f"{node.name}.{field.name}"] = value
+                if value.dtype not in (torch.float32, torch.float64):
+                    raise UsageError(f"{node.name}: {field.name} is {value.dtype}; convert it to float32 or float64")
+    return found
+
+
+def _content(network: SpikingNetwork) -> dict[str, Any]:
+    return {
+        "spiking": _VERSION,
+        "input_shape": list(network.input_shape),
+        "neuron": network.neuron.to_dict(),
+        "encode": network.encode.to_dict(),
+        "card": network.card.to_dict(),
+        "nodes": [_described(node) for node in network.nodes],
+    }
+
+
+def _described(node: Node) -> dict[str, Any]:
+    """The kind of a node and its fields, but for tensors, which stand beside the JSON."""
+    facts: dict[str, Any] = {"kind": type(node).__name__}
+    for name, hint in field_hints(type(node)).items():
+        if not _is_tensor(hint):
+            value = getattr(node, name)
+            facts[name] = list(value) if isinstance(value, tuple) else value
+    return facts
+
+
+def _spiking_content(path: Path, text: str) -> dict[str, Any] | None:
+    """Our JSON in a file, None if it is that of a plain network."""
+    content = read_json(path, text.encode(), "its description")
+    return content if isinstance(content, dict) and "spiking" in content else None
+
+
+def _rebuilt(path: Path, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> SpikingNetwork:
+    if content["spiking"] != _VERSION:
+        found = shown(content["spiking"])
+        raise FileRefused(path, f"is a spiking network of version {found}; this weightsmith reads version {_VERSION}")
+    for part in (*_PARTS, *content):
+        if part not in content or part not in _PARTS:
+            what = "lacks" if part not in content else "has an unknown part"
+            raise FileRefused(path, f"its description {what} {shown(part)}")
+    shape = _decoded(path, content["input_shape"], tuple[int, ...], "input_shape")
+    left = dict(tensors)
+    described = content["nodes"]
+    if not isinstance(described, list):
+        raise FileRefused(path, "its nodes are not a list")
+    nodes = [_node(path, facts, left) for facts in described]
+    if left:
+        raise FileRefused(path, f"holds {shown(next(iter(left)))}, which no node has")
+    try:
+        neuron, encode = Neuron.from_dict(content["neuron"]), Encode.from_dict(content["encode"])
+        card = Card.from_dict(content["card"])
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FileRefused(path, f"its neuron, encoding or card cannot be read ({error})") from error
+    assert isinstance(neuron, IF | LIF)
+    assert isinstance(encode, Poisson | Constant)
+    return assembled(path, nodes, shape, neuron=neuron, encode=encode, card=card)
+
+
+def _node(path: Path, facts: Any, tensors: dict[str, Tensor]) -> Node:
+    """The node that ``facts`` describe; its tensors are taken out of ``tensors``."""
+    kind = _KINDS.get(facts.get("kind", "")) if isinstance(facts, dict) and isinstance(facts.get("kind"), str) else None
+    if kind is None:
+        raise FileRefused(path, f"has a node of a kind that is not known: {shown(facts)}")
+    hints = field_hints(kind)
+    name = facts.get("name")
+    values: dict[str, Any] = {}
+    for key, value in facts.items():
+        if key == "kind":
+            continue
+        if key not in hints or _is_tensor(hints[key]):
+            raise FileRefused(path, f"{shown(name)} ({kind.__name__}) has an unknown field {shown(key)}")
+        values[key] = _decoded(path, value, hints[key], f"{shown(name)}: {key}")
+    for key, hint in hints.items():
+        tensor = tensors.pop(f"{name}.{key}", None) if _is_tensor(hint) else None
+        if tensor is not None:
+            values[key] = tensor
+    for field in dataclasses.fields(kind):
+        if field.name not in values and field.default is dataclasses.MISSING:
+            raise FileRefused(path, f"{shown(name)} ({kind.__name__}) lacks {field.name}")
+    return kind(**values)
+
+
+def _is_tensor(hint: Any) -> bool:
+    return hint is Tensor or (is_union(hint) and without_none(hint) == [Tensor])
+
+
+def _decoded(path: Path, value: Any, hint: Any, where: str) -> Any:
+    """A value of JSON as a field of a node holds it."""
+    if typing.get_origin(hint) is tuple:
+        inner = typing.get_args(hint)
+        length = None if inner[-1] is Ellipsis else len(inner)
+        if isinstance(value, list) and value and length in (None, len(value)):
+            return tuple(_decoded(path, item, inner[0], where) for item in value)
+    elif hint is float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
+            return float(value)
+    elif isinstance(value, hint) and not isinstance(value, bool):
+        return value
+    raise FileRefused(path, f"{where} cannot be {shown(value)}")

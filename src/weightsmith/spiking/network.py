@@ -1,0 +1,125 @@
+"""The spiking network: nodes, neuron and encoding as one frozen thing that can be run.
+
+Nothing of a run stays behind in it: every run starts from clean membranes, so that a reset cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.networks.card import Card
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.graph import Neurons, Node, Shape, Synapses, is_finite, shapes_of
+from weightsmith.spiking.neurons import IF, LIF
+
+if TYPE_CHECKING:
+    from weightsmith.spiking.exits import Margin
+    from weightsmith.spiking.observing import Observer
+    from weightsmith.spiking.responses import Responses
+
+__all__ = ["Precision", "SpikingNetwork"]
+
+Precision = Literal["float32", "float64", "int8"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SpikingNetwork:
+    """Nodes in an order in which they can be computed, the neuron they are made of, and how inputs are encoded.
+
+    ``card`` is that of the network it was converted from: its normalisation is applied to whatever is fed in.
+    """
+
+    nodes: tuple[Node, ...]
+    input_shape: Shape
+    neuron: IF | LIF
+    encode: Poisson | Constant
+    card: Card = dataclasses.field(default_factory=Card)
+
+    def __post_init__(self) -> None:
+        shapes = shapes_of(self.nodes, self.input_shape)
+        if not self.populations:
+            raise UsageError("the network has no neurons: nothing in it would spike")
+        for node in self.nodes:
+            if not is_finite(node):
+                raise DataMismatch(f"{node.name} holds NaN or infinity")
+        for population in self.populations:
+            if not bool((population.threshold > 0).all()):
+                raise DataMismatch(
+                    f"{population.name}: a threshold is not positive, so that it would fire at every step"
+                )
+        if isinstance(self.nodes[-1], Neurons) or len(shapes[self.nodes[-1].name]) != 1:
+            raise UsageError(f"the last node {self.nodes[-1].name!r} must give one score per class, without firing")
+
+    @functools.cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """The shape of what each node (and the input) gives for one image."""
+        return shapes_of(self.nodes, self.input_shape)
+
+    @functools.cached_property
+    def populations(self) -> tuple[Neurons, ...]:
+        """The nodes that fire, in order."""
+        return tuple(node for node in self.nodes if isinstance(node, Neurons))
+
+    @functools.cached_property
+    def synapses(self) -> tuple[Synapses, ...]:
+        """The nodes with weights, in order."""
+        return tuple(node for node in self.nodes if isinstance(node, Synapses))
+
+    @property
+    def classes(self) -> int:
+        """How many scores come out."""
+        return self.shapes[self.nodes[-1].name][0]
+
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise UnknownName("node", name, [node.name for node in self.nodes])
+
+    def replaced(self, nodes: Iterable[Node]) -> SpikingNetwork:
+        """The same network with these nodes in place of those of the same names."""
+        new = {node.name: node for node in nodes}
+        unknown = next((name for name in new if name not in {node.name for node in self.nodes}), None)
+        if unknown is not None:
+            raise UnknownName("node", unknown, [node.name for node in self.nodes])
+        return dataclasses.replace(self, nodes=tuple(new.get(node.name, node) for node in self.nodes))
+
+    def with_neuron(self, neuron: IF | LIF) -> SpikingNetwork:
+        """The same network made of other neurons."""
+        return dataclasses.replace(self, neuron=neuron)
+
+    def with_factor(self, factor: float) -> SpikingNetwork:
+        """The same network with every threshold times ``factor``."""
+        return self.replaced(dataclasses.replace(node, threshold=node.threshold * factor) for node in self.populations)
+
+    def run(
+        self,
+        x: Tensor,
+        steps: int,
+        *,
+        seed: int = 0,
+        first: int = 0,
+        precision: Precision = "float32",
+        early: Margin | None = None,
+        observers: Sequence[Observer] = (),
+        device: str = "cpu",
+        path: Literal["auto", "events", "dense", "steps"] = "auto",
+    ) -> Responses:
+        """Run on inputs ``x`` as they come from the data (normalised here by the card), from clean membranes.
+
+        ``first`` is the number of the first image, by which its spikes are drawn: rows 100 to 199 of a data set run
+        alone see the same spikes as in a run of all rows when ``first`` is 100. On other devices than the CPU the
+        network runs step by step in torch.
+        """
+        from weightsmith.spiking.simulate import simulate
+
+        return simulate(
+            self, x, steps, seed=seed, first=first, precision=precision, early=early, observers=observers, device=device, path=path
+        )  # fmt: skip

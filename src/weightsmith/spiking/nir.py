@@ -1,0 +1,207 @@
+"""Spiking networks for other tools and for hardware: the exchange format NIR (Pedersen et al., Nat. Commun. 2024).
+
+A NIR file is read differently by every importer, so only what all of them read alike is written: convolutions and dense
+layers with a bias and without groups, IF and LIF neurons with one threshold per layer. Pools and flattening go into the
+convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR knows a hard reset
+only; a soft one is noted in the metadata, and :mod:`weightsmith.spiking.handover` sets it after the import.
+
+A test vector travels with the file: what went in, and the spikes that our own simulator counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Record, digest_of
+from weightsmith.core.storage import write_atomic
+from weightsmith.spiking._nir_checks import leading, leaks_of
+from weightsmith.spiking._nir_facts import Stored
+from weightsmith.spiking._nir_graph import DT_IF, DT_LIF, graph_of, nir_names
+from weightsmith.spiking._nir_import import network_of
+from weightsmith.spiking._nir_rounding import between_steps, rounded
+from weightsmith.spiking._nir_scales import with_one_threshold
+from weightsmith.spiking._nir_tree import read_tree
+from weightsmith.spiking._nir_vector import Vector, drive_for, run_drive, vector_path, write_vector
+from weightsmith.spiking._nir_windows import as_convolutions
+from weightsmith.spiking.encoding import Poisson
+from weightsmith.spiking.files import spiking_digest
+from weightsmith.spiking.graph import Add, Neurons, Node
+from weightsmith.spiking.network import SpikingNetwork
+
+__all__ = ["NirExport", "NirNode", "export_nir", "import_nir"]
+
+_MOST_DIGITS = 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NirNode(Record):
+    """A node as it was written: its name in the file, its type in NIR, and the shape of what it gives."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NirExport(Record):
+    """What was written, and how it fires on the test vector.
+
+    ``spikes`` counts those of every population of the network in the file, ``before`` those of the network that was
+    given; without rounding the two are the same.
+    """
+
+    file: str
+    vector: str
+    neuron: str
+    reset: Literal["soft", "hard"]
+    dt: float
+    nodes: tuple[NirNode, ...]
+    folded: tuple[str, ...]
+    notes: tuple[str, ...]
+    images: int
+    steps: int
+    spikes: dict[str, int]
+    before: dict[str, int]
+    sha256: str
+
+
+def export_nir(
+    network: SpikingNetwork,
+    path: str | Path,
+    *,
+    sumpool: bool = False,
+    rounding: int | None = None,
+    x: Tensor | None = None,
+    steps: int = 32,
+    seed: int = 0,
+) -> NirExport:
+    """Write ``network`` to ``path`` (``.nir``), and its test vector beside it (``.vector.npz``).
+
+    ``sumpool`` keeps pools as SumPool2d: a much smaller file where a large dense layer follows. ``rounding`` is a
+    number of binary digits: weights and thresholds become multiples of 2^−rounding, so that all simulators count the
+    same spikes to the last one. The test vector is made from the images ``x`` as they come from the data, or from
+    random spikes, over ``steps`` steps.
+    """
+    path = Path(path)
+    if path.suffix != ".nir":
+        raise UsageError(f"{path}: NIR files end in .nir")
+    if rounding is not None and not 1 <= rounding <= _MOST_DIGITS:
+        raise UsageError(f"rounding must be ≥ 1 and ≤ {_MOST_DIGITS} binary digits, not {rounding!r}")
+    nodes, leaks = leading(network), leaks_of(network)
+    drive = drive_for(network, x, steps, seed)
+    plain, folded = _lowered(network, nodes, sumpool, rounding, leaks)
+    names = nir_names(plain)
+    dt = DT_IF if set(leaks.values()) == {1.0} else DT_LIF
+    graph = graph_of(plain, network.input_shape, leaks, _stored(network, plain, names, rounding).metadata(dt))
+    written = network_of(path, graph.to_dict())
+    ours, theirs = run_drive(network, drive), run_drive(written, drive)
+    content = _bytes(graph)
+    write_atomic(path, content)
+    by_name = {names[name]: counts for name, counts in theirs.spikes_per_image.items()}
+    write_vector(path, Vector(drive, by_name, theirs.scores))
+    spikes = theirs.spikes()
+    return NirExport(
+        file=path.name,
+        vector=vector_path(path).name,
+        neuron=str(network.neuron),
+        reset=network.neuron.reset,
+        dt=dt,
+        nodes=_nodes(graph),
+        folded=folded,
+        notes=_notes(network, spikes, rounding, sumpool),
+        images=drive.images,
+        steps=steps,
+        spikes=spikes,
+        before={name: count for name, count in ours.spikes().items() if name in spikes},
+        sha256=digest_of(content),
+    )
+
+
+def import_nir(path: str | Path, *, dt: float | None = None) -> SpikingNetwork:
+    """The spiking network in a NIR file, ours or another tool's; what cannot be read is refused by name.
+
+    ``dt`` is the length of a step for LIF neurons, by default what the file says, else 10⁻⁴.
+    """
+    path = Path(path)
+    if dt is not None and not dt > 0:
+        raise UsageError(f"dt must be > 0, not {dt!r}")
+    return network_of(path, read_tree(path), dt)
+
+
+def _lowered(
+    network: SpikingNetwork,
+    nodes: tuple[Node, ...],
+    sumpool: bool,
+    rounding: int | None,
+    leaks: Mapping[str, float],
+) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """Nodes that NIR has, and what was folded into others."""
+    nodes, folded = with_one_threshold(nodes, network.input_shape)
+    if rounding is not None:
+        nodes = rounded(nodes, rounding)
+    nodes, more = as_convolutions(nodes, network.input_shape, sumpool=sumpool)
+    if rounding is not None and (network.neuron.reset == "hard" or set(leaks.values()) != {1.0}):
+        nodes = between_steps(nodes, spikes_enter=isinstance(network.encode, Poisson))
+    return nodes, (*folded, *more)
+
+
+def _stored(
+    network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str, str], rounding: int | None
+) -> Stored:
+    """What NIR has no field for."""
+    lineage = network.card.lineage.then("written as NIR", spiking_digest(network))
+    populations = [node for node in nodes if isinstance(node, Neurons)]
+    return Stored(
+        version=1,
+        neuron=str(network.neuron),
+        reset=network.neuron.reset,
+        encode=str(network.encode),
+        card=dataclasses.replace(network.card, lineage=lineage),
+        names={names[node.name]: node.name for node in nodes},
+        layers={names[node.name]: node.layer for node in populations},
+        amplitudes={
+            names[node.name]: tuple(node.amplitude.tolist()) for node in populations if node.amplitude is not None
+        },
+        rounding=rounding,
+    )
+
+
+def _bytes(graph: Any) -> bytes:
+    import nir
+
+    file = io.BytesIO()
+    nir.write(file, graph)
+    return file.getvalue()
+
+
+def _nodes(graph: Any) -> tuple[NirNode, ...]:
+    return tuple(
+        NirNode(name, type(node).__name__, tuple(int(size) for size in node.output_type["output"]))
+        for name, node in graph.nodes.items()
+    )
+
+
+def _notes(network: SpikingNetwork, spikes: Mapping[str, int], rounding: int | None, sumpool: bool) -> tuple[str, ...]:
+    notes = []
+    if network.neuron.reset == "soft":
+        notes.append(
+            "NIR knows a hard reset only: the file says 'soft' in its metadata; set it after the import "
+            "(weightsmith.spiking.handover does, for SpikingJelly, Norse and snnTorch)"
+        )
+    if rounding is not None:
+        notes.append(f"weights and thresholds are multiples of 2^-{rounding} before pools are folded in")
+    if sumpool:
+        notes.append("pools are SumPool2d, whose factor is in the weights that follow")
+    if any(isinstance(node, Add) for node in network.nodes):
+        notes.append("branches meet in this network: Norse adds a shortcut a step late unless handover loads the file")
+    silent = [name for name, count in spikes.items() if not count]
+    if silent:
+        notes.append(f"{', '.join(silent)} never fires on the test vector, which says little then: give images with x=")
+    return tuple(notes)

@@ -1,0 +1,32 @@
+"""Those who watch a run: each is shown the spikes of every population, part by part."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Observer"]
+
+
+class Observer(Protocol):
+    """Watches a run. ``membranes`` says whether it wants to see membranes too, which costs time."""
+
+    membranes: bool
+
+    def see(
+        self,
+        population: str,
+        images: NDArray[np.int64],
+        step: int,
+        spikes: NDArray[np.uint8],
+        membranes: NDArray[np.floating] | None,
+    ) -> None:
+        """Spikes (images, steps, positions, channels) of ``population`` from step number ``step`` (from 0) on.
+
+        ``images`` are the rows of the input that are shown. Positions count an image row by row; features have one
+        position. ``membranes`` has the same shape: each membrane just before it is compared with the threshold. Arrays
+        are valid during the call only.
+        """
+        ...

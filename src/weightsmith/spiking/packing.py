@@ -1,0 +1,123 @@
+"""Weights laid out for the kernels: a contiguous row of outputs for every input, in tiles of whole vectors.
+
+Inputs come position by position, channels last, while a dense layer's weights count a flattened image channel by
+channel: its columns are put into that order here. Spikes −1 are events of their own (channel + channels), whose rows are
+the negated ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.spiking.graph import Synapses
+
+__all__ = ["Form", "Table", "columns_last", "in_tiles", "table_of"]
+
+_REGISTERS = (8, 4, 2, 1)
+_LINE = 64  # bytes
+_VECTOR = 32  # bytes
+_SAFE = 256  # rows of |w| ≤ 127 whose sum fits 16 bits
+_ANY = 2**62
+_OVERHEAD = 3  # what starting on a tile costs, in registers
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of weights (tiles, kernel positions · depth, tile), flat; biases (1, tiles, tile).
+
+    No more than ``most`` rows may be added at a time, or their sum would overflow."""
+
+    rows: NDArray[Any]
+    registers: int
+    depth: int
+    bias: NDArray[Any]
+    most: int
+
+
+def columns_last(node: Synapses, positions: int) -> Tensor:
+    """Dense weights (out, positions · channels) for inputs that come position by position."""
+    if positions == 1:
+        return node.weight
+    outputs = len(node.weight)
+    by_channel = node.weight.reshape(outputs, -1, positions)
+    return by_channel.transpose(1, 2).reshape(outputs, -1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What the table of a layer depends on besides its weights.
+
+    Events are worth ``unit`` and come from ``positions`` positions; the inputs of a dense layer are cut into parts of
+    ``part``, within which the negated rows follow the others. ``state`` is the type of sums and membranes, ``whole`` says
+    that weights are integers, to be held in 16 bits.
+    """
+
+    positions: int
+    part: int
+    signed: bool
+    unit: float
+    state: type[Any]
+    whole: bool
+
+
+# Tables live as long as their layers: networks that differ in thresholds or neurons share them.
+_TABLES: WeakKeyDictionary[Synapses, dict[Form, Table]] = WeakKeyDictionary()
+
+
+def table_of(node: Synapses, form: Form) -> Table:
+    """The table of ``node``, laid out once."""
+    tables = _TABLES.setdefault(node, {})
+    if form not in tables:
+        tables[form] = _lay_out(node, form)
+    return tables[form]
+
+
+def _lay_out(node: Synapses, form: Form) -> Table:
+    kind = np.dtype(np.int16 if form.whole else form.state)
+    if node.dense:
+        by_input = columns_last(node, form.positions).t().reshape(-1, form.part, len(node.weight))
+    else:
+        by_input = node.weight.permute(2, 3, 1, 0).flatten(0, 1)
+    places, channels, outputs = by_input.shape
+    lanes = _VECTOR // kind.itemsize
+    registers = min(_REGISTERS, key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count))
+    tile = registers * lanes
+    tiles = -(-outputs // tile)
+    depth = 2 * channels if form.signed else channels
+    rows = _aligned((tiles, places, depth, tile), kind)
+    source = (by_input if form.unit == 1 else by_input.double() * form.unit).numpy()
+    for number in range(tiles):
+        part = source[:, :, number * tile : (number + 1) * tile]
+        rows[number, :, :channels, : part.shape[2]] = part
+        if form.signed:
+            rows[number, :, channels:, : part.shape[2]] = -part
+    bias = np.zeros(tiles * tile, form.state)
+    if node.bias is not None:
+        bias[:outputs] = node.bias.numpy()
+    most = _SAFE if form.whole else _ANY
+    return Table(rows.reshape(-1), registers, depth, bias.reshape(1, tiles, tile), most)
+
+
+def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros that begin at a line of the cache, so that no vector lies across two."""
+    count = math.prod(shape) * kind.itemsize
+    room = np.zeros(count + _LINE, np.uint8)
+    begin = -room.ctypes.data % _LINE
+    return room[begin : begin + count].view(kind).reshape(shape)
+
+
+def in_tiles(values: NDArray[Any], tiles: int, tile: int, fill: float) -> NDArray[Any]:
+    """Values (…, channels) as (rows, tiles, tile): a view where the channels fill the tiles, else a padded copy."""
+    rows = values.reshape(-1, values.shape[-1])
+    if rows.shape[1] == tiles * tile:
+        return rows.reshape(len(rows), tiles, tile)
+    padded = np.full((len(rows), tiles * tile), fill, values.dtype)
+    padded[:, : rows.shape[1]] = rows
+    return padded.reshape(len(rows), tiles, tile)

@@ -1,0 +1,141 @@
+"""Weights as whole numbers of 8 bits, so that a run is exact whatever the order of its sums.
+
+A neuron compares its membrane with its threshold, so that both may be measured in a unit of its own. For unit k with
+weights w (all connections that lead to it), bias b and threshold θ
+
+    s = max |w| / 127        w ← round(w / s)        b ← round(b / s)        θ ← max(1, round(θ / s))
+
+and the spikes are those of a network whose weights are off by at most s/2. Average pools become sums, their 1/n part of
+the weights that follow. The output layer is rounded likewise, and its sums multiplied by s at the end. Without a leak
+every membrane is then a whole number; with one, float64 gives the same bits for every path, because currents are
+exact and membranes are computed alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from weakref import WeakSet
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.spiking.encoding import Constant
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+
+__all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised"]
+
+LARGEST = 127
+_SCORES = "scores"
+_WHOLE: WeakSet[Synapses] = WeakSet()  # layers known to be of 8 bits
+
+
+def quantised(network: SpikingNetwork) -> SpikingNetwork:
+    """``network`` with weights of 8 bits and whole thresholds.
+
+    Where constant currents flow in, the first layer keeps its weights: it is computed once per image, and its currents are
+    no whole numbers anyway.
+    """
+    summed = _summed(network)
+    before = {node.name: node for node in summed}
+    floating = floating_nodes(network)
+    new: dict[str, Node] = dict(before)
+    for node in summed:
+        if isinstance(node, Neurons):
+            branches = _branches(before, node.source, node.name)
+            if any(branch.name in floating for branch in branches):
+                if not all(branch.name in floating for branch in branches):
+                    raise UsageError(f"{node.name}: constant currents and spikes meet here, which int8 cannot hold")
+                continue
+            unit = _unit(branches)
+            for branch in branches:
+                new[branch.name] = _rounded(branch, unit)
+            spread = unit.reshape(-1, *[1] * (node.threshold.dim() - 1))
+            whole = torch.round(node.threshold.double() / spread).clamp(min=1).float()
+            new[node.name] = dataclasses.replace(node, threshold=whole)
+    last = before[network.nodes[-1].name]
+    if not isinstance(last, Synapses):
+        raise UsageError(f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}")
+    unit = _unit([last])
+    new[last.name] = _rounded(last, unit)
+    nodes = (*(new[node.name] for node in summed), Scale(_SCORES, last.name, unit.float()))
+    return dataclasses.replace(network, nodes=nodes)
+
+
+def check_quantised(network: SpikingNetwork) -> None:
+    """Refuse a network whose weights are not whole numbers of 8 bits."""
+    floating = floating_nodes(network)
+    for node in network.synapses:
+        if node in _WHOLE or node.name in floating:
+            continue
+        if not torch.equal(node.weight, node.weight.round()) or float(node.weight.abs().max()) > LARGEST:
+            raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
+        _WHOLE.add(node)
+
+
+def _summed(network: SpikingNetwork) -> tuple[Node, ...]:
+    """The nodes with sums in place of averages, what that changes made good in the weights that follow."""
+    worth: dict[str, float] = {INPUT: 1.0}
+    nodes: list[Node] = []
+    for node in network.nodes:
+        share = worth[node.sources[0]]
+        match node:
+            case Synapses():
+                worth[node.name] = 1.0
+                nodes.append(node if share == 1 else dataclasses.replace(node, weight=node.weight * share))
+            case Scale():
+                worth[node.name] = 1.0
+                nodes.append(node if share == 1 else dataclasses.replace(node, factor=node.factor * share))
+            case Pool():
+                worth[node.name] = share / math.prod(node.kernel) if node.average else share
+                nodes.append(dataclasses.replace(node, average=False))
+            case Flatten():
+                worth[node.name] = share
+                nodes.append(node)
+            case _:
+                if any(worth[name] != 1 for name in node.sources):
+                    raise UsageError(f"{node.name}: an average goes into it without weights, which int8 cannot hold")
+                worth[node.name] = 1.0
+                nodes.append(node)
+    return tuple(nodes)
+
+
+def floating_nodes(network: SpikingNetwork) -> set[str]:
+    """The nodes that constant currents reach before they meet a neuron."""
+    if not isinstance(network.encode, Constant):
+        return set()
+    reached = {INPUT}
+    for node in network.nodes:
+        if not isinstance(node, Neurons) and reached & set(node.sources):
+            reached.add(node.name)
+    return reached - {INPUT}
+
+
+def _branches(nodes: dict[str, Node], name: str, population: str) -> list[Synapses | Scale]:
+    """The connections that lead to a population."""
+    node = nodes.get(name)
+    if isinstance(node, Synapses | Scale):
+        return [node]
+    if isinstance(node, Add):
+        return [branch for source in node.sources for branch in _branches(nodes, source, population)]
+    raise UsageError(f"{population}: {name} leads into it without weights, which int8 cannot hold")
+
+
+def _unit(branches: list[Synapses | Scale]) -> Tensor:
+    """What 1 stands for in each unit."""
+    largest = [
+        branch.factor.double().abs() if isinstance(branch, Scale) else branch.weight.double().abs().flatten(1).amax(1)
+        for branch in branches
+    ]
+    top = torch.stack(largest).amax(dim=0)
+    return torch.where(top > 0, top, torch.ones_like(top)) / LARGEST
+
+
+def _rounded(branch: Synapses | Scale, unit: Tensor) -> Synapses | Scale:
+    if isinstance(branch, Scale):
+        return dataclasses.replace(branch, factor=torch.round(branch.factor.double() / unit).float())
+    spread = unit.reshape(-1, *[1] * (branch.weight.dim() - 1))
+    bias = None if branch.bias is None else torch.round(branch.bias.double() / unit).float()
+    return dataclasses.replace(branch, weight=torch.round(branch.weight.double() / spread).float(), bias=bias)

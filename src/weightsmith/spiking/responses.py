@@ -1,0 +1,52 @@
+"""What a spiking network answered: after every step, for every image, with the spikes it cost."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["UNDECIDED", "Responses"]
+
+UNDECIDED = -1  # in answers: nothing has reached the output yet
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Responses:
+    """Answers after each step and what the populations fired.
+
+    ``answers[i, t]`` is the class with the largest sum for image i after step t + 1, or ``UNDECIDED`` while all sums are
+    zero. ``scores[i, c]`` is the sum at the last step. ``spikes_per_step[name][t]`` counts the spikes of a population
+    over all images, ``spikes_per_image[name][i]`` over all steps; so do ``inputs_per_step`` for the spikes fed in (None
+    for constant currents). ``ended[i]`` is the number of steps image i was run for: less than all with an early exit,
+    after which its answer stays.
+    """
+
+    steps: int
+    answers: NDArray[np.int16]
+    scores: NDArray[np.float64]
+    ended: NDArray[np.int32]
+    units: dict[str, int]
+    spikes_per_step: dict[str, NDArray[np.int64]]
+    spikes_per_image: dict[str, NDArray[np.int64]]
+    inputs_per_step: NDArray[np.int64] | None
+    paths: dict[str, str]
+
+    @property
+    def images(self) -> int:
+        """How many images were shown."""
+        return len(self.answers)
+
+    def correct(self, labels: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """(images, steps): whether the answer after each step is right."""
+        return np.asarray(self.answers == np.asarray(labels)[:, None])
+
+    def spikes(self) -> dict[str, int]:
+        """All spikes of each population."""
+        return {name: int(counts.sum()) for name, counts in self.spikes_per_step.items()}
+
+    def rates(self) -> dict[str, float]:
+        """Spikes per neuron and step, over the steps that were run."""
+        run = int(self.ended.sum())
+        return {name: count / (run * self.units[name]) for name, count in self.spikes().items()}

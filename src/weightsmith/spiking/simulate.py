@@ -1,0 +1,144 @@
+"""Run a spiking network: blocks of images, in time chunks, with membranes carried from chunk to chunk.
+
+Memory does not grow with the number of steps: of each chunk only sums stay. The engine that computes a chunk is the
+compiled one on the CPU and the step-by-step twin elsewhere; both begin every block with clean membranes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.spiking.exits import Margin
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.observing import Observer
+from weightsmith.spiking.quantise import check_quantised
+from weightsmith.spiking.responses import Responses
+from weightsmith.spiking.sources import Source, Trains, source_of
+from weightsmith.spiking.tally import Tally
+
+__all__ = ["Engine", "Part", "Path", "simulate", "simulate_trains"]
+
+Path = Literal["auto", "events", "dense", "steps"]
+Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (rows, steps, classes), counts (rows, steps)
+
+
+class Engine(Protocol):
+    """Computes chunks of a block of images; ``begin`` cleans every membrane."""
+
+    @property
+    def block(self) -> int:
+        """Images that are run together."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """Steps that are run together."""
+        ...
+
+    def begin(self, rows: NDArray[np.int64]) -> None:
+        """A new block: these rows of the input, clean membranes."""
+        ...
+
+    def advance(self, step: int, count: int, observers: Sequence[Observer]) -> Part:
+        """The next ``count`` steps."""
+        ...
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """Go on with these rows of the block only."""
+        ...
+
+    def paths(self) -> dict[str, str]:
+        """How each layer was computed."""
+        ...
+
+
+def simulate(
+    network: SpikingNetwork,
+    x: Tensor,
+    steps: int,
+    *,
+    seed: int = 0,
+    first: int = 0,
+    precision: Precision = "float32",
+    early: Margin | None = None,
+    observers: Sequence[Observer] = (),
+    device: str = "cpu",
+    path: Path = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> Responses:
+    """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
+    source = source_of(network, x, seed, first)
+    return _run(network, source, steps, precision, early, observers, device, path, progress)
+
+
+def simulate_trains(
+    network: SpikingNetwork,
+    trains: NDArray[np.int8],
+    *,
+    precision: Precision = "float32",
+    early: Margin | None = None,
+    observers: Sequence[Observer] = (),
+    device: str = "cpu",
+    path: Path = "auto",
+) -> Responses:
+    """Run ``network`` on given spikes −1, 0, +1 of shape (images, steps, …)."""
+    if trains.ndim < 3 or trains.shape[2:] != network.input_shape or len(trains) == 0:
+        raise DataMismatch(f"spike trains are (images, steps, *{network.input_shape}), not {trains.shape}")
+    if not np.isin(trains, (-1, 0, 1)).all():
+        raise DataMismatch("spike trains are made of −1, 0 and +1 only")
+    given = Trains(np.ascontiguousarray(trains, np.int8))
+    return _run(network, given, trains.shape[1], precision, early, observers, device, path, None)
+
+
+def _run(
+    network: SpikingNetwork,
+    source: Source,
+    steps: int,
+    precision: Precision,
+    early: Margin | None,
+    observers: Sequence[Observer],
+    device: str,
+    path: Path,
+    progress: Callable[[int, int], None] | None,
+) -> Responses:
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise UsageError(f"steps must be a whole number of at least 1, not {steps!r}")
+    if precision == "int8":
+        check_quantised(network)
+    units = {node.name: math.prod(network.shapes[node.name]) for node in network.populations}
+    tally = Tally(len(source), steps, network.classes, units, early)
+    engine = _engine(network, source, steps, precision, device, path)
+    with pinned_threads(1):
+        for start in range(0, len(source), engine.block):
+            rows = np.arange(start, min(start + engine.block, len(source)))
+            engine.begin(rows)
+            step = 0
+            while step < steps and len(rows):
+                count = min(engine.chunk, steps - step)
+                outputs, counts = engine.advance(step, count, observers)
+                going = tally.add(rows, step, outputs, counts)
+                step += count
+                if not going.all() and step < steps:
+                    rows = rows[going]
+                    engine.keep(going)
+            if progress is not None:
+                progress(min(start + engine.block, len(source)), len(source))
+    return tally.responses(engine.paths())
+
+
+def _engine(network: SpikingNetwork, source: Source, steps: int, precision: Precision, device: str, path: Path) -> Engine:
+    if path == "steps" or device != "cpu":
+        from weightsmith.spiking.twin import StepEngine
+
+        return StepEngine(network, source, precision, device)
+    from weightsmith.spiking.chunked import ChunkEngine
+
+    return ChunkEngine(network, source, precision, steps, path)

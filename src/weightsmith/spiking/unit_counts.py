@@ -1,0 +1,145 @@
+"""Spikes counted unit by unit, and what each step of them costs: what an exact count of operations is made of.
+
+    counts = UnitCounts(network)
+    responses = network.run(x, 75, seed=0, observers=[counts])
+    counts.draw_inputs(x, responses.ended, seed=0)       # only for Poisson input
+
+Images are added up as they come, so that memory is that of one image and does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.spiking._fan_out import Landing, landings_of, root_gates
+from weightsmith.spiking._passing import Passing
+from weightsmith.spiking._watching import check_units
+from weightsmith.spiking.graph import INPUT, Gate
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.sources import Draws, source_of
+
+__all__ = ["UnitCounts"]
+
+_SLICE = 255  # spikes of so many images add up within 8 bits, which is several times faster
+_BLOCK = 64
+
+
+class UnitCounts:
+    """An observer that counts the spikes of every unit over all images and steps of one run.
+
+    Gates are followed too: what they let pass is counted under their names. Spikes that are fed in are counted where
+    they are shown under the name ``INPUT``, or drawn again by :meth:`draw_inputs`.
+    """
+
+    membranes = False
+
+    def __init__(self, network: SpikingNetwork) -> None:
+        self.network = network
+        self.landings: tuple[Landing, ...] = landings_of(network)
+        self.images = 0
+        self._first = network.populations[0].name
+        self._reading: dict[str, list[Passing]] = {}
+        for gate in root_gates(network):
+            self._reading.setdefault(gate.source, []).append(Passing(gate, network.shapes[gate.source]))
+        self._units: dict[str, NDArray[np.int64]] = {}
+        self._fired: dict[str, NDArray[np.int64]] = {}
+        self._landed: dict[tuple[str, str], NDArray[np.int64]] = {}
+
+    def see(
+        self,
+        population: str,
+        images: NDArray[np.int64],
+        step: int,
+        spikes: NDArray[np.integer],
+        membranes: NDArray[np.floating] | None,
+    ) -> None:
+        """Count the spikes of a part of the run."""
+        del membranes
+        if population == self._first and step == 0:
+            self.images += len(images)
+        fired = (spikes != 0).view(np.uint8) if spikes.dtype.kind == "i" else spikes.astype(np.uint8, copy=False)
+        self._count(population, step, fired)
+        for gate in self._reading.get(population, ()):
+            self.see(gate.gate.name, images, step, gate.passed(images, step, fired), None)
+
+    def draw_inputs(self, x: Tensor, ended: NDArray[np.integer], *, seed: int = 0, first: int = 0) -> None:
+        """Count the Poisson spikes that a run on ``x`` with this seed was fed, by drawing them once more.
+
+        ``ended`` says how many steps each image was run for (:attr:`Responses.ended`).
+        """
+        source = source_of(self.network, x, seed, first)
+        if not isinstance(source, Draws):
+            raise UsageError("constant currents are no spikes: there is nothing to count in the input")
+        if len(ended) != len(source):
+            raise DataMismatch(f"ended says how long {len(ended)} images were run, but there are {len(source)}")
+        if INPUT in self._fired:
+            raise UsageError("the spikes of the input are counted already")
+        for start in range(0, len(source), _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, len(source)))
+            for step in range(int(ended[rows].max())):
+                drawn = source.step(torch.from_numpy(rows[ended[rows] > step]), step) != 0
+                flat = drawn.flatten(2).transpose(1, 2) if drawn.dim() > 2 else drawn[:, None]
+                self._count(INPUT, step, flat[:, None].contiguous().numpy().view(np.uint8))
+
+    def units(self, root: str) -> NDArray[np.int64]:
+        """Spikes (positions, channels) of a population, a gate or the input, over all images and steps."""
+        if root not in self._units:
+            known = ", ".join(self._units) or "none: give it to run(observers=[…]) first"
+            raise UsageError(f"no spikes of {root!r} were seen (seen: {known})")
+        return self._units[root]
+
+    def saw(self, root: str) -> bool:
+        """Whether this root was shown."""
+        return root in self._fired
+
+    def fired(self, root: str, steps: int) -> NDArray[np.int64]:
+        """The spikes of a root at each of ``steps`` steps, over all images."""
+        return _of_length(self._fired[root], steps)
+
+    def landed(self, landing: str, root: str, steps: int) -> NDArray[np.int64]:
+        """The accumulates that the spikes of a root caused in a landing at each of ``steps`` steps."""
+        return _of_length(self._landed[landing, root], steps)
+
+    def population_of(self, root: str) -> str:
+        """The population whose spikes a root passes on: itself, unless it is a gate."""
+        while root != INPUT and isinstance(node := self.network.node(root), Gate):
+            root = node.source
+        return root
+
+    def _count(self, root: str, step: int, fired: NDArray[np.uint8]) -> None:
+        check_units(self.network, root, fired)
+        over_images = _sum_of_images(fired)
+        per_step = over_images.reshape(len(over_images), -1)
+        end = step + len(per_step)
+        known = self._units.get(root)
+        added = over_images.sum(axis=0)
+        self._units[root] = added if known is None else known + added
+        self._fired[root] = _grown(self._fired.get(root), end)
+        self._fired[root][step:end] += per_step.sum(axis=1)
+        for landing in self.landings:
+            if root in landing.reach:
+                key = landing.name, root
+                self._landed[key] = _grown(self._landed.get(key), end)
+                self._landed[key][step:end] += per_step @ landing.reach[root].reshape(-1)
+
+
+def _sum_of_images(fired: NDArray[np.uint8]) -> NDArray[np.int64]:
+    total = np.zeros(fired.shape[1:], np.int64)
+    for start in range(0, len(fired), _SLICE):
+        total += fired[start : start + _SLICE].sum(axis=0, dtype=np.uint8)
+    return total
+
+
+def _grown(values: NDArray[np.int64] | None, length: int) -> NDArray[np.int64]:
+    """``values`` with room for ``length`` of them; twice that, since more steps follow."""
+    if values is None:
+        return np.zeros(length, np.int64)
+    return values if len(values) >= length else np.pad(values, (0, 2 * length - len(values)))
+
+
+def _of_length(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    return values[:length] if len(values) >= length else np.pad(values, (0, length - len(values)))

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from weightsmith.core.errors import DataMismatch
+from weightsmith.networks.paper_resnet import paper_resnet
+from weightsmith.networks.vgg import vgg
+from weightsmith.spiking import max_current
+from weightsmith.spiking.convert import convert
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.graph import Neurons, Pool, Synapses
+from weightsmith.spiking.max_current import currents, largest_currents
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.stepping import Stepper
+
+
+class Gated(nn.Module):
+    """Max pooling, a residual sum of raw spikes, and a skip over two populations."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.c, self.d = nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.Linear(16, 3, bias=False)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.a(x)), 2)
+        y = F.relu(self.b(x))
+        y = F.relu(self.c(y) + x)
+        return self.d(F.avg_pool2d(y + x, 2).flatten(1))
+
+
+NETWORKS = {
+    "vgg": lambda: vgg(5, (3, 8, 8), 4, widths=(4, 5, 6), classifier=(8, 6), seed=1),
+    "vgg max": lambda: vgg(5, (3, 8, 8), 4, widths=(4, 5, 6), classifier=(8,), pool="max", seed=2),
+    "resnet": lambda: paper_resnet((3, 8, 8), 4, widths=(4, 6), seed=3),
+    "gated": Gated,
+}
+
+
+def exact(network):
+    """The network with weights of few bits, whose sums do not depend on their order, not even in float32.
+
+    They are more positive than negative, so that spikes reach the last layer within a few steps.
+    """
+
+    def moved(node):
+        if not isinstance(node, Synapses):
+            return node
+        return dataclasses.replace(node, weight=torch.round((node.weight + 0.9 * node.weight.abs()) * 64) / 64)
+
+    return dataclasses.replace(network, nodes=tuple(map(moved, network.nodes)))
+
+
+def literally(network, source, steps, searched=None):
+    """Restart from the input for every layer, those before it at the thresholds found."""
+    running = network.with_neuron(IF(delay=network.neuron.delay))
+    found = {}
+    for node in network.populations:
+        if searched is not None and node.name not in searched:
+            continue
+        stepper = Stepper(running, torch.float64)
+        state = stepper.begin(len(source))
+        largest = -float("inf")
+        for step in range(steps):
+            values, _ = stepper.step(state, source.step(slice(None), step))
+            largest = max(largest, float(values[node.source].max()))
+        found[node.name] = largest
+        running = running.replaced(
+            [dataclasses.replace(running.node(node.name), threshold=torch.full_like(node.threshold, largest))]
+        )
+    return found
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("neuron", "encode"), [(IF(), Poisson(0.9)), (LIF(0.9, reset="hard", delay=True), Constant())])
+def test_it_is_what_starting_over_for_every_layer_gives(name, neuron, encode, monkeypatch):
+    network = exact(convert(NETWORKS[name](), neuron, encode, input_shape=(3, 8, 8)).network)
+    # Grey levels on a grid, so that constant currents are exact as well.
+    x = torch.round((torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1) * 32) / 32
+    source = source_of(network, x, 5, 0)
+    expected = literally(network, source, 40)
+    assert largest_currents(network, source, 40) == expected
+    # In other parts: three images and two steps at a time.
+    monkeypatch.setattr(max_current, "_IMAGES", 3)
+    monkeypatch.setattr(
+        max_current, "_VALUES", 3 * 2 * max(s[0] * s[1] * s[2] for s in network.shapes.values() if s[1:])
+    )
+    told = []
+    assert largest_currents(network, source, 40, progress=lambda *parts: told.append(parts)) == expected
+    many = len(network.populations)
+    assert told == [(done, many) for done in range(1, many + 1)]
+
+
+@pytest.mark.parametrize("searched", [["relu_2"], ["relu", "relu_2"], ["relu"]])
+def test_those_that_are_not_searched_fire_at_the_threshold_they_have(searched):
+    network = exact(convert(Gated(), IF(), Poisson(), input_shape=(3, 8, 8)).network)
+    network = network.with_factor(0.25)
+    x = torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    source = source_of(network, x, 0, 0)
+    assert largest_currents(network, source, 8, searched=searched) == literally(network, source, 8, searched)
+
+
+def test_spikes_are_kept_only_as_long_as_they_are_read(monkeypatch, tmp_path):
+    network = exact(convert(NETWORKS["resnet"](), IF(), Poisson()).network)
+    x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    files = []
+    largest_currents(
+        network,
+        source_of(network, x, 0, 0),
+        30,
+        progress=lambda *_: files.append(len([path for path in tmp_path.rglob("*") if path.is_file()])),
+    )
+    assert files[0] == 1
+    assert max(files) == 2  # a block's own neurons and the input of the block
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_layer_without_positive_current_is_dead():
+    network = convert(NETWORKS["vgg"](), IF(), Poisson()).network
+    node = network.node("features.4")
+    dead = network.replaced(
+        [dataclasses.replace(network.node("features.3"), weight=-network.node("features.3").weight.abs())]
+    )
+    assert isinstance(node, Neurons)
+    x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    with pytest.raises(DataMismatch, match=r"dead layer: features\.3 never gives a positive current.*features\.4"):
+        largest_currents(dead, source_of(dead, x, 0, 0), 5)
+
+
+def test_currents_pass_what_lies_between():
+    spikes = torch.tensor([[[[1.0, 0.0], [1.0, 1.0]]]])
+    nodes = (Pool("p", "s", (2, 2), (2, 2)), Synapses("w", "p", torch.tensor([[[[2.0]]], [[[-4.0]]]])))
+    assert currents(nodes, {"s": spikes}, "w").flatten().tolist() == [1.5, -3.0]
