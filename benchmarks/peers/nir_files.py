@@ -30,8 +30,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     neurons = {
         "if": lambda: neuron.IFNode(v_threshold=1.01, v_reset=0.0),
-        "lif": lambda: neuron.LIFNode(tau=4.0, v_threshold=0.201, v_reset=0.0),
-        "lif_plain_input": lambda: neuron.LIFNode(tau=4.0, decay_input=False, v_threshold=1.01, v_reset=0.0),
+        "lif": lambda: neuron.LIFNode(tau=4.0, decay_input=False, v_threshold=1.01, v_reset=0.0),
     }
     facts = {name: _written(f"spikingjelly_{name}.nir", made) for name, made in neurons.items()}
     version = importlib.metadata.version("spikingjelly")

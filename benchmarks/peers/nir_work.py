@@ -1,8 +1,8 @@
 """The networks of the topic ``spiking_nir``, without a peer: what is written to NIR files, and with which options.
 
-Weights are whole numbers divided by 64 (``inputs.py``) times a scale, so that a test makes the same files again; ``vgg5``
-takes those of vgg5_fc512.safetensors. Thresholds are chosen so that a few percent of all neurons fire in a step, and so
-that no membrane meets its threshold exactly, which one simulator counts as a spike and the others do not.
+Weights are whole numbers divided by 64 (``inputs.py``) times a scale, so that a test makes the same files again;
+``vgg5`` takes those of vgg5_fc512.safetensors. Thresholds are chosen so that a few percent of all neurons fire in a
+step, and so that no membrane meets its threshold exactly, which one simulator counts as a spike and the others do not.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Everything:
     """Keeps all that it is shown: population → (images, steps, positions, channels)."""
 
     def __init__(self, membranes: bool = True) -> None:
-        self.membranes = membranes
+        self.membranes, self.inputs = membranes, False
         self.parts: dict[str, list] = {}
 
     def see(self, population, images, step, spikes, membranes):

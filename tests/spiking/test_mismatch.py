@@ -133,7 +133,7 @@ def test_the_engine_runs_each_neuron_with_its_own_numbers(reset):
     seen = {}
 
     class Watch:
-        membranes = True
+        membranes, inputs = True, False
 
         def see(self, population, images, step, spikes, membranes):
             if population == "fire1":

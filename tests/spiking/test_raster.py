@@ -36,7 +36,7 @@ def network():
 class Everything:
     """All spikes and membranes of a run, as (images, steps, positions, channels)."""
 
-    membranes = True
+    membranes, inputs = True, False
 
     def __init__(self):
         self.spikes, self.tested = {}, {}

@@ -34,7 +34,7 @@ def gated(encode=None):
 class Everything:
     """Keeps all that is shown."""
 
-    membranes = False
+    membranes, inputs = False, True
 
     def __init__(self):
         self.seen = {}

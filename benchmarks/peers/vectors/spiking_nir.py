@@ -1,8 +1,8 @@
 """Spikes of networks that other simulators read from our NIR files, on the test vector that travels with each.
 
 ``benchmarks/peers/nir_work.py`` has the networks. Every file is loaded through ``weightsmith.spiking.handover`` into
-SpikingJelly, Norse and snnTorch and run there in float32; ``as_imported`` shows what two of the importers make of a file
-when nothing is set right after them.
+SpikingJelly, Norse and snnTorch and run there in float32. With a hard reset and without branches that changes nothing in
+SpikingJelly and Norse; ``as_imported`` shows what two importers make of a file where it does.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _norse_as_imported(path: Path) -> list[int]:
     counts = np.zeros(len(names), np.int64)
     for place, name in enumerate(names):
         module.get_submodule(name).register_forward_hook(
-            lambda _module, _inputs, output, place=place: counts.__setitem__(place, counts[place] + int(output[0].sum()))
+            lambda _module, _inputs, output, place=place: counts.__setitem__(
+                place, counts[place] + int(output[0].sum())
+            )
         )
     state = None
     for step in range(drive.steps):

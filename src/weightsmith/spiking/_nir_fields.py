@@ -110,9 +110,10 @@ class Fields:
         """An Affine or Linear."""
         return Synapses(name, source, self.tensor("weight", 2), self._bias() if biased else None)
 
-    def pool(self, name: str, source: str) -> Pool:
-        """An AvgPool2d or SumPool2d, as an average."""
-        return Pool(name, source, self.pair("kernel_size", 1), self.pair("stride", 1), self.pair("padding", 0))
+    def pool(self, name: str, source: str, *, average: bool) -> Pool:
+        """An AvgPool2d or SumPool2d."""
+        kernel, stride, padding = self.pair("kernel_size", 1), self.pair("stride", 1), self.pair("padding", 0)
+        return Pool(name, source, kernel, stride, padding, average)
 
     def check_flatten(self) -> None:
         """All of the image is flattened; some tools count a dimension for batches, so it may begin at 1."""

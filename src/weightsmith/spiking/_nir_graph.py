@@ -65,7 +65,7 @@ def graph_of(
     for node in nodes:
         if isinstance(node, Add | Flatten):  # a sum is several edges; only the answer is still flattened
             continue
-        made[names[node.name]] = _nir_node(nir, node, given, shapes, leaks)
+        made[names[node.name]] = _nir_node(nir, node, shapes, leaks)
         edges += [(names[source], names[node.name]) for source in _read(node.sources[0], given)]
     last = nodes[-1].sources[0] if isinstance(nodes[-1], Flatten) else nodes[-1].name
     made[OUTPUT] = nir.Output({"output": np.array(shapes[last])})
@@ -79,19 +79,15 @@ def _read(source: str, given: Mapping[str, Node]) -> list[str]:
     return [name for part in node.sources for name in _read(part, given)] if isinstance(node, Add) else [source]
 
 
-def _nir_node(
-    nir: Any, node: Node, given: Mapping[str, Node], shapes: Mapping[str, Shape], leaks: Mapping[str, float]
-) -> Any:
+def _nir_node(nir: Any, node: Node, shapes: Mapping[str, Shape], leaks: Mapping[str, float]) -> Any:
     if isinstance(node, Neurons):
         return _neuron(nir, node, shapes[node.name], leaks[node.name])
     if isinstance(node, Pool):
         window = (np.array(node.kernel), np.array(node.stride), np.array(node.padding))
         return nir.SumPool2d(*window)
     assert isinstance(node, Synapses)
-    weight, bias = node.weight, node.bias
-    if isinstance(pool := given.get(node.source), Pool):  # which is written as a sum
-        weight = weight / (pool.kernel[0] * pool.kernel[1])
-    values = (_float32(weight), _float32(torch.zeros(len(weight)) if bias is None else bias))
+    bias = torch.zeros(len(node.weight)) if node.bias is None else node.bias
+    values = (_float32(node.weight), _float32(bias))
     if node.dense:
         return nir.Affine(*values)
     return nir.Conv2d(

@@ -21,7 +21,7 @@ from weightsmith.spiking._nir_facts import Facts
 from weightsmith.spiking._nir_fields import Fields
 from weightsmith.spiking._nir_neurons import Membrane, membrane_of, neuron_for
 from weightsmith.spiking._nir_scales import free_name
-from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Scale, Shape, shapes_of
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Scale, Shape, shapes_of
 from weightsmith.spiking.network import SpikingNetwork
 
 __all__ = ["network_of"]
@@ -119,7 +119,7 @@ class _Import:
             case "Affine" | "Linear":
                 self._nodes.append(fields.dense(own, source, biased=kind == "Affine"))
             case "AvgPool2d" | "SumPool2d":
-                own = self._pool(fields.pool(own, source), summed=kind == "SumPool2d")
+                self._nodes.append(fields.pool(own, source, average=kind == "AvgPool2d"))
             case "Flatten":
                 fields.check_flatten()
                 self._nodes.append(Flatten(own, source))
@@ -147,16 +147,6 @@ class _Import:
         if len(sources) == 1:
             return sources[0]
         self._nodes.append(Add(self._free(f"{name}_sum"), tuple(sources)))
-        return self._nodes[-1].name
-
-    def _pool(self, pool: Pool, *, summed: bool) -> str:
-        """The name of what gives the average, or the sum, over the windows."""
-        self._nodes.append(pool)
-        if not summed:
-            return pool.name
-        channels = self._shape(pool.name)[0]
-        factor = torch.full((channels,), float(pool.kernel[0] * pool.kernel[1]))
-        self._nodes.append(Scale(self._free(f"{pool.name}_sum"), pool.name, factor))
         return self._nodes[-1].name
 
     def _neurons(self, name: str, own: str, source: str) -> Neurons:

@@ -5,8 +5,8 @@ Along one axis a pool (window k, step s, margin p) and a convolution (taps K, st
     x[(o·S − P + a·D)·s − p + b],      a < K, b < k
 
 for output o: a convolution with (K − 1)·D·s + k taps, step S·s and margin P·s + p, whose tap a·D·s + b has the weight
-w[a]/k. That is exact as long as no tap in the margin of the convolution meets a value of the image. Where there is one
-output only, the kernel is made as large as the image instead, which is always exact.
+w[a]/k (w[a] for a pool that sums). That is exact as long as no tap in the margin of the convolution meets a value of
+the image. Where there is one output only, the kernel is made as large as the image instead, which is always exact.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ class Kernel:
     def behind(self, pool: Pool, size: Pair) -> Kernel | None:
         """One kernel for ``pool``, on images of ``size``, and this one after it; None if there is no exact one."""
         axes = [self._axis(axis) for axis in (0, 1)]
-        windows = [_Window(pool.kernel[axis], pool.stride[axis], pool.padding[axis]) for axis in (0, 1)]
+        windows = [
+            _Window(
+                pool.kernel[axis], pool.stride[axis], pool.padding[axis], 1 / pool.kernel[axis] if pool.average else 1
+            )
+            for axis in (0, 1)
+        ]
         if self.outputs == (1, 1):
             maps = [axis.spread_over(window, length) for axis, window, length in zip(axes, windows, size, strict=True)]
             return Kernel(_mapped(self.weight, *maps), size)
@@ -63,7 +68,7 @@ class Kernel:
         """
         if self.weight.shape[2] == self.weight.shape[3]:
             return self
-        none = _Window(1, 1, 0)
+        none = _Window(1, 1, 0, 1)
         maps = [self._axis(axis).widened(none) for axis in (0, 1)]
         plain = dataclasses.replace(self, weight=_mapped(self.weight, *maps), dilation=(1, 1))
         short = 0 if plain.weight.shape[2] < plain.weight.shape[3] else 1
@@ -96,6 +101,7 @@ class _Window:
     width: int
     step: int
     margin: int
+    share: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +133,7 @@ class _Axis:
         result = torch.zeros(self.taps, (self.taps - 1) * self.dilation * pool.step + pool.width, dtype=torch.float64)
         for tap in range(self.taps):
             begin = tap * self.dilation * pool.step
-            result[tap, begin : begin + pool.width] = 1 / pool.width
+            result[tap, begin : begin + pool.width] = pool.share
         return result
 
     def spread_over(self, pool: _Window, length: int) -> Tensor:
@@ -136,7 +142,7 @@ class _Axis:
         for tap in range(self.taps):
             place = tap * self.dilation - self.margin
             if 0 <= place < self.size:
-                result[tap, _places(pool, place, length)] = 1 / pool.width
+                result[tap, _places(pool, place, length)] = pool.share
         return result
 
 

@@ -71,9 +71,9 @@ def _digits(name: str, given: dict[str, Node], spikes_enter: bool) -> int | None
             return 0
         case Add():
             return _most(_digits(source, given, spikes_enter) for source in node.sources)
-        case Pool():
-            windows = torch.tensor([1 / (node.kernel[0] * node.kernel[1])], dtype=torch.float64)
-            return _sum(_digits(node.source, given, spikes_enter), _digits_of(windows))
+        case Pool() if node.average:
+            share = torch.tensor([1 / (node.kernel[0] * node.kernel[1])], dtype=torch.float64)
+            return _sum(_digits(node.source, given, spikes_enter), _digits_of(share))
         case Synapses():
             weights = _sum(_digits(node.source, given, spikes_enter), _digits_of(node.weight))
             return _most([weights, 0 if node.bias is None else _digits_of(node.bias)])

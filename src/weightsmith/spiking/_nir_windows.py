@@ -27,8 +27,9 @@ def as_convolutions(
 ) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """Nodes that give the same, and what was folded, in words.
 
-    With ``sumpool`` pools without margins stay, each read by synapses only. The last node is a :class:`Flatten` where
-    the answer is an image of one pixel. Networks of features stay as they are, but for what is no node of NIR.
+    With ``sumpool`` pools without margins stay, as sums, each read by synapses only. The last node is a
+    :class:`Flatten` where the answer is an image of one pixel. Networks of features stay as they are, but for what is
+    no node of NIR.
     """
     lowering = _Lowering(tuple(nodes), input_shape, sumpool)
     lowering.run()
@@ -120,24 +121,26 @@ class _Lowering:
             kernel, source = folded, before
             self.folded.append(f"pool {pool.name} into {node.name}")
         pool = self._given.get(source)
-        read = self._sum_pool(pool) if isinstance(pool, Pool) and self._keeps(pool) else self._value(source)
-        return self._written(node.name, read, kernel, node.bias)
+        if isinstance(pool, Pool) and self._keeps(pool):
+            kernel = dataclasses.replace(kernel, weight=kernel.weight * _share(pool))
+            return self._written(node.name, self._sum_pool(pool), kernel, node.bias)
+        return self._written(node.name, self._value(source), kernel, node.bias)
 
     def _keeps(self, pool: Pool) -> bool:
         """Whether a pool stays a pool. One importer forgets margins, so pools that have any do not."""
         return self._sumpool and pool.padding == (0, 0)
 
     def _sum_pool(self, pool: Pool) -> str:
-        """The pool itself, as a node that synapses read."""
+        """The pool itself, as a sum that synapses read."""
         if all(node.name != pool.name for node in self.made):
-            self.made.append(dataclasses.replace(pool, source=self._value(pool.source)))
+            self.made.append(dataclasses.replace(pool, source=self._value(pool.source), average=False))
         return pool.name
 
     def _written_pool(self, pool: Pool) -> str:
         """A pool that something else than synapses reads, as a convolution of its own."""
         if pool.name not in self._written_pools:
             form = self._forms[self._resolved(pool.source)]
-            window = torch.full(pool.kernel, 1 / (pool.kernel[0] * pool.kernel[1]), dtype=torch.float64)
+            window = torch.full(pool.kernel, _share(pool), dtype=torch.float64)
             weight = diagonal("", "", torch.ones(form[0]), window).weight
             kernel = Kernel(weight, (form[1], form[2]), pool.stride, pool.padding)
             name = self._free(f"{pool.name}_averaged")
@@ -165,6 +168,11 @@ class _Lowering:
 
     def _free(self, wanted: str) -> str:
         return free_name(wanted, [*self._given, *(node.name for node in self.made)])
+
+
+def _share(pool: Pool) -> float:
+    """What each value of a window counts."""
+    return 1 / (pool.kernel[0] * pool.kernel[1]) if pool.average else 1.0
 
 
 def _without_groups(node: Synapses) -> Tensor:

@@ -95,7 +95,7 @@ class Statistics:
     ) -> None:
         if window < 1 or skip < 0:
             raise UsageError(f"window must be ≥ 1 and skip ≥ 0, not {window} and {skip}")
-        self.membranes = overshoot
+        self.membranes, self.inputs = overshoot, False
         self._network, self._window, self._skip = network, window, skip
         nodes = chosen(network, populations)
         self._watched = Watched(images, nodes)

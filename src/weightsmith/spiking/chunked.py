@@ -104,6 +104,9 @@ class ChunkEngine:
         chunk.remaining = dict(self._readers)
         if chunk.values[INPUT].discrete:
             self._tell(chunk, INPUTS, chunk.values[INPUT].data)
+            for observer in observers:
+                if observer.inputs:
+                    observer.see(INPUT, self._images, step, chunk.values[INPUT].data, None)
         for node in self._network.nodes:
             if node.name not in chunk.values:
                 chunk.values[node.name] = self._value(node, chunk)
@@ -114,7 +117,9 @@ class ChunkEngine:
                     observer.see(node.name, self._images, step, chunk.values[node.name].data, tested)
             chunk.forget(node)
         last = chunk.values[self._network.nodes[-1].name]
-        outputs = last.floats(self._kinds[self._network.nodes[-1].name]).reshape(len(self._images), -1, self._network.classes)
+        outputs = last.floats(self._kinds[self._network.nodes[-1].name]).reshape(
+            len(self._images), -1, self._network.classes
+        )
         return np.broadcast_to(outputs, (len(self._images), count, self._network.classes)), chunk.counts
 
     def _entering(self, step: int, count: int) -> Values:

@@ -83,7 +83,7 @@ class Rates:
     ``images`` are the first so many rows of the input, or the rows named: 4 bytes for each of their units.
     """
 
-    membranes = False
+    membranes, inputs = False, False
 
     def __init__(
         self,

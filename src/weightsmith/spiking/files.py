@@ -194,6 +194,6 @@ def _decoded(path: Path, value: Any, hint: Any, where: str) -> Any:
     elif hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
             return float(value)
-    elif isinstance(value, hint) and not isinstance(value, bool):
+    elif isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     raise FileRefused(path, f"{where} cannot be {shown(value)}")

@@ -18,7 +18,20 @@ from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UsageError
 
-__all__ = ["INPUT", "Add", "Flatten", "Gate", "Neurons", "Node", "Pool", "Scale", "Shape", "Synapses", "is_finite", "shapes_of"]
+__all__ = [
+    "INPUT",
+    "Add",
+    "Flatten",
+    "Gate",
+    "Neurons",
+    "Node",
+    "Pool",
+    "Scale",
+    "Shape",
+    "Synapses",
+    "is_finite",
+    "shapes_of",
+]
 
 INPUT = "input"
 Shape = tuple[int, ...]

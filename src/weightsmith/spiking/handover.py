@@ -2,11 +2,11 @@
 
 Importers read the same file differently. What has to be set right after each of them:
 
-    SpikingJelly   needs the file's dt; a soft reset is ``v_reset=None``; it fires at the threshold itself, which matters
-                   for rounded weights with a soft reset only (with a hard one the file avoids ties)
+    SpikingJelly   needs the file's dt; a soft reset is ``v_reset=None``; it fires at the threshold itself, which
+                   matters for rounded weights with a soft reset only (with a hard one the file avoids ties)
     Norse          needs the file's dt; computes branches in an order in which a shortcut may come a step late; has no
                    soft reset for IF, and does not pass one on for LIF
-    snnTorch       reads every IF as a leaky neuron (beta 0.9) that returns pairs; its soft reset subtracts a second time
+    snnTorch       reads every IF as a leaky neuron (beta 0.9) that returns pairs; its soft reset subtracts once more
                    from a membrane that is still above the threshold
 
 None of these packages is needed by anything else here; they are imported when they are asked for.

@@ -35,7 +35,7 @@ class MembraneMoments:
     variance.
     """
 
-    membranes = True
+    membranes, inputs = True, False
 
     def __init__(self, populations: Iterable[str] | None = None) -> None:
         if isinstance(populations, str):
@@ -185,7 +185,7 @@ def _through(chain: Sequence[_Linear], values: Tensor) -> Tensor:
 class _Watch:
     """Adds up what the spikes of one population are behind a chain of nodes."""
 
-    membranes = False
+    membranes, inputs = False, False
 
     def __init__(self, root: str, shape: Shape, chain: Sequence[_Linear]) -> None:
         self._root, self._shape, self._chain = root, shape, chain

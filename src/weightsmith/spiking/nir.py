@@ -152,9 +152,7 @@ def _lowered(
     return nodes, (*folded, *more)
 
 
-def _stored(
-    network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str, str], rounding: int | None
-) -> Stored:
+def _stored(network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str, str], rounding: int | None) -> Stored:
     """What NIR has no field for."""
     lineage = network.card.lineage.then("written as NIR", spiking_digest(network))
     populations = [node for node in nodes if isinstance(node, Neurons)]

@@ -11,9 +11,13 @@ __all__ = ["Observer"]
 
 
 class Observer(Protocol):
-    """Watches a run. ``membranes`` says whether it wants to see membranes too, which costs time."""
+    """Watches a run. ``membranes`` says whether it wants to see membranes too, which costs time.
+
+    With ``inputs`` it is also shown the spikes that are fed in (int8: −1, 0, +1), under the name of the input.
+    """
 
     membranes: bool
+    inputs: bool
 
     def see(
         self,

@@ -77,7 +77,7 @@ class Raster:
     ) -> None:
         if units < 1:
             raise UsageError(f"units must be ≥ 1, not {units}")
-        self.membranes = membranes
+        self.membranes, self.inputs = membranes, False
         self._network = network
         nodes = chosen(network, populations)
         self._watched = Watched(images, nodes)

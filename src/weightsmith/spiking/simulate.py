@@ -134,7 +134,9 @@ def _run(
     return tally.responses(engine.paths())
 
 
-def _engine(network: SpikingNetwork, source: Source, steps: int, precision: Precision, device: str, path: Path) -> Engine:
+def _engine(
+    network: SpikingNetwork, source: Source, steps: int, precision: Precision, device: str, path: Path
+) -> Engine:
     if path == "steps" or device != "cpu":
         from weightsmith.spiking.twin import StepEngine
 

@@ -43,7 +43,8 @@ class StepEngine:
 
     def advance(self, step: int, count: int, observers: Sequence[Observer]) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:  # fmt: skip
         """The next ``count`` steps."""
-        outputs, counts = [], {node.name: [] for node in self._network.populations}
+        outputs: list[Tensor] = []
+        counts: dict[str, list[Tensor]] = {node.name: [] for node in self._network.populations}
         if not isinstance(self._source, Currents):
             counts[INPUTS] = []
         for now in range(step, step + count):
@@ -53,6 +54,9 @@ class StepEngine:
             outputs.append(values[self._network.nodes[-1].name])
             for name, kept in counts.items():
                 kept.append((values[name] != 0).flatten(1).sum(dim=1))
+            for observer in observers:
+                if observer.inputs and INPUTS in counts:
+                    observer.see(INPUTS, self._rows.numpy(), now, _shown(entering).astype(np.int8), None)
             for node in self._network.populations:
                 for observer in observers:
                     wanted = _shown(tested[node.name]) if observer.membranes else None

@@ -35,7 +35,7 @@ class UnitCounts:
     they are shown under the name ``INPUT``, or drawn again by :meth:`draw_inputs`.
     """
 
-    membranes = False
+    membranes, inputs = False, True
 
     def __init__(self, network: SpikingNetwork) -> None:
         self.network = network

@@ -1,0 +1,124 @@
+"""What converting a network gives: the spiking network, how often it is right after each step, and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.statistics import Comparison, Interval, wilson
+from weightsmith.spiking.activity import ActivityRecord
+from weightsmith.spiking.adjust import Adjustment
+from weightsmith.spiking.balance import ThresholdRange
+from weightsmith.spiking.correspondence import Confusion, Correspondence
+from weightsmith.spiking.energy import SpikeCost
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.raster import RasterRecord
+
+__all__ = ["Decisions", "Population", "SpikeRecord", "SpikeRun", "Watched"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Population(Record):
+    """One population: its neurons, thresholds, rate (spikes per neuron and step) and how its layer was computed."""
+
+    name: str
+    layer: str
+    units: int
+    threshold: ThresholdRange
+    rate: float
+    spikes_per_image: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Decisions(Record):
+    """Answers on the same images: of the network that came in, and of the spiking one after each step.
+
+    ``correct[t]`` counts right answers after step t + 1, ``undecided[t]`` images without any answer yet. ``cost``
+    compares the spiking network after the last step with the network, image by image (McNemar): its difference is a
+    gain. ``settled`` is the number of steps after which half of the images never change their answer again, ``ended``
+    the mean number of steps an image was run for.
+    """
+
+    split: str
+    images: int
+    network: Interval
+    spiking: Interval
+    cost: Comparison
+    correct: NDArray[np.int64]
+    undecided: NDArray[np.int64]
+    confusion: Confusion
+    settled: int
+    ended: float
+
+    def accuracy(self, steps: int) -> Interval:
+        """The accuracy after so many steps, with its Wilson interval."""
+        return wilson(int(self.correct[steps - 1]), self.images)
+
+    def steps_within(self, points: float) -> int | None:
+        """The first number of steps from which on the spiking network is no more than ``points`` per cent worse."""
+        least = self.network.value - points / 100
+        worse = np.nonzero(self.correct / self.images < least)[0]
+        first = 1 if len(worse) == 0 else int(worse[-1]) + 2
+        return first if first <= len(self.correct) else None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Watched(Record):
+    """What was looked at closely, for a few images: statistics of firing, rates against activations, some trains."""
+
+    activity: ActivityRecord
+    correspondence: Correspondence
+    raster: RasterRecord
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SpikeRecord(Record):
+    """Everything there is to say of a conversion without its weights and without durations."""
+
+    settings: dict[str, Any]
+    network: str
+    steps: int
+    populations: tuple[Population, ...]
+    decisions: Decisions
+    cost: SpikeCost
+    adjustment: Adjustment | None
+    watched: Watched | None
+    paths: dict[str, str]
+    notes: tuple[str, ...]
+    result: str
+    origin: Origin
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class SpikeRun:
+    """A finished conversion: its record and the spiking network."""
+
+    record: SpikeRecord
+    network: SpikingNetwork
+
+    def __repr__(self) -> str:
+        return f"SpikeRun({self})"
+
+    def __str__(self) -> str:
+        """One line: of what neurons, how right after how many steps, at what cost."""
+        record = self.record
+        decisions, cost = record.decisions, record.cost
+        return (
+            f"{record.settings['neuron']}, {record.settings['encode']}: {decisions.split} accuracy "
+            f"{decisions.network.value:.2%} → {decisions.spiking.value:.2%} after {record.steps} steps, "
+            f"{cost.energy / 1e6:.3g} µJ per image ({cost.ratio:.2g} of the network's)"
+        )
+
+    @property
+    def accuracy(self) -> Interval:
+        """After the last step."""
+        return self.record.decisions.spiking
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Spikes per neuron and step of each layer."""
+        return {population.layer: population.rate for population in self.record.populations}

@@ -1,0 +1,270 @@
+"""Spike: a trained network as a spiking one, with what it answers after each step and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import stream
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.spiking.activity import Statistics
+from weightsmith.spiking.adjust import L4, Adjust, Adjustment, adjusted
+from weightsmith.spiking.balance import Balance, Balanced, MaxCurrent, Percentile, balanced
+from weightsmith.spiking.convert import Converted, convert
+from weightsmith.spiking.correspondence import Rates, confusion, correspondence
+from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.energy import PriceList, Prices, UnitCounts, spike_cost
+from weightsmith.spiking.exits import Exit, Margin
+from weightsmith.spiking.files import save_spiking, spiking_digest
+from weightsmith.spiking.mismatch import with_mismatch
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron
+from weightsmith.spiking.quantise import quantised
+from weightsmith.spiking.raster import Raster
+from weightsmith.spiking.responses import UNDECIDED, Responses
+from weightsmith.spiking.results import Decisions, Population, SpikeRecord, SpikeRun, Watched
+from weightsmith.spiking.simulate import simulate
+from weightsmith.spiking.subject import Subject, read_subject
+from weightsmith.training.run import TrainRun
+from weightsmith.training.settings import whole
+
+__all__ = ["Prepared", "Recipe", "prepare", "spike"]
+
+Told = Callable[[str, int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a network is converted."""
+
+    neuron: IF | LIF
+    encode: Poisson | Constant
+    balance: Percentile | MaxCurrent
+    adjust: L4 | None
+    mismatch: Mismatch | None
+    precision: Precision
+    steps: int
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A spiking network that is ready to run, and what was done to make it so."""
+
+    network: SpikingNetwork
+    converted: Converted
+    balance: Balanced
+    adjustment: Adjustment | None
+    notes: tuple[str, ...]
+
+
+def spike(
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    neuron: IF | LIF | str = "if",
+    encode: Poisson | Constant | str = "constant",
+    balance: Percentile | MaxCurrent | str = "percentile",
+    adjust: L4 | str | None = None,
+    steps: int = 64,
+    precision: Precision = "float32",
+    early: Margin | str | None = None,
+    mismatch: Mismatch | str | None = None,
+    prices: Prices | str = "picojoule",
+    images: int | None = None,
+    watch: int = 8,
+    seed: int = 0,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    progress: Told | None = None,
+) -> SpikeRun:
+    """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
+
+    Thresholds are found by ``balance`` on training rows; ``adjust`` (``L4(smoothing)``) changes the weights of the first
+    layer by their L4 norms. ``images`` of the test rows are drawn by the seed (None: all). ``early`` (``Margin(3)``) ends
+    an image once its answer is clear, ``mismatch`` gives every neuron its own threshold and leak, ``precision="int8"``
+    rounds weights to 8 bits. ``watch`` images are looked at closely: statistics of firing, rates against activations,
+    some spike trains (0: none). With ``out``, a folder, the spiking network and the record are written.
+
+    >>> import weightsmith as ws
+    >>> digits = ws.data.load("digits")
+    >>> run = ws.train("mlp:40", digits, optimiser="adam", schedule=0.01, epochs=10)
+    >>> snn = spike(run.network, digits, steps=32)
+    >>> snn.record.decisions.cost.difference > -0.05
+    True
+    """
+    recipe = Recipe(
+        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
+        encode=Encode.of(encode),  # type: ignore[arg-type]
+        balance=Balance.of(balance),  # type: ignore[arg-type]
+        adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
+        mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
+        precision=_precision(precision),
+        steps=whole("steps", steps),
+        seed=whole("seed", seed, least=0),
+    )
+    rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
+    price: Prices = PriceList.of(prices)  # type: ignore[assignment]
+    subject = read_subject(network, data, images=None if images is None else whole("images", images), seed=recipe.seed)
+    prepared = prepare(subject, recipe, _told(progress, "balancing"))
+    counts = UnitCounts(prepared.network)
+    responses = simulate(
+        prepared.network,
+        subject.judged.x,
+        recipe.steps,
+        seed=recipe.seed,
+        precision=recipe.precision,
+        early=rule,
+        observers=(counts,),
+        device=device,
+        progress=_told(progress, "running"),
+    )
+    settings = {
+        **{field.name: _written(getattr(recipe, field.name)) for field in dataclasses.fields(recipe)},
+        "early": _written(rule),
+        "prices": str(price),
+        "images": images,
+        "watch": whole("watch", watch, least=0),
+        "device": device,
+    }
+    architecture = architecture_of(subject.network)
+    record = SpikeRecord(
+        settings=settings,
+        network=type(subject.network).__name__ if architecture is None else str(architecture),
+        steps=recipe.steps,
+        populations=_populations(prepared, responses),
+        decisions=decisions_of(subject, responses),
+        cost=spike_cost(prepared.network, responses, counts, price),
+        adjustment=prepared.adjustment,
+        watched=_watched(subject, prepared, recipe, watch) if watch else None,
+        paths=responses.paths,
+        notes=prepared.notes,
+        result=spiking_digest(prepared.network),
+        origin=Origin(seed=recipe.seed, inputs=subject.inputs),
+    )
+    run = SpikeRun(record, prepared.network)
+    if out is not None:
+        _write(Path(out), run)
+    return run
+
+
+def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], None] | None = None) -> Prepared:
+    """Convert, balance, adjust, quantise, and give neurons their spread, in this order."""
+    converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
+    found = balanced(converted, recipe.balance, subject.train.x, seed=recipe.seed, progress=progress)
+    network, notes, report = found.network, list(found.notes), None
+    if recipe.adjust is not None:
+        rows = calibration_rows(len(subject.train), recipe.adjust.images, recipe.seed)
+        made = adjusted(network, recipe.adjust, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed)
+        network, report = made.network, made.report
+        if isinstance(recipe.encode, Constant):
+            notes.append(
+                "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
+            )
+    if recipe.precision == "int8":
+        network = quantised(network)
+    if recipe.mismatch is not None:
+        if recipe.precision == "int8":
+            raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
+        network = with_mismatch(network, recipe.mismatch, recipe.seed)
+    lineage = network.card.lineage.then(f"spike {recipe.neuron}", subject.inputs["network"])
+    network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
+    return Prepared(network, converted, found, report, tuple(notes))
+
+
+def calibration_rows(total: int, images: int, seed: int) -> Tensor:
+    """The training rows that thresholds and adjustments look at: the same ones for both, ascending."""
+    if total <= images:
+        return torch.arange(total)
+    return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
+
+
+def decisions_of(subject: Subject, responses: Responses) -> Decisions:
+    """The answers of a run beside those of the network."""
+    labels, answers = subject.judged.y.numpy(), subject.answers.numpy()
+    right = responses.correct(labels)
+    plain = answers == labels
+    last = responses.answers[:, -1]
+    changes = responses.answers != last[:, None]
+    # The number of steps after which nothing changes: one more than the last step at which the answer was another.
+    settled = np.where(changes.any(axis=1), responses.steps - changes[:, ::-1].argmax(axis=1) + 1, 1)
+    return Decisions(
+        split=subject.split,
+        images=len(labels),
+        network=wilson(int(plain.sum()), len(labels)),
+        spiking=wilson(int(right[:, -1].sum()), len(labels)),
+        cost=mcnemar(right[:, -1], plain),
+        correct=right.sum(axis=0, dtype=np.int64),
+        undecided=(responses.answers == UNDECIDED).sum(axis=0, dtype=np.int64),
+        confusion=confusion(answers, last.astype(np.int64), responses.scores.shape[1]),
+        settled=int(np.median(settled)),
+        ended=float(responses.ended.mean()),
+    )
+
+
+def _populations(prepared: Prepared, responses: Responses) -> tuple[Population, ...]:
+    rates, spikes = responses.rates(), responses.spikes()
+    return tuple(
+        Population(
+            name=node.name,
+            layer=node.layer,
+            units=math.prod(prepared.network.shapes[node.name]),
+            threshold=prepared.balance.thresholds[node.name],
+            rate=rates[node.name],
+            spikes_per_image=spikes[node.name] / responses.images,
+        )
+        for node in prepared.network.populations
+    )
+
+
+def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, images: int) -> Watched:
+    """A second run of a few images, with membranes shown."""
+    x = subject.judged.x[:images]
+    network = prepared.network
+    window = max(2, min(10, recipe.steps // 4))
+    statistics = Statistics(network, images=len(x), window=window)
+    raster = Raster(network, images=1, membranes=True, seed=recipe.seed)
+    rates = Rates(network, images=len(x))
+    simulate(
+        network, x, recipe.steps, seed=recipe.seed, precision=recipe.precision, observers=(statistics, raster, rates)
+    )
+    found = correspondence(rates, prepared.converted.activations, x, seed=recipe.seed)
+    return Watched(statistics.record(), found, raster.record())
+
+
+def _shape(subject: Subject) -> tuple[int, ...] | None:
+    """The shape of an input where the network does not say it."""
+    from weightsmith.networks.card import card_of
+
+    return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
+
+
+def _precision(given: str) -> Precision:
+    if given not in ("float32", "float64", "int8"):
+        raise UsageError(f"precision must be float32, float64 or int8, not {given!r}")
+    return given  # type: ignore[return-value]
+
+
+def _written(value: Any) -> Any:
+    return value if value is None or isinstance(value, int | str) else str(value)
+
+
+def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(stage, done, total)
+
+
+def _write(folder: Path, run: SpikeRun) -> None:
+    """The files of a conversion: the spiking network, and last, as its seal, the record."""
+    save_spiking(run.network, folder / "network.safetensors")
+    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
