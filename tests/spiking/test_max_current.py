@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 import tempfile
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+import weightsmith as ws
 from weightsmith.core.errors import DataMismatch
+from weightsmith.networks.files import load
 from weightsmith.networks.paper_resnet import paper_resnet
 from weightsmith.networks.vgg import vgg
-from weightsmith.spiking import max_current
+from weightsmith.spiking import chunked
 from weightsmith.spiking.convert import convert
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.graph import Neurons, Pool, Synapses
-from weightsmith.spiking.max_current import currents, largest_currents
+from weightsmith.spiking.graph import INPUT, Neurons, Synapses
+from weightsmith.spiking.max_current import largest_currents
+from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.sources import source_of
 from weightsmith.spiking.stepping import Stepper
@@ -60,7 +66,9 @@ def exact(network):
 
 def literally(network, source, steps, searched=None):
     """Restart from the input for every layer, those before it at the thresholds found."""
-    running = network.with_neuron(IF(delay=network.neuron.delay))
+    running = network.with_neuron(IF(delay=network.neuron.delay)).replaced(
+        dataclasses.replace(node, start=0.0, leak=None) for node in network.populations
+    )
     found = {}
     for node in network.populations:
         if searched is not None and node.name not in searched:
@@ -87,11 +95,10 @@ def test_it_is_what_starting_over_for_every_layer_gives(name, neuron, encode, mo
     source = source_of(network, x, 5, 0)
     expected = literally(network, source, 40)
     assert largest_currents(network, source, 40) == expected
-    # In other parts: three images and two steps at a time.
-    monkeypatch.setattr(max_current, "_IMAGES", 3)
-    monkeypatch.setattr(
-        max_current, "_VALUES", 3 * 2 * max(s[0] * s[1] * s[2] for s in network.shapes.values() if s[1:])
-    )
+    # In other parts: three images and seven steps at a time.
+    monkeypatch.setattr(chunked, "_CHUNK", 7)
+    monkeypatch.setattr(chunked, "_BUDGET", 3 * 7 * 2 * sum(math.prod(shape) for shape in network.shapes.values()))
+    assert chunked.ChunkEngine(network, source, "float32", 40).block == 3
     told = []
     assert largest_currents(network, source, 40, progress=lambda *parts: told.append(parts)) == expected
     many = len(network.populations)
@@ -135,7 +142,37 @@ def test_a_layer_without_positive_current_is_dead():
         largest_currents(dead, source_of(dead, x, 0, 0), 5)
 
 
-def test_currents_pass_what_lies_between():
-    spikes = torch.tensor([[[[1.0, 0.0], [1.0, 1.0]]]])
-    nodes = (Pool("p", "s", (2, 2), (2, 2)), Synapses("w", "p", torch.tensor([[[[2.0]]], [[[-4.0]]]])))
-    assert currents(nodes, {"s": spikes}, "w").flatten().tolist() == [1.5, -3.0]
+@pytest.mark.parametrize("encode", [Poisson(), Constant()])
+def test_neurons_before_any_weights_and_behind_other_neurons(encode):
+    nodes = (
+        Neurons("first", INPUT, torch.full((3,), 9.0)),
+        Neurons("second", "first", torch.full((3,), 9.0)),
+        Synapses("w", "second", torch.tensor([[1.0, 2.0, 4.0]])),
+    )
+    network = SpikingNetwork(nodes, (3,), IF(), encode)
+    x = torch.tensor([[0.5, -1.0, 0.25], [0.75, 0.5, -0.5]])
+    source = source_of(network, x, 1, 0)
+    expected = {"first": 1.0 if isinstance(encode, Poisson) else 0.75, "second": 1.0}
+    assert largest_currents(network, source, 30) == literally(network, source, 30) == expected
+
+
+def test_leaks_and_starts_of_populations_play_no_part():
+    plain = exact(convert(NETWORKS["vgg"](), IF(), Poisson(), input_shape=(3, 8, 8)).network)
+    other = plain.replaced(
+        dataclasses.replace(node, start=0.5, leak=torch.full_like(node.threshold, 0.5)) for node in plain.populations
+    ).with_neuron(LIF(0.8, reset="hard"))
+    x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    assert largest_currents(other, source_of(other, x, 0, 0), 20) == largest_currents(
+        plain, source_of(plain, x, 0, 0), 20
+    )
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_a_trained_network_has_the_currents_of_the_slow_definition():
+    if "WEIGHTSMITH_DATA" not in os.environ:
+        pytest.skip("WEIGHTSMITH_DATA is not set")
+    plain = load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / "vgg5_fc512.safetensors")
+    network = convert(plain, IF(), Poisson()).network
+    source = source_of(network, ws.data.load("cifar10").split("train").x[:4], 0, 0)
+    assert largest_currents(network, source, 40) == pytest.approx(literally(network, source, 40), rel=1e-5)

@@ -1,7 +1,7 @@
 """Spikes of networks that other simulators read from our NIR files, on the test vector that travels with each.
 
 ``benchmarks/peers/nir_work.py`` has the networks. Every file is loaded through ``weightsmith.spiking.handover`` into
-SpikingJelly, Norse and snnTorch and run there in float32. With a hard reset and without branches that changes nothing in
+SpikingJelly, Norse and snnTorch and run there in float32. With a hard reset and without branches nothing is changed in
 SpikingJelly and Norse; ``as_imported`` shows what two importers make of a file where it does.
 """
 

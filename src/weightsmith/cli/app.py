@@ -19,6 +19,7 @@ from weightsmith.cli import (
     data,
     demo,
     evaluate,
+    export,
     faces,
     grade,
     inspect,
@@ -26,8 +27,10 @@ from weightsmith.cli import (
     networks,
     reduce,
     reproduce,
+    spike,
     study,
     sweep,
+    theory,
     train,
     transfer,
 )
@@ -54,6 +57,9 @@ app.command("grade")(grade.grade)
 app.command("reduce")(reduce.reduce)
 app.command("angles")(angles.angles)
 app.command("study")(study.study)
+app.command("spike")(spike.spike)
+app.command("export")(export.export)
+app.command("theory")(theory.theory)
 app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)

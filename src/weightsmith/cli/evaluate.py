@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 
+from weightsmith.cli._spike_evaluation import run_spiking, show_spiking
+from weightsmith.cli._spike_options import Numbers
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
+from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
 
 __all__ = ["evaluate", "show"]
+
+_STEPS = 64
 
 
 def evaluate(
@@ -41,14 +46,33 @@ def evaluate(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 64,
     threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
+    steps: Annotated[int | None, typer.Option(min=1, help="Spiking networks: time steps for each image (64).")] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="Spiking networks: rows that are drawn by the seed (all).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Spiking networks: seed of input spikes and rows (0).")
+    ] = None,
+    precision: Annotated[Numbers | None, typer.Option(help="Spiking networks: numbers of the run (float32).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
-    """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion."""
+    """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion.
+
+    Of a spiking network: accuracy after so many steps, images without an answer, and rates.
+    """
     from weightsmith.networks.card import card_of
     from weightsmith.networks.evaluation import evaluate as run
     from weightsmith.networks.files import load
+    from weightsmith.spiking.files import is_spiking
 
+    of_plain = {"network": network, "normalise": normalise, "removed": removed, "batch": batch, "threads": threads}
+    of_spiking = {"steps": steps, "images": images, "seed": seed, "precision": precision}
+    if is_spiking(file):
+        _refuse_given(of_plain, {"removed": "skip", "batch": 64, "threads": 1}, f"{file} is a spiking network")
+        _evaluate_spiking(file, _load_data(data, data_path, split), split, of_spiking, at_least, as_json, quiet)
+        return
+    _refuse_given(of_spiking, {}, f"{file} does not spike (weightsmith spike converts a network)")
     known = _load_data(data, data_path, split)
     loaded = load(
         file,
@@ -69,8 +93,48 @@ def evaluate(
         show(result, str(file))
     if result.not_finite:
         raise Attention(f"{result.not_finite} of {result.images} images gave NaN or infinity; they count as wrong")
-    if at_least is not None and 100 * result.accuracy.value < at_least:
-        raise Attention(f"accuracy {100 * result.accuracy.value:.2f} % is below the {at_least:g} % asked for")
+    _raise_if_below(result.accuracy.value, at_least)
+
+
+def _refuse_given(options: dict[str, Any], usual: dict[str, Any], because: str) -> None:
+    """Nothing asked for is ignored in silence."""
+    for name, value in options.items():
+        if value != usual.get(name):
+            raise UsageError(f"--{name} does not apply: {because}")
+
+
+def _evaluate_spiking(
+    file: Path,
+    known: Data,
+    split: str | None,
+    given: dict[str, Any],
+    at_least: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    report = run_spiking(
+        file,
+        known,
+        split=split,
+        steps=given["steps"] or _STEPS,
+        images=given["images"],
+        seed=given["seed"] or 0,
+        precision=given["precision"] or "float32",
+        quiet=quiet,
+    )
+    if as_json:
+        print_json(report)
+    else:
+        show_spiking(report)
+    silent = [row["layer"] for row in report["layers"] if not row["rate"]]
+    if silent:
+        raise Attention(f"{silent[0]} never fires")
+    _raise_if_below(report["steps"][-1]["accuracy"], at_least)
+
+
+def _raise_if_below(accuracy: float, at_least: float | None) -> None:
+    if at_least is not None and 100 * accuracy < at_least:
+        raise Attention(f"accuracy {100 * accuracy:.2f} % is below the {at_least:g} % asked for")
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:

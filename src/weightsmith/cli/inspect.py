@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from weightsmith.cli._spike_inspection import describe_spiking, show_description
 from weightsmith.cli.terminal import count_text, out, print_json, table
 
 __all__ = ["inspect"]
@@ -31,7 +32,12 @@ def inspect(
     from weightsmith.networks.files import read_card
     from weightsmith.networks.layers import walk
     from weightsmith.networks.weights import open_weights
+    from weightsmith.spiking.files import is_spiking
 
+    if is_spiking(file):
+        described = describe_spiking(file, layers)
+        (print_json if as_json else show_description)(described)
+        return
     weights = open_weights(file)
     card = read_card(weights)
     walked = walk(weights, layers=layers)

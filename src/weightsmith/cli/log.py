@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.tree import Tree
 
 from weightsmith.cli.terminal import out, print_json
+
+if TYPE_CHECKING:
+    from weightsmith.networks.card import Card
 
 __all__ = ["log"]
 
@@ -22,10 +25,15 @@ def log(
     from weightsmith.networks.card import weights_digest
     from weightsmith.networks.files import read_card
     from weightsmith.networks.weights import open_weights
+    from weightsmith.spiking.files import is_spiking, load_spiking, spiking_digest
 
-    weights = open_weights(file)
-    card = read_card(weights)
-    digest = weights_digest(weights)
+    if is_spiking(file):
+        network = load_spiking(file)
+        card: Card | None = network.card
+        digest = spiking_digest(network)
+    else:
+        weights = open_weights(file)
+        card, digest = read_card(weights), weights_digest(weights)
     steps = [] if card is None else [*card.lineage.ancestors, card.lineage]
     if as_json:
         print_json({"file": str(file), "weights": digest, "lineage": card.lineage.to_dict() if card else None})

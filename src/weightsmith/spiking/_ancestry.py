@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Neurons, Node
 
-__all__ = ["Between", "Linear", "ancestors", "between", "in_residual_blocks"]
-
-Linear = Synapses | Pool | Flatten | Scale | Add
+__all__ = ["ancestors", "feeding", "in_residual_blocks"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Between:
-    """What lies between a population and those it reads (``roots``), in order: gates, then linear nodes."""
+def feeding(nodes: Sequence[Node], population: Neurons) -> list[Node]:
+    """The nodes from which the currents of ``population`` are computed, back to the populations whose spikes they are.
 
-    roots: tuple[str, ...]
-    gates: tuple[Gate, ...]
-    linear: tuple[Linear, ...]
-
-
-def between(nodes: Iterable[Node], population: Neurons) -> Between:
-    """The nodes from which the currents of ``population`` are computed, back to the spikes they come from."""
-    known = {node.name: node for node in nodes}
-    reached, waiting = set[str](), [population.source]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            node = known.get(name)
-            waiting += [] if node is None or isinstance(node, Neurons) else node.sources
-    inside = [node for node in known.values() if node.name in reached]
-    spiking = [INPUT] if INPUT in reached else []
-    return Between(
-        roots=(*spiking, *(node.name for node in inside if isinstance(node, Neurons))),
-        gates=tuple(node for node in inside if isinstance(node, Gate)),
-        linear=tuple(node for node in inside if not isinstance(node, Gate | Neurons)),
-    )
+    These are the first of each way; the input is none of the nodes.
+    """
+    reached, found = {population.source}, list[Node]()
+    for node in reversed(nodes):
+        if node.name in reached:
+            found.append(node)
+            if not isinstance(node, Neurons):
+                reached.update(node.sources)
+    return found[::-1]
 
 
-def ancestors(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
+def ancestors(nodes: Sequence[Node]) -> dict[str, frozenset[str]]:
     """For every node the names of all nodes that it depends on, its own included."""
     found: dict[str, frozenset[str]] = {INPUT: frozenset({INPUT})}
     for node in nodes:
@@ -48,15 +31,15 @@ def ancestors(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
     return found
 
 
-def in_residual_blocks(nodes: tuple[Node, ...]) -> set[str]:
+def in_residual_blocks(nodes: Sequence[Node]) -> set[str]:
     """The populations on one branch of a sum only, and those that threshold a sum."""
-    known = {node.name: node for node in nodes}
+    populations = {node.name for node in nodes if isinstance(node, Neurons)}
     before = ancestors(nodes)
     inside: set[str] = set()
     for node in nodes:
         if isinstance(node, Add):
             branches = [before[name] for name in node.sources]
             inside |= frozenset.union(*branches) - frozenset.intersection(*branches)
-        elif isinstance(node, Neurons) and any(isinstance(each, Add) for each in between(nodes, node).linear):
+        elif isinstance(node, Neurons) and any(isinstance(each, Add) for each in feeding(nodes, node)):
             inside.add(node.name)
-    return {name for name in inside if isinstance(known.get(name), Neurons)}
+    return inside & populations

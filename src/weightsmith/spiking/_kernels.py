@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from weightsmith.spiking._rows import add_rows, trailing_zeros
+from weightsmith.spiking import _rows
 
 __all__ = ["convolve", "count", "draw", "fire", "gate", "list_events", "list_parts", "pool", "project", "room"]
 
+add_rows: Any = _rows.add_rows
+trailing_zeros: Any = _rows.trailing_zeros
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -52,7 +53,7 @@ def count(spikes: Any, parts: int, out: Any) -> None:
     for part in range(parts):
         total = 0
         for begin in range(part * size, (part + 1) * size, 128):  # as many as a sum of 8 bits holds
-            some = np.uint8(0)
+            some: Any = np.uint8(0)
             for spike in spikes[begin : min(begin + 128, (part + 1) * size)]:
                 some += np.uint8(spike != 0)
             total += some
@@ -64,7 +65,7 @@ def room(spikes: Any) -> int:
     """How many events there are: the sum of all counts, whatever their sign."""
     total = 0
     for begin in range(0, spikes.size, 256):
-        some = np.int32(0)
+        some: Any = np.int32(0)
         for spike in spikes[begin : min(begin + 256, spikes.size)]:
             some += np.int32(abs(np.int32(spike)))
         total += some
@@ -75,12 +76,13 @@ def room(spikes: Any) -> int:
 def _list_row(spikes: Any, words: Any, at: int, channels: int, code: int, codes: Any, found: int) -> int:
     """The events of ``channels`` values from ``at`` on: ``code`` + channel, n times for a count, + channels for −1."""
     if channels % 8 == 0:
-        for word in words[at // 8 : (at + channels) // 8]:
+        for eight in words[at // 8 : (at + channels) // 8]:
+            word = eight
             while word != 0:
                 bits = trailing_zeros(word) & np.uint64(56)
-                value = np.int8((word >> bits) & np.uint64(255))
+                value: Any = np.int8((word >> bits) & np.uint64(255))
                 word &= ~(np.uint64(255) << bits)
-                event = code + np.int64(bits >> np.uint64(3))
+                event: Any = code + np.int64(bits >> np.uint64(3))
                 if value < 0:
                     event += channels
                     value = 1
@@ -89,9 +91,9 @@ def _list_row(spikes: Any, words: Any, at: int, channels: int, code: int, codes:
                     found += 1
             code += 8
         return found
-    for value in spikes[at : at + channels]:
-        event = code + channels if value < 0 else code
-        for _ in range(abs(value)):
+    for number in spikes[at : at + channels]:
+        event = code + channels if number < 0 else code
+        for _ in range(abs(number)):
             codes[found] = event
             found += 1
         code += 1
@@ -134,7 +136,7 @@ def list_parts(spikes: Any, channels: int, parts: int, depth: int, starts: Any, 
 
 @njit(cache=True, nogil=True)
 def pool(spikes: Any, maps: int, sizes: Any, out: Any) -> None:
-    """Sums over windows of ``maps`` maps; sizes: height, width, channels, rows, columns, kernel, stride, padding (×2)."""
+    """Sums over windows of ``maps`` maps; sizes: height, width, channels, rows, columns; kernel, stride, padding."""
     height, width, channels, rows, columns, ky, kx, sy, sx, py, px = (
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10],
     )  # fmt: skip
@@ -216,8 +218,9 @@ def fire(
 ) -> None:  # fmt: skip
     """Neurons over a chunk of currents (images, steps or 1, positions, channels), the same at every step for 1.
 
-    Membranes are (images · positions, 1, channels), thresholds and leaks (positions or 1, 1, channels), spikes (images ·
-    steps · positions, 1, channels); ``tested``, like spikes or empty, gets every membrane just before its test.
+    Membranes are (images · positions, 1, channels), thresholds and leaks (positions or 1, 1, channels), spikes
+    (images · steps · positions, 1, channels). ``tested``, like spikes or empty, gets every membrane just before its
+    test.
     """
     images, given, positions, channels = currents.shape
     period = 1 if len(thresholds) > 1 else 0
@@ -306,7 +309,7 @@ def convolve(
                             for i in range(0, kx, together):
                                 x = column * sx - px + i * dx
                                 begin = starts[base + y * width + max(x, 0)]
-                                end = starts[base + y * width + min(max(x + together, max(x, 0)), width)]
+                                end = starts[base + y * width + min(max(x + together, x, 0), width)]
                                 if begin < end:
                                     ranges[found], ranges[found + 1] = begin, end
                                     ranges[found + 2] = (j * kx + i - x) * depth

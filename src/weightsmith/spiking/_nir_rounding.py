@@ -1,10 +1,10 @@
 """Weights and thresholds as multiples of a power of two, so that every order of sums gives the same spikes.
 
 Sums of such numbers are exact in float32 as long as they stay below 2²⁴ steps. What is left is a membrane that meets
-its threshold exactly: one tool fires there, the others do not. The threshold is therefore moved up by half a step,
-between two values that a membrane can have. With a hard reset and without leak no spike of ours changes by that. With
-leak it is part of the rounding. With a soft reset and without leak it would not help, since the threshold is taken away
-from the membrane.
+its threshold exactly: one tool fires there, the others do not, and a threshold that is folded into the weights may fall
+to either side. The threshold is therefore moved up by half a step, between two values that a membrane can have. With a
+hard reset and without leak no spike of ours changes by that. With leak it is part of the rounding. With a soft reset
+and without leak it would not help, since the threshold is taken away from the membrane.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from weightsmith.core.errors import UsageError
-from weightsmith.spiking.graph import INPUT, Add, Neurons, Node, Pool, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Neurons, Node, Pool, Scale, Synapses
 
 __all__ = ["between_steps", "rounded"]
 
 _FINEST = 24
+_FEW = 1000  # which mostly tell that a layer is not rounded, without a look at all of it
 
 
 def rounded(nodes: Iterable[Node], digits: int) -> tuple[Node, ...]:
@@ -71,6 +72,8 @@ def _digits(name: str, given: dict[str, Node], spikes_enter: bool) -> int | None
             return 0
         case Add():
             return _most(_digits(source, given, spikes_enter) for source in node.sources)
+        case Scale():
+            return _sum(_digits(node.source, given, spikes_enter), _digits_of(node.factor))
         case Pool() if node.average:
             share = torch.tensor([1 / (node.kernel[0] * node.kernel[1])], dtype=torch.float64)
             return _sum(_digits(node.source, given, spikes_enter), _digits_of(share))
@@ -81,11 +84,16 @@ def _digits(name: str, given: dict[str, Node], spikes_enter: bool) -> int | None
 
 
 def _digits_of(values: Tensor) -> int | None:
+    exact = values.double()
+    few = exact.flatten()[:_FEW]
     for digits in range(_FINEST + 1):
-        scaled = values.double() * 2.0**digits
-        if bool((scaled == scaled.round()).all()):
+        if _is_whole(few * 2.0**digits) and _is_whole(exact * 2.0**digits):
             return digits
     return None
+
+
+def _is_whole(values: Tensor) -> bool:
+    return bool((values == values.round()).all())
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

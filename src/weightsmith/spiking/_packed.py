@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-
-from weightsmith.spiking.graph import Shape
 
 __all__ = ["PackedSpikes"]
 
 
 class PackedSpikes:
-    """The spikes of one population for ``images`` × ``steps``, in a file that :meth:`remove` deletes."""
+    """The spikes of one population, part by part, in a file that :meth:`remove` deletes; none of them in memory."""
 
-    def __init__(self, path: Path, images: int, steps: int, shape: Shape) -> None:
-        self._path, self._shape, self._units = path, shape, math.prod(shape)
-        size = (images, steps, math.ceil(self._units / 8))
-        self._bits: NDArray[np.uint8] | None = np.memmap(path, np.uint8, "w+", shape=size)
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[Hashable, tuple[int, tuple[int, ...]]] = {}
 
-    def write(self, images: slice, steps: slice, spikes: Tensor) -> None:
-        """Store spikes (images, steps, …) given as truth values."""
-        assert self._bits is not None
-        self._bits[images, steps] = np.packbits(spikes.flatten(2).numpy(), axis=-1)
+    def write(self, part: Hashable, spikes: NDArray[np.uint8]) -> None:
+        """Store spikes (0 and 1, of any shape) under the name ``part``."""
+        with self._path.open("ab") as file:
+            self._places[part] = file.tell(), spikes.shape
+            file.write(np.packbits(spikes).data)
 
-    def read(self, images: slice, steps: slice) -> Tensor:
-        """Spikes (images, steps, …) as uint8."""
-        assert self._bits is not None
-        spikes = np.unpackbits(self._bits[images, steps], axis=-1, count=self._units)
-        return torch.from_numpy(spikes).reshape(*spikes.shape[:2], *self._shape)
+    def read(self, part: Hashable) -> NDArray[np.uint8]:
+        """The spikes stored under that name."""
+        begin, shape = self._places[part]
+        count = math.prod(shape)
+        bits = np.fromfile(self._path, np.uint8, math.ceil(count / 8), offset=begin)
+        return np.unpackbits(bits, count=count).reshape(shape)
 
     def remove(self) -> None:
         """Give the room back."""
-        self._bits = None
         self._path.unlink()

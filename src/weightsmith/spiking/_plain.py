@@ -1,16 +1,16 @@
-"""The nodes of a spiking network computed without time: neurons as ReLU, and what lies between populations."""
+"""A spiking network computed without time: neurons as ReLU, gates as max pooling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
-from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node
+from weightsmith.spiking.stepping import linear
 
-__all__ = ["linear", "plain_scores"]
+__all__ = ["plain_scores"]
 
 
 def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
@@ -27,23 +27,3 @@ def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
                 result = linear(node, values)
         values[node.name] = result
     return result
-
-
-def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, Tensor]) -> Tensor:
-    """What a node between populations gives for the ``values`` (rows, …) of those it reads."""
-    entering = values[node.sources[0]]
-    match node:
-        case Synapses() if node.dense:
-            return functional.linear(entering, node.weight, node.bias)
-        case Synapses():
-            return functional.conv2d(
-                entering, node.weight, node.bias, node.stride, node.padding, node.dilation, node.groups
-            )
-        case Pool():
-            return functional.avg_pool2d(entering, node.kernel, node.stride, node.padding)
-        case Flatten():
-            return entering.flatten(1)
-        case Scale():
-            return entering * node.factor.reshape(-1, *[1] * (entering.dim() - 2))
-        case Add():
-            return torch.stack([values[name] for name in node.sources]).sum(dim=0)

@@ -39,7 +39,7 @@ def add_rows(
     _context: Any, sums: Any, at: Any, table: Any, offset: Any, codes: Any, ranges: Any, first: Any, last: Any,
     registers: Any,
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
-    """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] for the events e of several ranges.
+    """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] over the events e of ranges.
 
     ``ranges`` holds begin, end and base (a number of rows) of each range, one after the other; those from number
     ``first`` up to ``last`` are taken. width = registers · lanes of the table. Sums are floats, the table is of the same
@@ -75,7 +75,8 @@ def add_rows(
         # Sums live in stack slots, which LLVM turns into registers.
         wide = sums.dtype.bitwidth // 8
         begins = [ir.Constant(vector, [0] * number) if whole else load(sums_at, place, wide) for place in range(count)]
-        slots = [cgutils.alloca_once_value(build, value) for value in begins]
+        reserve: Any = cgutils.alloca_once_value
+        slots = [reserve(build, value) for value in begins]
         with cgutils.for_range_slice(build, given[6], given[7], _INT64(1), _INT64) as (which, _):
             triple = build.gep(ranges_at, [build.mul(which, _INT64(3))])
             begin, end, base = (build.load(build.gep(triple, [_INT64(part)])) for part in range(3))

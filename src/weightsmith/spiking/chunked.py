@@ -2,16 +2,15 @@
 
 A layer whose input spikes are sparse is run event by event (:mod:`weightsmith.spiking._kernels`), adding the row of
 weights of every spike and letting its neurons fire at once; a layer with dense input as one convolution or matrix
-product over all images and steps of the chunk, followed by the neurons. Which is faster is told from the number of events
-of the chunk by :func:`prefers_events`, never by the clock, so that the same run always takes the same path. A constant
-input flows through its layer once per image.
+product over all images and steps of the chunk, followed by the neurons. Which is faster is told from the number of
+events of the chunk by :func:`prefers_events`, never by the clock, so that the same run always takes the same path. A
+constant input flows through its layer once per image.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,11 +19,12 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from weightsmith.core.errors import UsageError
-from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Shape, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.kinds import kinds_of
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.observing import Observer
 from weightsmith.spiking.packing import Form, Table, columns_last, in_tiles, table_of
+from weightsmith.spiking.quantise import floating_nodes
 from weightsmith.spiking.sources import Currents, Draws, Source
 from weightsmith.spiking.tally import INPUTS
 from weightsmith.spiking.values import NeuronRows, Values
@@ -39,14 +39,18 @@ _NONE: NDArray[Any] = np.empty(0, np.float32)
 def prefers_events(events: int, rows: int, inputs: int, outputs: int) -> bool:
     """Whether ``events`` spikes, each over ``outputs`` connections, cost less than ``rows`` dense products.
 
-    Measured on one core of an AVX2 machine (docs/results/spiking.md): an event costs about 1.5 ns and 0.09 ns per
-    connection, a dense product about 0.025 ns per connection.
+    Measured on one core of an AVX2 machine (docs/results/spiking.md): an event costs about 1 ns and 0.065 ns per
+    connection, a dense product about 0.022 ns per connection.
     """
-    return events * (1.5 + 0.09 * outputs) < rows * inputs * outputs * 0.025
+    return events * (1.0 + 0.065 * outputs) < rows * inputs * outputs * 0.022
 
 
 class ChunkEngine:
-    """Runs blocks of images chunk by chunk on the CPU, on one thread; all that changes is reset by :meth:`begin`."""
+    """Runs blocks of images chunk by chunk on the CPU, on one thread; all that changes is reset by :meth:`begin`.
+
+    ``shared`` may be set to the name of the first synapses and their currents for all steps of a block, computed by
+    another engine (:meth:`currents`): networks that differ in neurons and thresholds have these in common.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class ChunkEngine:
         path: Literal["auto", "events", "dense"] = "auto",
     ) -> None:
         self._network, self._source, self._path = network, source, path
-        self._whole = precision == "int8"
+        self._whole, self._floating = precision == "int8", floating_nodes(network)
         self._kinds = kinds_of(network, precision, steps)
         self._readers = _readers(network.nodes)
         self._dense: dict[str, Any] = {}
@@ -65,6 +69,7 @@ class ChunkEngine:
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
         }
         self._paths: dict[str, set[str]] = {}
+        self.shared: tuple[str, NDArray[Any]] | None = None
         self._images = np.empty(0, np.int64)
         self._membranes: dict[str, NDArray[Any]] = {}
         self._counts: dict[str, NDArray[np.int32]] = {}
@@ -90,6 +95,8 @@ class ChunkEngine:
         self._images = self._images[going]
         self._membranes = {name: value[going] for name, value in self._membranes.items()}
         self._counts = {name: value[going] for name, value in self._counts.items()}
+        if self.shared is not None:
+            self.shared = self.shared[0], self.shared[1][going]
 
     def paths(self) -> dict[str, str]:
         """How each layer was computed: events, dense, once (constant input), or several of these."""
@@ -100,9 +107,15 @@ class ChunkEngine:
     ) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:
         """The next ``count`` steps: outputs (rows, steps, classes), and spikes (rows, steps) per population."""
         chunk = _Chunk(count, observers)
-        chunk.values[INPUT] = self._entering(step, count)
+        if self.shared is None:
+            chunk.values[INPUT] = self._entering(step, count)
+        else:
+            name, currents = self.shared
+            constant = currents.shape[1] == 1
+            part = currents if constant else np.ascontiguousarray(currents[:, step : step + count])
+            chunk.values[name] = Values(part, constant=constant)
         chunk.remaining = dict(self._readers)
-        if chunk.values[INPUT].discrete:
+        if self.shared is None and chunk.values[INPUT].discrete:
             self._tell(chunk, INPUTS, chunk.values[INPUT].data)
             for observer in observers:
                 if observer.inputs:
@@ -122,6 +135,42 @@ class ChunkEngine:
         )
         return np.broadcast_to(outputs, (len(self._images), count, self._network.classes)), chunk.counts
 
+    def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[np.uint8]]) -> Values:
+        """What the node ``name`` gives in the next ``count`` steps if the populations of ``given`` give these spikes.
+
+        Spikes are (rows, steps, positions, channels). Nothing in front of those populations is computed.
+        """
+        needed = {name}
+        for node in reversed(self._network.nodes):
+            if node.name in needed and node.name not in given:
+                needed.update(node.sources)
+        chunk = _Chunk(count, (), wants_membranes=name not in self._neurons)  # else nobody would see the currents
+        chunk.values.update({population: Values(spikes) for population, spikes in given.items()})
+        if INPUT in needed:
+            chunk.values[INPUT] = self._entering(step, count)
+        for node in self._network.nodes:
+            if node.name in needed and node.name not in chunk.values:
+                chunk.values[node.name] = self._value(node, chunk)
+        return chunk.values[name]
+
+    def currents(self, name: str, steps: int) -> NDArray[Any]:
+        """The currents (images, steps, positions, channels) that the synapses ``name`` give, no neuron before them.
+
+        Constant currents have one step, which stands for all.
+        """
+        parts: list[NDArray[Any]] = []
+        for step in range(0, steps, self.chunk):
+            chunk = _Chunk(min(self.chunk, steps - step), (), wants_membranes=True)
+            chunk.values[INPUT] = self._entering(step, chunk.steps)
+            for node in self._network.nodes:
+                chunk.values[node.name] = self._value(node, chunk)
+                if node.name == name:
+                    break
+            parts.append(chunk.values[name].floats(self._kinds[name]))
+            if chunk.values[name].constant:
+                break
+        return np.concatenate(parts, axis=1)
+
     def _entering(self, step: int, count: int) -> Values:
         """The input of a chunk, positions first."""
         images, shape = len(self._images), self._network.input_shape
@@ -133,9 +182,9 @@ class ChunkEngine:
         if isinstance(self._source, Draws):
             from weightsmith.spiking._kernels import draw
 
-            rows = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
+            pixels = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
             keys = self._source.keys().numpy()[self._images].view(np.uint64)
-            draw(rows, keys, np.float32(self._source.scale), step, count, channels, spikes.reshape(-1))
+            draw(pixels, keys, np.float32(self._source.scale), step, count, channels, spikes.reshape(-1))
             return Values(spikes)
         given = self._source.spikes[self._images, step : step + count].reshape(images, count, channels, positions)
         spikes[:] = given.transpose(0, 1, 3, 2)
@@ -207,9 +256,8 @@ class ChunkEngine:
         return None if node.dense else self._network.shapes[node.source][2]
 
     def _table(self, node: Synapses, before: Values, positions: int) -> Table:
-        form = Form(
-            positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], self._whole
-        )  # fmt: skip
+        whole = self._whole and node.name not in self._floating
+        form = Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
         return table_of(node, form)
 
     def _convolve(self, node: Synapses, before: Values, target: Neurons | None) -> NDArray[Any]:
@@ -265,7 +313,7 @@ class ChunkEngine:
         if node.dense:
             if node.name not in self._dense:
                 self._dense[node.name] = columns_last(node, positions).to(kind).numpy()
-            products = values.reshape(images * steps, -1) @ self._dense[node.name].T
+            products: NDArray[Any] = values.reshape(images * steps, -1) @ self._dense[node.name].T
             if node.bias is not None:
                 products += node.bias.to(kind).numpy()
             return products.reshape(images, steps, 1, shape[0])
@@ -284,7 +332,8 @@ class ChunkEngine:
 
         before = chunk.values[node.source]
         kind = self._kinds[node.name]
-        currents = np.ascontiguousarray(before.floats(kind))
+        # Currents may be of a smaller type than membranes, which no copy need change.
+        currents = np.ascontiguousarray(before.floats(kind) if before.discrete else before.data)
         images, _, positions, channels = currents.shape
         spikes = np.empty((images, chunk.steps, positions, channels), np.uint8)
         tested = np.empty(spikes.shape if chunk.wants_membranes else 0, kind)
@@ -326,9 +375,9 @@ class ChunkEngine:
 class _Chunk:
     """The values of one chunk, each forgotten once its last reader is done."""
 
-    def __init__(self, steps: int, observers: Sequence[Observer]) -> None:
+    def __init__(self, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
         self.steps = steps
-        self.wants_membranes = any(observer.membranes for observer in observers)
+        self.wants_membranes = wants_membranes or any(observer.membranes for observer in observers)
         self.values: dict[str, Values] = {}
         self.tested: dict[str, NDArray[Any]] = {}
         self.counts: dict[str, NDArray[np.int64]] = {}
@@ -339,7 +388,7 @@ class _Chunk:
         for name in node.sources:
             self.remaining[name] -= 1
             if self.remaining[name] == 0:
-                del self.values[name]
+                self.values.pop(name, None)
 
 
 def _readers(nodes: Sequence[Node]) -> dict[str, int]:

@@ -9,7 +9,8 @@ runs of any networks on the same images see the same spikes, however they are cu
 generator, the output function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 OOPSLA 2014) on a key per image plus a counter:
 
-    key = mix(seed' + γ·(image + 1))        u = mix(key + γ·(step·pixels + pixel + 1)) >> 40,    spike where u < 2²⁴·scale·|x|
+    key = mix(seed' + γ·(image + 1))
+    u = mix(key + γ·(step·pixels + pixel + 1)) >> 40,        a spike where u < 2²⁴·scale·|x|
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which float type each node computes in: what was asked for, or, for whole numbers, the least that is exact.
 
-Whole numbers are exact in float32 up to 2²⁴. A current is at most Σ|w| times the spikes that can meet in one input of a
-pool; a membrane at most that times the steps, plus the bias. What may grow beyond, what leaks, and what constant currents
-flow into is held in float64.
+Whole numbers are exact in float32 up to 2²⁴, and halves, with which membranes may start, up to 2²³. A current is at
+most Σ|w| times the spikes that can meet in one input of a pool; a membrane at most that times the steps, plus the bias.
+What may grow beyond, what leaks, what is no whole number, and what constant currents flow into is held in float64.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Pool, Synapses
 from weightsmith.spiking.network import Precision, SpikingNetwork
@@ -27,18 +29,27 @@ def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[
     if precision != "int8":
         return dict.fromkeys(names, np.float64 if precision == "float64" else np.float32)
     kinds: dict[str, type[Any]] = {INPUT: np.float64}
-    floating = floating_nodes(network)
+    broken = floating_nodes(network)  # currents that are no whole numbers
     reach = _reach(network)
     leaks = network.neuron.leak != 1
     for node in network.nodes:
         if isinstance(node, Neurons):
             longest = reach[node.source] * (steps + 1) + float(node.threshold.max())
-            fits = not leaks and node.leak is None and longest < _EXACT
+            halves = _is_whole(node.threshold) and _is_whole(2 * node.start * node.threshold)
+            fits = not leaks and node.leak is None and longest < _EXACT / 2 and halves and node.source not in broken
         else:
-            fits = reach[node.name] < _EXACT
-        kinds[node.name] = np.float32 if fits and not floating & {node.name, *node.sources} else np.float64
+            if not _is_whole(getattr(node, "bias", None)) or not _is_whole(getattr(node, "factor", None)):
+                broken.add(node.name)
+            if broken & set(node.sources):
+                broken.add(node.name)
+            fits = reach[node.name] < _EXACT and node.name not in broken
+        kinds[node.name] = np.float32 if fits else np.float64
     kinds[network.nodes[-1].name] = np.float64
     return kinds
+
+
+def _is_whole(values: Tensor | None) -> bool:
+    return values is None or torch.equal(values, values.round())
 
 
 def _reach(network: SpikingNetwork) -> dict[str, float]:

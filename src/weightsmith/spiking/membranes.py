@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Node, Pool, Scale, Shape, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.stepping import linear
 
 __all__ = ["Arrivals", "MembraneMoments", "arrivals", "truncated"]
 
@@ -170,15 +170,7 @@ def _way_to(network: SpikingNetwork, synapses: str) -> tuple[str, list[_Linear]]
 def _through(chain: Sequence[_Linear], values: Tensor) -> Tensor:
     """Values (images, …) behind the nodes of ``chain``."""
     for node in chain:
-        match node:
-            case Pool():
-                divisor = None if node.average else 1
-                values = functional.avg_pool2d(values, node.kernel, node.stride, node.padding, divisor_override=divisor)
-            case Flatten():
-                values = values.flatten(1)
-            case Scale():
-                factor = node.factor.to(values.dtype)
-                values = values * factor.reshape(-1, *[1] * (values.dim() - 2))
+        values = linear(node, {node.source: values})
     return values
 
 

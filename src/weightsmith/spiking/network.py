@@ -121,5 +121,14 @@ class SpikingNetwork:
         from weightsmith.spiking.simulate import simulate
 
         return simulate(
-            self, x, steps, seed=seed, first=first, precision=precision, early=early, observers=observers, device=device, path=path
-        )  # fmt: skip
+            self,
+            x,
+            steps,
+            seed=seed,
+            first=first,
+            precision=precision,
+            early=early,
+            observers=observers,
+            device=device,
+            path=path,
+        )

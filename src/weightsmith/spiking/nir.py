@@ -54,7 +54,7 @@ class NirExport(Record):
     """What was written, and how it fires on the test vector.
 
     ``spikes`` counts those of every population of the network in the file, ``before`` those of the network that was
-    given; without rounding the two are the same.
+    given. Without rounding the two are the same, unless membranes meet their thresholds exactly; ``notes`` say so.
     """
 
     file: str
@@ -115,7 +115,7 @@ def export_nir(
         dt=dt,
         nodes=_nodes(graph),
         folded=folded,
-        notes=_notes(network, spikes, rounding, sumpool),
+        notes=_notes(network, spikes, ours.spikes(), rounding=rounding, sumpool=sumpool),
         images=drive.images,
         steps=steps,
         spikes=spikes,
@@ -143,12 +143,16 @@ def _lowered(
     leaks: Mapping[str, float],
 ) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """Nodes that NIR has, and what was folded into others."""
+    spikes_enter = isinstance(network.encode, Poisson)
+    leaky, hard = set(leaks.values()) != {1.0}, network.neuron.reset == "hard"
+    if hard and not leaky:
+        nodes = between_steps(nodes, spikes_enter=spikes_enter)
     nodes, folded = with_one_threshold(nodes, network.input_shape)
     if rounding is not None:
         nodes = rounded(nodes, rounding)
     nodes, more = as_convolutions(nodes, network.input_shape, sumpool=sumpool)
-    if rounding is not None and (network.neuron.reset == "hard" or set(leaks.values()) != {1.0}):
-        nodes = between_steps(nodes, spikes_enter=isinstance(network.encode, Poisson))
+    if rounding is not None and (hard or leaky):
+        nodes = between_steps(nodes, spikes_enter=spikes_enter)
     return nodes, (*folded, *more)
 
 
@@ -186,7 +190,14 @@ def _nodes(graph: Any) -> tuple[NirNode, ...]:
     )
 
 
-def _notes(network: SpikingNetwork, spikes: Mapping[str, int], rounding: int | None, sumpool: bool) -> tuple[str, ...]:
+def _notes(
+    network: SpikingNetwork,
+    spikes: Mapping[str, int],
+    before: Mapping[str, int],
+    *,
+    rounding: int | None,
+    sumpool: bool,
+) -> tuple[str, ...]:
     notes = []
     if network.neuron.reset == "soft":
         notes.append(
@@ -199,6 +210,12 @@ def _notes(network: SpikingNetwork, spikes: Mapping[str, int], rounding: int | N
         notes.append("pools are SumPool2d, whose factor is in the weights that follow")
     if any(isinstance(node, Add) for node in network.nodes):
         notes.append("branches meet in this network: Norse adds a shortcut a step late unless handover loads the file")
+    other = [name for name, count in spikes.items() if count != before[name]]
+    if other and rounding is None:
+        notes.append(
+            f"{', '.join(other)} fires otherwise than in the network given: a membrane that meets its threshold exactly "
+            "may fall to either side once that is folded into float32 weights"
+        )
     silent = [name for name, count in spikes.items() if not count]
     if silent:
         notes.append(f"{', '.join(silent)} never fires on the test vector, which says little then: give images with x=")

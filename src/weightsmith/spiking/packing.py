@@ -1,8 +1,8 @@
 """Weights laid out for the kernels: a contiguous row of outputs for every input, in tiles of whole vectors.
 
 Inputs come position by position, channels last, while a dense layer's weights count a flattened image channel by
-channel: its columns are put into that order here. Spikes −1 are events of their own (channel + channels), whose rows are
-the negated ones.
+channel: its columns are put into that order here. Spikes −1 are events of their own (channel + channels), whose rows
+are the negated ones.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Form:
     """What the table of a layer depends on besides its weights.
 
     Events are worth ``unit`` and come from ``positions`` positions; the inputs of a dense layer are cut into parts of
-    ``part``, within which the negated rows follow the others. ``state`` is the type of sums and membranes, ``whole`` says
-    that weights are integers, to be held in 16 bits.
+    ``part``, within which the negated rows follow the others. ``state`` is the type of sums and membranes, ``whole``
+    says that weights are integers, to be held in 16 bits.
     """
 
     positions: int

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from weakref import WeakSet
 
 import torch
@@ -25,48 +26,76 @@ from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised"]
+__all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
 
 LARGEST = 127
-_SCORES = "scores"
 _WHOLE: WeakSet[Synapses] = WeakSet()  # layers known to be of 8 bits
 
 
 def quantised(network: SpikingNetwork) -> SpikingNetwork:
     """``network`` with weights of 8 bits and whole thresholds.
 
-    Where constant currents flow in, the first layer keeps its weights: it is computed once per image, and its currents are
-    no whole numbers anyway.
+    Where constant currents flow in, the first layer keeps its weights: it is computed once per image, and its currents
+    are no whole numbers anyway.
     """
     summed = _summed(network)
     before = {node.name: node for node in summed}
-    floating = floating_nodes(network)
     new: dict[str, Node] = dict(before)
-    for node in summed:
+    for name, unit in units_of(network).items():
+        node = before[name]
         if isinstance(node, Neurons):
-            branches = _branches(before, node.source, node.name)
-            if any(branch.name in floating for branch in branches):
-                if not all(branch.name in floating for branch in branches):
-                    raise UsageError(f"{node.name}: constant currents and spikes meet here, which int8 cannot hold")
-                continue
-            unit = _unit(branches)
-            for branch in branches:
-                new[branch.name] = _rounded(branch, unit)
             spread = unit.reshape(-1, *[1] * (node.threshold.dim() - 1))
             whole = torch.round(node.threshold.double() / spread).clamp(min=1).float()
-            new[node.name] = dataclasses.replace(node, threshold=whole)
-    last = before[network.nodes[-1].name]
+            new[name] = dataclasses.replace(node, threshold=whole)
+            branches = _branches(before, node.source, node.name)
+        else:
+            branches = [node]  # type: ignore[list-item]  # units are those of populations and of the last synapses
+        for branch in branches:
+            new[branch.name] = _rounded(branch, unit)
+    last = network.nodes[-1].name
+    scores = Scale(f"{last}*scale", last, units_of(network)[last].float())
+    return dataclasses.replace(network, nodes=(*(new[node.name] for node in summed), scores))
+
+
+def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
+    """What 1 stands for in each unit of every population that can be quantised, and of the last layer."""
+    nodes = {node.name: node for node in _summed(network)}
+    floating = floating_nodes(network)
+    units: dict[str, Tensor] = {}
+    rounded: list[str] = []
+    for node in network.populations:
+        branches = _branches(nodes, node.source, node.name)
+        if not any(branch.name in floating for branch in branches):
+            units[node.name] = _unit(branches)
+            rounded += [branch.name for branch in branches]
+        elif not all(branch.name in floating for branch in branches):
+            raise UsageError(f"{node.name}: constant currents and spikes meet here, which int8 cannot hold")
+    last = nodes[network.nodes[-1].name]
     if not isinstance(last, Synapses):
         raise UsageError(f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}")
-    unit = _unit([last])
-    new[last.name] = _rounded(last, unit)
-    nodes = (*(new[node.name] for node in summed), Scale(_SCORES, last.name, unit.float()))
-    return dataclasses.replace(network, nodes=nodes)
+    units[last.name] = _unit([last])
+    _check_readers(network, {*rounded, last.name}, floating)
+    return units
+
+
+def _check_readers(network: SpikingNetwork, rounded: set[str], floating: set[str]) -> None:
+    """Refuse weights whose values do not all go, in one unit, to one population: what else reads them would be off."""
+    readers = Counter(name for node in network.nodes for name in node.sources)
+    for node in network.nodes:
+        if node.name in floating or not isinstance(node, Synapses | Scale | Add):
+            continue
+        if not isinstance(node, Add) and node.name not in rounded:
+            raise UsageError(f"{node.name}: its values meet other weights before any neuron, which int8 cannot hold")
+        if readers[node.name] > 1:
+            raise UsageError(f"{node.name}: several nodes read its values, which int8 cannot hold")
 
 
 def check_quantised(network: SpikingNetwork) -> None:
-    """Refuse a network whose weights are not whole numbers of 8 bits."""
+    """Refuse a network whose weights are not whole numbers of 8 bits, or that averages."""
     floating = floating_nodes(network)
+    for node in network.nodes:
+        if isinstance(node, Pool) and node.average and node.name not in floating:
+            raise UsageError(f"{node.name}: int8 runs need sums in place of averages: run quantised(network)")
     for node in network.synapses:
         if node in _WHOLE or node.name in floating:
             continue

@@ -16,11 +16,11 @@ UNDECIDED = -1  # in answers: nothing has reached the output yet
 class Responses:
     """Answers after each step and what the populations fired.
 
-    ``answers[i, t]`` is the class with the largest sum for image i after step t + 1, or ``UNDECIDED`` while all sums are
-    zero. ``scores[i, c]`` is the sum at the last step. ``spikes_per_step[name][t]`` counts the spikes of a population
-    over all images, ``spikes_per_image[name][i]`` over all steps; so do ``inputs_per_step`` for the spikes fed in (None
-    for constant currents). ``ended[i]`` is the number of steps image i was run for: less than all with an early exit,
-    after which its answer stays.
+    ``answers[i, t]`` is the class with the largest sum for image i after step t + 1, or ``UNDECIDED`` while all sums
+    are zero. ``scores[i, c]`` is the sum at the last step. ``spikes_per_step[name][t]`` counts the spikes of a
+    population over all images, ``spikes_per_image[name][i]`` over all steps; so do ``inputs_per_step`` for the spikes
+    fed in (None for constant currents). ``ended[i]`` is the number of steps image i was run for: less than all with an
+    early exit, after which its answer stays.
     """
 
     steps: int

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.errors import DataMismatch, UnknownName
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.spiking.exits import Margin
 from weightsmith.spiking.network import Precision, SpikingNetwork
@@ -23,8 +23,9 @@ from weightsmith.spiking.quantise import check_quantised
 from weightsmith.spiking.responses import Responses
 from weightsmith.spiking.sources import Source, Trains, source_of
 from weightsmith.spiking.tally import Tally
+from weightsmith.training.settings import whole
 
-__all__ = ["Engine", "Part", "Path", "simulate", "simulate_trains"]
+__all__ = ["Engine", "Part", "Path", "run_block", "simulate", "simulate_trains"]
 
 Path = Literal["auto", "events", "dense", "steps"]
 Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (rows, steps, classes), counts (rows, steps)
@@ -75,8 +76,18 @@ def simulate(
     progress: Callable[[int, int], None] | None = None,
 ) -> Responses:
     """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
-    source = source_of(network, x, seed, first)
-    return _run(network, source, steps, precision, early, observers, device, path, progress)
+    length = whole("steps", steps)
+    return _run(
+        network,
+        source_of(network, x, seed, first),
+        length,
+        precision=precision,
+        early=early,
+        observers=observers,
+        device=device,
+        path=path,
+        progress=progress,
+    )
 
 
 def simulate_trains(
@@ -95,47 +106,56 @@ def simulate_trains(
     if not np.isin(trains, (-1, 0, 1)).all():
         raise DataMismatch("spike trains are made of −1, 0 and +1 only")
     given = Trains(np.ascontiguousarray(trains, np.int8))
-    return _run(network, given, trains.shape[1], precision, early, observers, device, path, None)
+    length = whole("steps", trains.shape[1])
+    return _run(network, given, length, precision=precision, early=early, observers=observers, device=device, path=path)
 
 
 def _run(
     network: SpikingNetwork,
     source: Source,
     steps: int,
+    *,
     precision: Precision,
     early: Margin | None,
     observers: Sequence[Observer],
     device: str,
     path: Path,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Responses:
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise UsageError(f"steps must be a whole number of at least 1, not {steps!r}")
+    for name, value, known in (("precision", precision, get_args(Precision)), ("path", path, get_args(Path))):
+        if value not in known:
+            raise UnknownName(name, str(value), known)
     if precision == "int8":
         check_quantised(network)
     units = {node.name: math.prod(network.shapes[node.name]) for node in network.populations}
     tally = Tally(len(source), steps, network.classes, units, early)
-    engine = _engine(network, source, steps, precision, device, path)
+    engine = _engine(network, source, steps, precision=precision, device=device, path=path)
     with pinned_threads(1):
         for start in range(0, len(source), engine.block):
-            rows = np.arange(start, min(start + engine.block, len(source)))
-            engine.begin(rows)
-            step = 0
-            while step < steps and len(rows):
-                count = min(engine.chunk, steps - step)
-                outputs, counts = engine.advance(step, count, observers)
-                going = tally.add(rows, step, outputs, counts)
-                step += count
-                if not going.all() and step < steps:
-                    rows = rows[going]
-                    engine.keep(going)
+            run_block(engine, np.arange(start, min(start + engine.block, len(source))), steps, tally, observers)
             if progress is not None:
                 progress(min(start + engine.block, len(source)), len(source))
     return tally.responses(engine.paths())
 
 
+def run_block(
+    engine: Engine, rows: NDArray[np.int64], steps: int, tally: Tally, observers: Sequence[Observer] = ()
+) -> None:
+    """All steps of one block of images, from clean membranes."""
+    engine.begin(rows)
+    step = 0
+    while step < steps and len(rows):
+        count = min(engine.chunk, steps - step)
+        outputs, counts = engine.advance(step, count, observers)
+        going = tally.add(rows, step, outputs, counts)
+        step += count
+        if not going.all() and step < steps:
+            rows = rows[going]
+            engine.keep(going)
+
+
 def _engine(
-    network: SpikingNetwork, source: Source, steps: int, precision: Precision, device: str, path: Path
+    network: SpikingNetwork, source: Source, steps: int, *, precision: Precision, device: str, path: Path
 ) -> Engine:
     if path == "steps" or device != "cpu":
         from weightsmith.spiking.twin import StepEngine

@@ -39,7 +39,7 @@ from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 
-__all__ = ["Prepared", "Recipe", "prepare", "spike"]
+__all__ = ["Prepared", "Recipe", "calibration_rows", "checked_precision", "decisions_of", "prepare", "spike"]
 
 Told = Callable[[str, int, int], None]
 
@@ -91,11 +91,12 @@ def spike(
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
-    Thresholds are found by ``balance`` on training rows; ``adjust`` (``L4(smoothing)``) changes the weights of the first
-    layer by their L4 norms. ``images`` of the test rows are drawn by the seed (None: all). ``early`` (``Margin(3)``) ends
-    an image once its answer is clear, ``mismatch`` gives every neuron its own threshold and leak, ``precision="int8"``
-    rounds weights to 8 bits. ``watch`` images are looked at closely: statistics of firing, rates against activations,
-    some spike trains (0: none). With ``out``, a folder, the spiking network and the record are written.
+    Thresholds are found by ``balance`` on training rows; ``adjust`` (``L4(smoothing)``) changes the weights of the
+    first layer by their L4 norms. ``images`` of the test rows are drawn by the seed (None: all). ``early``
+    (``Margin(3)``) ends an image once its answer is clear, ``mismatch`` gives every neuron its own threshold and leak,
+    ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are looked at closely: statistics of firing, rates
+    against activations, some spike trains (0: none). With ``out``, a folder, the spiking network and the record are
+    written.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -110,7 +111,7 @@ def spike(
         balance=Balance.of(balance),  # type: ignore[arg-type]
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
-        precision=_precision(precision),
+        precision=checked_precision(precision),
         steps=whole("steps", steps),
         seed=whole("seed", seed, least=0),
     )
@@ -250,7 +251,8 @@ def _shape(subject: Subject) -> tuple[int, ...] | None:
     return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
 
 
-def _precision(given: str) -> Precision:
+def checked_precision(given: str) -> Precision:
+    """``given`` if it is one that the engine knows."""
     if given not in ("float32", "float64", "int8"):
         raise UsageError(f"precision must be float32, float64 or int8, not {given!r}")
     return given  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch.nn import functional
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["State", "Stepper"]
+__all__ = ["State", "Stepper", "linear"]
 
 
 @dataclasses.dataclass
@@ -58,7 +59,7 @@ class Stepper:
                     state.counts[node.name] += values[node.source]
                     values[node.name] = _passed(node, values[node.source], state.counts[node.name])
                 case _:
-                    values[node.name] = _linear(node, values)
+                    values[node.name] = linear(node, values)
         return values, tested
 
     def _fire(self, node: Neurons, state: State, current: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,7 +94,8 @@ def _spread(values: Tensor, dimensions: int) -> Tensor:
     return values.reshape(1, *values.shape, *[1] * (dimensions - 1 - values.dim()))
 
 
-def _linear(node: Synapses | Pool | Flatten | Scale | Add, values: dict[str, Tensor]) -> Tensor:
+def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, Tensor]) -> Tensor:
+    """What a node between populations gives for the ``values`` (rows, …) of those it reads."""
     entering = values[node.sources[0]]
     match node:
         case Synapses() if node.dense:

@@ -34,7 +34,7 @@ class Tally:
         outputs: NDArray[np.floating],
         counts: Mapping[str, NDArray[np.integer]],
     ) -> NDArray[np.bool_]:
-        """Note outputs (rows, steps, classes) and spike counts (rows, steps) from ``step`` on; which rows must go on."""
+        """Note outputs (rows, steps, classes) and spike counts (rows, steps) from ``step`` on; which rows go on."""
         length = outputs.shape[1]
         running = np.ones((len(rows), length), bool)
         for offset in range(length):

@@ -41,7 +41,9 @@ class StepEngine:
         self._rows = torch.from_numpy(rows)
         self._state = self._stepper.begin(len(rows))
 
-    def advance(self, step: int, count: int, observers: Sequence[Observer]) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:  # fmt: skip
+    def advance(
+        self, step: int, count: int, observers: Sequence[Observer]
+    ) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:
         """The next ``count`` steps."""
         outputs: list[Tensor] = []
         counts: dict[str, list[Tensor]] = {node.name: [] for node in self._network.populations}

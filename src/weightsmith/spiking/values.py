@@ -45,7 +45,7 @@ class Values:
     @property
     def depth(self) -> int:
         """Rows of a table that the events of one position can name."""
-        return self.data.shape[3] * (2 if self.signed else 1)
+        return int(self.data.shape[3]) * (2 if self.signed else 1)
 
     def listed(self, across: int | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Where events begin, and their codes: by positions, ``across`` to a row, or (None) by parts of features."""
@@ -80,7 +80,7 @@ class Values:
     def floats(self, kind: type[Any]) -> NDArray[Any]:
         """The values themselves."""
         if not self.discrete:
-            return self.data
+            return self.data.astype(kind, copy=False)
         values = self.data.astype(kind)
         return values if self.unit == 1 else values * kind(self.unit)
 
@@ -95,6 +95,7 @@ class NeuronRows:
 
     @classmethod
     def of(cls, node: Neurons, network: SpikingNetwork, kind: type[Any]) -> NeuronRows:
+        """Those of ``node``, which has the leak of the network where it has none of its own."""
         leak = torch.tensor([network.neuron.leak], dtype=torch.float64) if node.leak is None else node.leak
         shape = network.shapes[node.name]
         per_unit = node.threshold.dim() > 1 or leak.dim() > 1

@@ -1,0 +1,128 @@
+"""What a conversion gives reason to look at, and what to try next."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weightsmith.spiking.results import SpikeRecord
+
+__all__ = ["advice", "concerns", "inside_noise"]
+
+_CHANCE = 0.05  # p from which on a loss may be chance
+_MOST = 3
+_OPEN = 0.01  # share of images without an answer that is worth a word
+_RISING = 0.005  # gain of accuracy in the second half of the steps that promises more
+_CLOSE = 0.5  # points within which the spiking network is as good as the network
+_LOWER = 0.7  # times the threshold
+
+
+def inside_noise(record: SpikeRecord) -> bool:
+    """Whether the change of accuracy may be chance."""
+    return record.decisions.cost.p is None or record.decisions.cost.p >= _CHANCE
+
+
+def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
+    """Layers that never fire, an accuracy (in per cent) below the bar."""
+    images = record.decisions.images
+    found = [
+        f"{layer} never fires ({images} image{'s' * (images != 1)}, {record.steps} steps)" for layer in _silent(record)
+    ]
+    accuracy = 100 * record.decisions.spiking.value
+    if least_accuracy is not None and accuracy < least_accuracy:
+        found.append(f"accuracy {accuracy:.2f} % is below the {least_accuracy:g} % asked for")
+    return found
+
+
+def advice(record: SpikeRecord, *, kept: bool) -> list[str]:
+    """At most three things to try, each with the number that speaks for it; ``kept``: the network was written."""
+    lines = [*_to_answer(record), *_to_be_right(record)] or _to_save(record)
+    if not kept:
+        lines = [*lines[: _MOST - 1], "--out FOLDER: the spiking network was not kept"]
+    return lines[:_MOST]
+
+
+def _silent(record: SpikeRecord) -> list[str]:
+    return [population.layer or population.name for population in record.populations if population.rate == 0]
+
+
+def _to_answer(record: SpikeRecord) -> list[str]:
+    """More spikes where too few reach the end."""
+    lines = []
+    silent = _silent(record)
+    if silent:
+        lines.append(
+            f"--balance {_with_lower_thresholds(record.settings['balance'])}: {', '.join(silent[:_MOST])} never fires"
+        )
+    still_open, images = int(record.decisions.undecided[-1]), record.decisions.images
+    if still_open > _OPEN * images:
+        lines.append(
+            f"--steps {2 * record.steps}: {still_open} of {images} images have no answer after {record.steps} steps"
+        )
+    return lines
+
+
+def _to_be_right(record: SpikeRecord) -> list[str]:
+    """What may bring back accuracy that was lost, the likeliest first."""
+    decisions, settings = record.decisions, record.settings
+    if inside_noise(record) or decisions.cost.difference >= 0:
+        return []
+    lost = f"{-100 * decisions.cost.difference:.2f} points were lost"
+    lines = []
+    gain = (decisions.correct[-1] - decisions.correct[(record.steps - 1) // 2]) / decisions.images
+    if gain > _RISING and not settings["early"]:
+        lines.append(
+            f"--steps {2 * record.steps}: {lost}, and the second half of the steps still gained {100 * gain:.2f}"
+        )
+    for name, when, other in (
+        ("--encode", "poisson", "constant: the noise of Poisson input is gone"),
+        ("--neuron", "lif", "if: nothing leaks away"),
+        ("--precision", "int8", "float32: weights are not rounded"),
+    ):
+        if settings[name.removeprefix("--")].startswith(when):
+            lines.append(f"{name} {other} ({lost})")
+    lines.append(_other_thresholds(settings["balance"], lost))
+    if settings["early"]:
+        lines.append(f"a larger margin than --early {settings['early']}, or none ({lost})")
+    return lines
+
+
+def _other_thresholds(text: str, lost: str) -> str:
+    from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+
+    balance = Balance.parse(text)
+    if isinstance(balance, MaxCurrent):
+        return f"--balance percentile, or another factor, as {_with_lower_thresholds(text)} ({lost})"
+    assert isinstance(balance, Percentile)
+    others = [percent for percent in (99.0, 99.9, 99.99) if percent != balance.percent]
+    return f"--balance {_replaced(balance, percent=others[0])} or {_replaced(balance, percent=others[-1])} ({lost})"
+
+
+def _with_lower_thresholds(text: str) -> str:
+    from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+
+    balance = Balance.parse(text)
+    assert isinstance(balance, MaxCurrent | Percentile)
+    return _replaced(balance, factor=round(_LOWER * balance.factor, 3))
+
+
+def _replaced(option: Any, **changes: float) -> str:
+    return str(dataclasses.replace(option, **changes))
+
+
+def _to_save(record: SpikeRecord) -> list[str]:
+    """Fewer steps, where nothing was lost."""
+    cost, enough = record.cost, record.decisions.steps_within(_CLOSE)
+    lines = []
+    if enough is not None and enough <= record.steps // 2:
+        share = cost.curve[enough - 1] / cost.energy if cost.energy else 1.0
+        lines.append(
+            f"--steps {enough}: from there on no more than {_CLOSE:g} points below the network, at "
+            f"{100 * share:.0f} % of the energy of {record.steps} steps"
+        )
+    if cost.ratio is not None and cost.ratio > 1 and not record.settings["early"]:
+        lines.append(
+            f"--early margin:3: images that are clear end sooner (the energy is {cost.ratio:.2g} × the network's)"
+        )
+    return lines

@@ -1,0 +1,172 @@
+"""``weightsmith export SPIKING NET.nir``: a spiking network for other tools and for hardware, with a test vector."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from weightsmith.cli import _training_options as given
+from weightsmith.cli._reduction_report import files_line, named_line, named_lines
+from weightsmith.cli._spike_report import significant
+from weightsmith.cli.grade import check_targets
+from weightsmith.cli.terminal import Attention, count_text, out, print_json, say_note, table
+from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from weightsmith.spiking.handover import HandoverCheck
+    from weightsmith.spiking.nir import NirExport
+
+__all__ = ["export"]
+
+_SIMULATORS = ("spikingjelly", "norse", "snntorch")
+_IMAGES = 2
+_TOLERANCE = 1e-3  # spikes of a layer that may differ, as a share: float32 in another order shifts a few
+
+
+def export(
+    file: Annotated[
+        Path, typer.Argument(metavar="SPIKING", readable=False, help="A spiking network: its file, or spike's folder.")
+    ],
+    target: Annotated[Path, typer.Argument(metavar="NET.nir", readable=False, help="The NIR file to write.")],
+    rounding: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=20, help="Binary digits of weights and thresholds (8: multiples of 1/256), for equal counts."
+        ),
+    ] = None,
+    sumpool: Annotated[
+        bool, typer.Option("--sumpool", help="Keep pools as SumPool2d: smaller, but not every tool reads it.")
+    ] = False,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(help="Load it into spikingjelly, norse or snntorch and compare spikes; may be repeated."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Data whose test rows make the test vector (without: random spikes).")
+    ] = None,
+    data_path: given.DataPath = None,
+    images: Annotated[int | None, typer.Option(min=1, help="How many rows, from the first (2).")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Time steps of the test vector.")] = 32,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the spikes of the test vector.")] = 0,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
+
+    Exit code 1 if another simulator counts other spikes (--check).
+    """
+    from weightsmith.spiking.files import load_spiking
+    from weightsmith.spiking.nir import export_nir
+
+    simulators = _simulators(check or ())
+    if importlib.util.find_spec("nir") is None:
+        raise MissingExtra("writing NIR files", "nir")
+    if data is None and (images is not None or data_path is not None):
+        raise UsageError(f"--{'images' if data_path is None else 'data-path'} belongs to --data, which is not given")
+    check_targets({"NET.nir": target}, {})
+    network = load_spiking(file)
+    x = None if data is None else _rows(data, data_path, images or _IMAGES, quiet)
+    written = export_nir(network, target, sumpool=sumpool, rounding=rounding, x=x, steps=steps, seed=seed)
+    checks = _compared(target, simulators, quiet)
+    paths = [target, target.with_name(written.vector)]
+    if as_json:
+        print_json(_as_dict(written, checks, paths))
+    else:
+        _show(file, written, checks, paths)
+    far = [check for check in checks if check.worst > _TOLERANCE]
+    if far:
+        raise Attention("; ".join(map(_far, far)))
+
+
+def _simulators(asked: Sequence[str]) -> list[str]:
+    """Each once, if it is known and installed: better said before the file is written than after."""
+    for name in asked:
+        if name not in _SIMULATORS:
+            raise UnknownName("simulator", name, _SIMULATORS)
+        for package in (name, "nirtorch"):
+            if importlib.util.find_spec(package) is None:
+                raise UsageError(
+                    f"--check {name} needs the package {package}, which is not installed: pip install {package}"
+                )
+    return list(dict.fromkeys(asked))
+
+
+def _rows(name: str, path: Path | None, images: int, quiet: bool) -> Tensor:
+    """The first test rows (or of whatever there is), as they come from the data."""
+    from weightsmith.data.datasets import load_all
+
+    known = load_all(name, path=path)
+    if not quiet:
+        for note in known.notes:
+            say_note(note)
+    split = next(part for part in ("test", "validation", "train") if part in known.splits)
+    return known.split(split).x[:images]
+
+
+def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[HandoverCheck]:
+    from weightsmith.spiking.handover import compare
+
+    checks = []
+    for name in simulators:
+        if not quiet:
+            say_note(f"loading into {name}")
+        checks.append(compare(target, name))  # type: ignore[arg-type]  # one of the names it knows
+    return checks
+
+
+def _as_dict(written: NirExport, checks: Sequence[HandoverCheck], paths: Sequence[Path]) -> dict[str, Any]:
+    return {
+        "export": written.to_dict(),
+        "checks": [{**check.to_dict(), "worst": check.worst} for check in checks],
+        "files": [str(path) for path in paths],
+    }
+
+
+def _show(file: Path, written: NirExport, checks: Sequence[HandoverCheck], paths: Sequence[Path]) -> None:
+    console = out()
+    console.print(
+        f"[bold]{escape(str(file))}[/bold]  {escape(written.neuron)}, {written.reset} reset, dt {written.dt:g}"
+    )
+    nodes = table("node", "type", "gives")
+    for node in written.nodes:
+        nodes.add_row(escape(node.name), node.kind, " × ".join(map(str, node.shape)))
+    console.print(nodes)
+    if written.folded:
+        console.print(named_line("folded", escape("; ".join(written.folded))))
+    for line in named_lines("note", [escape(note) for note in written.notes]):
+        console.print(line)
+    console.print(named_line("test vector", escape(_vector(written))))
+    for check in checks:
+        console.print(_check_table(check))
+    console.print(files_line(paths))
+
+
+def _vector(written: NirExport) -> str:
+    spikes = sum(written.spikes.values())
+    told = f"{written.images} images, {written.steps} steps, {count_text(spikes)} spikes"
+    before = sum(written.before.values())
+    return told if written.spikes == written.before else f"{told} ({count_text(before)} before rounding)"
+
+
+def _check_table(check: HandoverCheck) -> Table:
+    package = f"{check.simulator} {check.versions.get(check.simulator, '')}".strip()
+    rows = table("layer", "ours", "theirs", "differ", "share", numbers=("ours", "theirs", "differ", "share"))
+    rows.title = f"spikes here and in {package}"
+    for layer in check.layers:
+        counts = map(count_text, (layer.ours, layer.theirs, layer.difference))
+        rows.add_row(escape(layer.name), *counts, significant(layer.relative))
+    rows.add_row("output sums", "", "", "", significant(check.scores))
+    return rows
+
+
+def _far(check: HandoverCheck) -> str:
+    worst = max(check.layers, key=lambda layer: layer.relative)
+    return f"{check.simulator} counts other spikes: {100 * worst.relative:.2g} % of those of {worst.name} differ"

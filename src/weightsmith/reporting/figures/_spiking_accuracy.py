@@ -1,0 +1,106 @@
+"""The figure of accuracy against time steps: how long a spiking network must run to be as right as its network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightsmith.reporting.figures._spiking_panels import CAPTION, legend_below, step_axis
+from weightsmith.reporting.figures._spiking_runs import NETWORK, run_labels, run_look
+from weightsmith.reporting.figures._theory_panels import DOTTED
+from weightsmith.reporting.figures.style import GREY, house_style, new_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weightsmith.spiking.results import Decisions, SpikeRecord
+
+__all__ = ["draw_accuracy"]
+
+_NOTABLE = 0.01  # the share of undecided images from which on it is shown
+
+
+def draw_accuracy(*records: SpikeRecord) -> Figure:
+    """Accuracy after each step with its Wilson interval, a line per run, and that of the network (dashed).
+
+    Runs are called by the settings in which they differ. Below stands the share of images that no spike had reached
+    the output for, where it is ever one in a hundred; a dotted line is the mean number of steps that images were run
+    for, where they ended early.
+    """
+    labels = run_labels(records)
+    silent = any((found.undecided >= _NOTABLE * found.images).any() for found in _decisions(records))
+    with house_style():
+        figure, axes = new_figure(5.5, 4.4 if silent else 3.5, 1 + silent, heights=(3, 1) if silent else None)
+        for place, (record, label) in enumerate(zip(records, labels, strict=True)):
+            _draw_run(axes, record, label, run_look(place, record.steps))
+        handles: list[Artist] = list(axes[0].get_legend_handles_labels()[0])
+        _draw_networks(axes[0], records)
+        handles = [*axes[0].get_legend_handles_labels()[0][len(handles) :], *handles]
+        if any(_ended_early(record) for record in records):
+            handles.append(_line(color=GREY, linestyle=DOTTED, label="mean steps until an image ended"))
+        axes[0].set_ylabel("accuracy (%)")
+        axes[0].set_title(_caption(_decisions(records)), **CAPTION)
+        step_axis(axes[-1], max(record.steps for record in records))
+        if silent:
+            axes[0].set_xlabel("")
+            axes[1].set_ylabel("undecided (%)")
+            axes[1].set_ylim(0, None)
+            figure.align_ylabels()
+        legend_below(figure, handles)
+    return figure
+
+
+def _draw_run(axes: Sequence[Axes], record: SpikeRecord, label: str, look: dict[str, Any]) -> None:
+    decisions = record.decisions
+    steps = np.arange(1, record.steps + 1)
+    found = [decisions.accuracy(step) for step in steps.tolist()]
+    low, value, high = (100 * np.array([getattr(one, end) for one in found]) for end in ("low", "value", "high"))
+    if record.steps > 1:
+        axes[0].fill_between(steps, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    else:
+        axes[0].vlines(steps, low, high, color=look["color"], alpha=0.6, linewidth=1.2)
+    axes[0].plot(steps, value, label=f"{label}: {value[-1]:.1f} %", **look)
+    if _ended_early(record):
+        axes[0].axvline(decisions.ended, color=look["color"], linestyle=DOTTED, linewidth=1.1, zorder=1.8)
+    for below in axes[1:]:
+        below.plot(steps, 100 * decisions.undecided / decisions.images, **look)
+
+
+def _draw_networks(axes: Axes, records: Sequence[SpikeRecord]) -> None:
+    """A line with its band for the network, or for each where runs are of several or judged on other images."""
+    networks = [decisions.network for decisions in _decisions(records)]
+    if all(network == networks[0] for network in networks):
+        axes.axhspan(100 * networks[0].low, 100 * networks[0].high, color=NETWORK["color"], alpha=0.07, linewidth=0)
+        axes.axhline(100 * networks[0].value, label=f"network: {100 * networks[0].value:.1f} %", **NETWORK)
+        return
+    for place, network in enumerate(networks):
+        axes.axhline(100 * network.value, **(NETWORK | {"color": run_look(place, 1)["color"]}))
+    axes.plot([], [], label="network of each run", **NETWORK)
+
+
+def _decisions(records: Sequence[SpikeRecord]) -> list[Decisions]:
+    return [record.decisions for record in records]
+
+
+def _ended_early(record: SpikeRecord) -> bool:
+    return record.decisions.ended < record.steps
+
+
+def _caption(decisions: Sequence[Decisions]) -> str:
+    judged = {(found.images, found.split) for found in decisions}
+    bands = f"bands: Wilson, {100 * decisions[0].network.confidence:g} %"
+    if len(judged) > 1:
+        return f"runs on different images, {bands}"
+    ((images, split),) = judged
+    return f"{images:,} {split} image{'s' * (images > 1)}, {bands}"
+
+
+def _line(**look: Any) -> Artist:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linewidth=1.1, **look)

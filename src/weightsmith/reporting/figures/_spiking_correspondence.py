@@ -1,0 +1,92 @@
+"""Figures of how true a conversion is: rates against activations, and the answers of the two networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures._spiking_panels import CAPTION, layer_names, legend_below, small_multiples, spread
+from weightsmith.reporting.figures._theory_panels import DASHED
+from weightsmith.reporting.figures.labels import number, shown
+from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, house_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weightsmith.spiking.correspondence import Correspondence, PopulationCorrespondence
+
+__all__ = ["draw_correspondence"]
+
+_MOST_PANELS = 25
+
+
+def draw_correspondence(correspondence: Correspondence) -> Figure:
+    """Spikes per step times what a spike stands for, against the activation, a panel per layer.
+
+    Dashed is equality, where the worth of a spike is known, and orange the line through the origin nearest to the
+    points. Of more layers than can be shown, some are taken evenly.
+    """
+    populations = correspondence.populations
+    if not populations:
+        raise UsageError("no population was compared with activations: there is nothing to draw")
+    places = spread(len(populations), _MOST_PANELS)
+    names = layer_names([(population.layer, population.name) for population in populations])
+    with house_style():
+        figure, panels = small_multiples(len(places))
+        for panel, place in zip(panels, places, strict=True):
+            _draw_population(panel, populations[place], names[place], small=len(places) > 3)
+        worth = " × worth of a spike" if any(population.calibrated for population in populations) else ""
+        figure.supxlabel("activation", fontsize=8)
+        figure.supylabel(f"spikes per step{worth}", fontsize=8)
+        figure.suptitle(_head(correspondence, len(places)), x=0.01, ha="left", fontsize=9, fontweight="bold")
+        legend_below(figure, _handles(populations))
+    return figure
+
+
+def _draw_population(axes: Axes, population: PopulationCorrespondence, name: str, *, small: bool) -> None:
+    most = float(population.activations.max(initial=0))
+    end = 1.05 * most or 1.0
+    # As an image also in vector formats: some ten thousand dots would make a file of megabytes.
+    dots: dict[str, Any] = {"markersize": 2.5, "markeredgewidth": 0, "alpha": 0.35, "rasterized": True}
+    axes.plot(population.activations, population.rates, "o", color=BLUE, **dots)
+    if population.calibrated:
+        axes.plot([0, end], [0, end], color=INK, linewidth=0.9, linestyle=DASHED)
+    if population.slope is not None:
+        axes.plot([0, end], [0, population.slope * end], color=ORANGE, linewidth=1.2)
+    high = max(float(population.rates.max(initial=0)), most if population.calibrated else 0.0)
+    axes.set_xlim(-0.03 * end, end)
+    axes.set_ylim(-0.03 * (1.05 * high or 1.0), 1.05 * high or 1.0)
+    axes.locator_params(nbins=4)
+    axes.tick_params(labelsize=6 if small else 7)
+    look = CAPTION | {"fontsize": 6.5 if small else 7.5}
+    axes.set_title(f"{shown(name, 22 if small else 34)}\n{_told(population)}", **look)
+
+
+def _told(population: PopulationCorrespondence) -> str:
+    """Slope and relative error, or what is known in their place."""
+    if population.slope is None:
+        return "all activations are zero"
+    if population.error is not None:
+        return f"slope {population.slope:.2f}, error {100 * population.error:.1f} %"
+    if population.correlation is not None:
+        return f"slope {number(population.slope)}, corr. {population.correlation:.3f}"
+    return f"slope {number(population.slope)}"
+
+
+def _head(correspondence: Correspondence, drawn: int) -> str:
+    images = f"{correspondence.images:,} image{'s' * (correspondence.images > 1)}"
+    some = f", {drawn} of {len(correspondence.populations)} layers" * (drawn < len(correspondence.populations))
+    return f"Rates against activations: {images}, {correspondence.steps:g} steps{some}"
+
+
+def _handles(populations: Sequence[PopulationCorrespondence]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], marker="o", linestyle="none", color=BLUE, markersize=3, label="unit and image")]
+    if any(population.calibrated for population in populations):
+        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=DASHED, label="equal"))
+    if any(population.slope is not None for population in populations):
+        handles.append(Line2D([], [], color=ORANGE, linewidth=1.2, label="slope"))
+    return handles

@@ -1,0 +1,178 @@
+"""Figures of what a spiking network costs: operations and energy layer by layer, and energy against time steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures._spiking_panels import CAPTION, layer_rows, legend_below, step_axis
+from weightsmith.reporting.figures._spiking_runs import NETWORK, run_labels, run_look
+from weightsmith.reporting.figures._theory_panels import DOTTED
+from weightsmith.reporting.figures.labels import number
+from weightsmith.reporting.figures.style import BLUE, GREY, PURPLE, house_style, new_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weightsmith.spiking.energy import SpikeCost
+    from weightsmith.spiking.results import SpikeRecord
+
+__all__ = ["draw_energy", "draw_layer_energy"]
+
+_MICRO = 1e-6  # microjoules in a picojoule
+_WRITTEN = 40  # rows up to which bars have their numbers written beside them
+_BAR = 0.38
+_SIZES = ((1e9, " (billions)"), (1e6, " (millions)"), (1e3, " (thousands)"), (1.0, ""))
+
+
+class _Row(NamedTuple):
+    """Operations for an image: those of the spiking network, and the MACs of the network."""
+
+    name: str
+    accumulates: float
+    multiplies: float
+    macs: float
+
+
+def draw_layer_energy(cost: SpikeCost) -> Figure:
+    """Operations (left) and their energy (right) of each layer for an image, beside those of the network.
+
+    The row of a direct connection has the name of the population that spikes reach without weights.
+    """
+    rows = _rows(cost)
+    counts = np.array([row[1:] for row in rows], np.float64).T
+    prices = np.array([cost.prices.accumulate, cost.prices.multiply, cost.prices.multiply])
+    largest = float(max((counts[0] + counts[1]).max(), counts[2].max()))
+    size, word = next((size, word) for size, word in _SIZES if largest >= size or size == 1)
+    with house_style():
+        figure, (left, right) = layer_rows([row.name for row in rows], 2, row=0.27)
+        for axes, (additions, products, macs) in ((left, counts / size), (right, _MICRO * prices[:, None] * counts)):
+            places = np.arange(len(rows))
+            bar: dict[str, Any] = {"height": _BAR, "linewidth": 0}
+            axes.barh(places - _BAR / 2, additions, color=BLUE, label="accumulates", **bar)
+            axes.barh(
+                places - _BAR / 2,
+                products,
+                left=additions,
+                color=PURPLE,
+                label="multiplications while it spikes",
+                **bar,
+            )
+            axes.barh(places + _BAR / 2, macs, color=GREY, label="network: multiplications", **bar)
+            _write(axes, [(-_BAR / 2, additions + products), (_BAR / 2, macs)])
+        left.set_xlabel(f"operations per image{word}")
+        right.set_xlabel("energy per image (µJ)")
+        left.set_title("Operations")
+        right.set_title(f"Energy: {_compared(cost)}")
+        figure.suptitle(_priced([cost]), x=0.01, ha="left", fontsize=7.5)
+        legend_below(figure, left.get_legend_handles_labels()[0])
+    return figure
+
+
+def draw_energy(*records: SpikeRecord) -> Figure:
+    """Energy for an image after each step, a line per run, and that of the network (dashed).
+
+    A diamond is the first step at which the spiking network has cost more than the network it came from.
+    """
+    labels = run_labels(records)
+    costs = [record.cost for record in records]
+    with house_style():
+        figure, (axes,) = new_figure(5.5, 3.5)
+        _draw_networks(axes, costs)
+        for place, (cost, label) in enumerate(zip(costs, labels, strict=True)):
+            look = run_look(place, cost.steps)
+            steps, energy = np.arange(1, cost.steps + 1), _MICRO * cost.curve
+            crossed = _crossed(cost)
+            axes.plot(steps, energy, label=f"{label}: {_crossing(cost, crossed)}", **look)
+            if crossed is not None:
+                axes.vlines(crossed, 0, energy[crossed - 1], color=look["color"], linestyle=DOTTED, linewidth=1.1)
+                axes.plot(crossed, energy[crossed - 1], "D", color=look["color"], markersize=5.5, zorder=4)
+        axes.set_ylim(0, None)
+        axes.set_ylabel("energy per image (µJ)")
+        axes.set_title(_priced(costs), **CAPTION)
+        step_axis(axes, max(cost.steps for cost in costs), linear=True)
+        legend_below(figure, axes.get_legend_handles_labels()[0])
+    return figure
+
+
+def _rows(cost: SpikeCost) -> list[_Row]:
+    """The layers, and where they have a price the neurons: an addition each at every step, or a product if it leaks."""
+    if not cost.layers:
+        raise UsageError("the cost has no layers: there is nothing to draw")
+    run = float(cost.run[-1])
+    rows = [
+        _Row(
+            layer.name + (" (direct)" if layer.kind == "direct" else ""),
+            float(layer.accumulates[-1]) + layer.constants * run,
+            layer.multiplies_once + layer.multiplies_per_step * run,
+            layer.macs,
+        )
+        for layer in cost.layers
+    ]
+    if cost.prices.neurons:
+        units, leaking = (sum(getattr(one, what) for one in cost.neurons) for what in ("units", "leaking"))
+        rows.append(_Row("all neurons", (units - leaking) * run, leaking * run, 0))
+    return rows
+
+
+def _write(axes: Axes, bars: Sequence[tuple[float, Any]]) -> None:
+    """Numbers behind the bars, and room for them; none on zeros."""
+    largest = max(float(lengths.max()) for _, lengths in bars)
+    axes.set_xlim(0, 1.22 * largest if largest else 1)
+    count = len(bars[0][1])
+    if count > _WRITTEN:
+        return
+    for offset, lengths in bars:
+        for place, length in enumerate(lengths.tolist()):
+            if length:
+                look: dict[str, Any] = {"va": "center", "fontsize": 6, "textcoords": "offset points", "xytext": (3, 0)}
+                axes.annotate(number(length), (length, place + offset), **look)
+
+
+def _crossed(cost: SpikeCost) -> int | None:
+    """The first step after which the run has cost more than the network."""
+    above = np.flatnonzero(cost.curve > cost.network_energy)
+    return int(above[0]) + 1 if cost.macs and above.size else None
+
+
+def _crossing(cost: SpikeCost, crossed: int | None) -> str:
+    if not cost.macs:
+        return f"{number(_MICRO * cost.energy)} µJ"
+    if crossed is None:
+        return f"less than the network after {cost.steps} step{'s' * (cost.steps > 1)}"
+    return f"more than the network from step {crossed} on"
+
+
+def _draw_networks(axes: Axes, costs: Sequence[SpikeCost]) -> None:
+    """A line for the network, or for each where they differ; none for one that multiplies nothing."""
+    known = [(place, cost) for place, cost in enumerate(costs) if cost.macs]
+    energies = {cost.network_energy for _, cost in known}
+    if len(energies) == 1 and len(known) == len(costs):
+        (energy,) = energies
+        axes.axhline(_MICRO * energy, label=f"network: {number(_MICRO * energy)} µJ", **NETWORK)
+    elif known:
+        for place, cost in known:
+            axes.axhline(_MICRO * cost.network_energy, **(NETWORK | {"color": run_look(place, 1)["color"]}))
+        axes.plot([], [], label="network of each run", **NETWORK)
+
+
+def _compared(cost: SpikeCost) -> str:
+    spent = f"{number(_MICRO * cost.energy)} µJ"
+    return spent if cost.ratio is None else f"{spent}, {number(cost.ratio)} of the network's"
+
+
+def _priced(costs: Sequence[SpikeCost]) -> str:
+    """What the energy is made of: prices, neurons, and whether operations were counted."""
+    prices = {str(cost.prices): cost.prices for cost in costs}
+    estimated = ", partly estimated" if any(cost.basis == "estimate" for cost in costs) else ""
+    if len(prices) > 1:
+        return f"energy of arithmetic alone, prices differ{estimated}"
+    (price,) = prices.values()
+    neurons = "updates of neurons included" if price.neurons else "updates of neurons left out"
+    each = f"{price.accumulate:g} pJ per accumulate, {price.multiply:g} pJ per multiplication"
+    return f"arithmetic alone: {each}, {neurons}{estimated}"

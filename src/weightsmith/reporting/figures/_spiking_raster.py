@@ -1,0 +1,131 @@
+"""Figures of single neurons: when they fired for an image, and what their membranes did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures._spiking_panels import CAPTION, WIDTH, layer_names, legend_below, spread, step_axis
+from weightsmith.reporting.figures._theory_panels import DASHED, grid
+from weightsmith.reporting.figures.labels import shown
+from weightsmith.reporting.figures.style import BLUE, GREY, ORANGE, RED, house_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from weightsmith.spiking.raster import PopulationRaster, RasterRecord
+
+__all__ = ["draw_membranes", "draw_raster"]
+
+_MOST_PANELS, _MOST_ROWS = 24, 5  # populations of a raster, and of membranes
+_AS_DOTS = 4000  # spikes from which on they are drawn as dots of an image, also in vector formats
+_TALLEST = 10.0
+
+
+def draw_raster(raster: RasterRecord, image: int = 0) -> Figure:
+    """The spikes that the kept units of each population fired for one image: a panel per population, a row per unit.
+
+    ``image`` is a place in ``raster.images``. Of more populations than can be shown, some are taken evenly.
+    """
+    number = _checked(raster, image)
+    places = spread(len(raster.populations), _MOST_PANELS)
+    names = layer_names([(population.layer, population.name) for population in raster.populations])
+    steps = max(raster.steps)
+    with house_style():
+        height = min(0.9 + len(places) * max(0.42, 1.7 / len(places)), _TALLEST)
+        figure, axes = grid(WIDTH, height, len(places), 1, sharex=True)
+        for panel, place in zip(axes[:, 0], places, strict=True):
+            population = raster.populations[place]
+            _draw_spikes(panel, population, image)
+            panel.set_ylabel(shown(names[place], 26), rotation=0, ha="right", va="center", fontsize=7)
+            _grey_after(panel, raster.steps[image], steps)
+        step_axis(axes[-1, 0], steps, linear=True)
+        some = f", {len(places)} of {len(raster.populations)} populations" * (len(places) < len(raster.populations))
+        axes[0, 0].set_title(f"Spikes for image {number}: a row per neuron{some}", pad=5)
+    return figure
+
+
+def draw_membranes(raster: RasterRecord, image: int = 0, units: int = 3) -> Figure:
+    """Membranes of a few units of each population for one image, in thresholds, and where they fired.
+
+    Of the kept units the one that fired most, the one that fired least without being silent, and such as lie evenly
+    between them are shown; of many populations some, evenly. Membranes are those just before they are tested.
+    """
+    number = _checked(raster, image)
+    if units < 1:
+        raise UsageError(f"at least one unit is drawn, not {units}")
+    if any(population.membranes is None for population in raster.populations):
+        raise UsageError("the raster holds no membranes: let Raster(..., membranes=True) watch the run")
+    places = spread(len(raster.populations), _MOST_ROWS)
+    names = layer_names([(population.layer, population.name) for population in raster.populations])
+    with house_style():
+        figure, axes = grid(WIDTH, 0.9 + 1.25 * len(places), len(places), units, sharex=True, sharey="row")
+        for row, place in zip(axes, places, strict=True):
+            population = raster.populations[place]
+            rows = _told_apart(population, image, units)
+            for panel, unit in zip(row, rows, strict=False):
+                _draw_membrane(panel, population, image, unit, raster.steps[image])
+            for spare in row[len(rows) :]:
+                spare.set_axis_off()
+            row[0].set_ylabel(f"{shown(names[place], 22)}\nmembrane ÷ threshold", fontsize=7)
+        for panel in axes[-1]:
+            step_axis(panel, max(raster.steps), linear=True)
+        some = f", {len(places)} of {len(raster.populations)} populations" * (len(places) < len(raster.populations))
+        figure.suptitle(f"Membranes for image {number}{some}", x=0.01, ha="left", fontsize=9, fontweight="bold")
+        legend_below(figure, axes[0, 0].get_legend_handles_labels()[0])
+    return figure
+
+
+def _checked(raster: RasterRecord, image: int) -> int:
+    """The number of the image at this place."""
+    if not raster.populations or not raster.images:
+        raise UsageError("the raster holds no populations or no images: there is nothing to draw")
+    if not 0 <= image < len(raster.images):
+        raise UsageError(f"the raster holds {len(raster.images)} image(s), so that there is none at place {image}")
+    return raster.images[image]
+
+
+def _draw_spikes(axes: Axes, population: PopulationRaster, image: int) -> None:
+    steps, rows = population.spikes(image)
+    axes.vlines(steps + 1, rows - 0.42, rows + 0.42, color=BLUE, linewidth=1.1, rasterized=len(steps) > _AS_DOTS)
+    axes.set_ylim(len(population.positions) - 0.3, -0.7)
+    axes.set_yticks([])
+    axes.grid(visible=False, axis="y")
+    text = f"{len(steps):,} of\n{len(population.positions)} units"
+    axes.annotate(
+        text, (1, 0.5), xytext=(4, 0), xycoords="axes fraction", textcoords="offset points", va="center", fontsize=6
+    )
+
+
+def _grey_after(axes: Axes, ended: int, steps: int) -> None:
+    """Shade the steps that this image was no longer run for."""
+    if ended < steps:
+        axes.axvspan(ended + 0.5, steps + 0.5, color=GREY, alpha=0.2, linewidth=0)
+
+
+def _told_apart(population: PopulationRaster, image: int, units: int) -> list[int]:
+    """Rows of units that fired, from the most to the least often, and of silent ones where there are no others."""
+    _, rows = population.spikes(image)
+    counts = np.bincount(rows, minlength=len(population.positions))
+    order = np.argsort(-counts, kind="stable")
+    firing = order[counts[order] > 0]
+    chosen = [int(firing[place]) for place in spread(len(firing), units)]
+    silent = [int(unit) for unit in order[len(firing) :]]
+    return [*chosen, *silent[: units - len(chosen)]]
+
+
+def _draw_membrane(axes: Axes, population: PopulationRaster, image: int, unit: int, ended: int) -> None:
+    assert population.membranes is not None
+    membrane = population.membranes[image, :ended, unit] / population.thresholds[unit]
+    steps, rows = population.spikes(image)
+    fired = steps[rows == unit]
+    line: dict[str, Any] = {"color": BLUE, "linewidth": 1.0, "label": "membrane before the test"}
+    axes.plot(np.arange(1, ended + 1), membrane, marker="." if ended <= 40 else None, markersize=3, **line)
+    axes.axhline(1, color=RED, linewidth=1.0, linestyle=DASHED, label="threshold")
+    axes.plot(fired + 1, membrane[fired], "o", color=ORANGE, markersize=3.5, zorder=3, label="spike")
+    where = f"channel {population.channels[unit]}, position {population.positions[unit]}"
+    axes.set_title(f"{where}: {len(fired)} spike{'s' * (len(fired) != 1)}", **(CAPTION | {"fontsize": 7}))

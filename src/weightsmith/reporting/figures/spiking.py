@@ -1,0 +1,77 @@
+"""Figures of a spiking network: how right it is and when, what it costs, how it fires, and what it was made from.
+
+Every one is drawn from records. :func:`figures_of` lists those that a conversion has something for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from weightsmith.reporting.figures._spiking_accuracy import draw_accuracy
+from weightsmith.reporting.figures._spiking_activity import draw_rates, draw_statistics
+from weightsmith.reporting.figures._spiking_adjustment import draw_adjustment
+from weightsmith.reporting.figures._spiking_confusion import draw_confusion
+from weightsmith.reporting.figures._spiking_correspondence import draw_correspondence
+from weightsmith.reporting.figures._spiking_energy import draw_energy, draw_layer_energy
+from weightsmith.reporting.figures._spiking_raster import draw_membranes, draw_raster
+from weightsmith.reporting.figures._spiking_sweep import LeakPoint, draw_leak_sweep, leak_points
+from weightsmith.reporting.figures.style import save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from weightsmith.spiking.results import SpikeRecord, Watched
+
+__all__ = [
+    "LeakPoint",
+    "draw_accuracy",
+    "draw_adjustment",
+    "draw_confusion",
+    "draw_correspondence",
+    "draw_energy",
+    "draw_layer_energy",
+    "draw_leak_sweep",
+    "draw_membranes",
+    "draw_raster",
+    "draw_rates",
+    "draw_statistics",
+    "figures_of",
+    "leak_points",
+    "save_figure",
+]
+
+
+def figures_of(record: SpikeRecord, classes: Sequence[str] | None = None) -> dict[str, Callable[[], Figure]]:
+    """The figures that make sense for a record, by the name a file of each would have; none is drawn until called.
+
+    ``classes`` are the names of the classes, which the record does not hold.
+    """
+    found: dict[str, Callable[[], Figure]] = {
+        "accuracy": functools.partial(draw_accuracy, record),
+        "energy": functools.partial(draw_energy, record),
+        "layer-energy": functools.partial(draw_layer_energy, record.cost),
+        "confusion": functools.partial(draw_confusion, record.decisions.confusion, classes),
+    }
+    if record.populations:
+        found["rates"] = functools.partial(draw_rates, record.populations)
+    if record.watched is not None:
+        found |= _of_watched(record.watched)
+    if record.adjustment is not None and record.adjustment.populations:
+        found["adjustment"] = functools.partial(draw_adjustment, record.adjustment)
+    return found
+
+
+def _of_watched(watched: Watched) -> dict[str, Callable[[], Figure]]:
+    found: dict[str, Callable[[], Figure]] = {}
+    raster = watched.raster
+    if watched.activity.populations:
+        found["statistics"] = functools.partial(draw_statistics, watched.activity)
+    if watched.correspondence.populations:
+        found["correspondence"] = functools.partial(draw_correspondence, watched.correspondence)
+    if raster.populations and raster.images:
+        found["raster"] = functools.partial(draw_raster, raster)
+        if all(population.membranes is not None for population in raster.populations):
+            found["membranes"] = functools.partial(draw_membranes, raster)
+    return found

@@ -1,0 +1,51 @@
+"""Racing: settings that are clearly worse than the leader are dropped before they have seen all images.
+
+All settings see the same images with the same spikes, so that they are compared image by image. After each block of
+images the setting with most right answers leads its race, and another one is dropped when the images that only one of
+the two has right are too unevenly shared for chance: by the exact one-sided McNemar test, p < 1 − confidence.
+(Maron and Moore, "The racing algorithm: model selection for lazy learners", 1997, with a paired test in place of their
+bounds.)
+
+>>> leader = np.ones(40, bool)
+>>> other = np.arange(40) % 3 > 0
+>>> dropped(np.array([leader, other]), Racing(0.99, least=20))
+array([False,  True])
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.options import Option, param
+
+__all__ = ["Race", "Racing", "dropped"]
+
+
+class Race(Option, family="race"):
+    """The family of rules for dropping settings early: ``racing``."""
+
+
+class Racing(Race, name="racing"):
+    """Drop what is worse than the leader by a paired test."""
+
+    confidence: float = param(default=0.99, gt=0.5, lt=1, doc="that a dropped setting is really worse")
+    least: int = param(default=48, ge=1, doc="images that every setting sees")
+
+
+def dropped(right: NDArray[np.bool_], racing: Racing) -> NDArray[np.bool_]:
+    """Which settings of a race are dropped: ``right`` is (settings, images), whether each answer is right.
+
+    The leader, the first of several with most right answers, never is.
+    """
+    from scipy.stats import binom
+
+    settings, images = right.shape
+    if images < racing.least or settings < 2:
+        return np.zeros(settings, bool)
+    leader = right[int(right.sum(axis=1).argmax())]
+    only_leader = (leader & ~right).sum(axis=1)
+    only_other = (right & ~leader).sum(axis=1)
+    # P(X ≤ k) for X ~ Binomial(n, ½): that so few of the n images on which they differ go to the other one.
+    p = binom.cdf(only_other, only_leader + only_other, 0.5)
+    return np.asarray((p < 1 - racing.confidence) & (only_leader > only_other))

@@ -1,0 +1,436 @@
+"""Sweep: thresholds × smoothing × leak × reset × steps, chosen on training images, tested once.
+
+The L4 adjustment multiplies the current of each unit of the first layer by a factor, which is the same as dividing its
+threshold by it (seed 000, section 4). So all settings have their weights in common: they are laid out for the engine
+once, the input spikes of an image and the currents of the first layer are computed once for all settings, and answers
+after fewer steps are read off the longest run. Every setting sees the same spikes.
+
+For each leak and reset two races are run on training images, one among the threshold factors alone (the baseline)
+and one among factors and smoothings; winners are tested on the same test images.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.architecture import architecture_of
+from weightsmith.spiking.adjust import channel_factors, population_means
+from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.chunked import ChunkEngine
+from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.graph import INPUT, Synapses
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.quantise import quantised, units_of
+from weightsmith.spiking.racing import Race, Racing, dropped
+from weightsmith.spiking.simulate import run_block
+from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.spike import Recipe, calibration_rows, checked_precision, prepare
+from weightsmith.spiking.subject import Subject, read_subject
+from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+from weightsmith.spiking.tally import Tally
+from weightsmith.training.run import TrainRun
+from weightsmith.training.settings import whole
+
+__all__ = ["spike_sweep"]
+
+_BLOCK = 8  # images that are run together
+_LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
+_FACTORS = (0.3, 0.4, 0.5, 0.7)
+_SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
+Told = Callable[[str, int, int], None]
+Answers = dict[str, NDArray[np.bool_]]  # setting → (images, steps): right or not
+
+
+def spike_sweep(
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    leaks: Sequence[float] = _LEAKS,
+    resets: Sequence[str] = ("soft", "hard"),
+    factors: Sequence[float] = _FACTORS,
+    smoothings: Sequence[float] = _SMOOTHINGS,
+    steps: int | Sequence[int] = 75,
+    encode: Poisson | Constant | str = "poisson",
+    balance: Percentile | MaxCurrent | str = "max-current",
+    delay: bool = False,
+    train_images: int = 200,
+    test_images: int | None = 1000,
+    mean_images: int = 64,
+    race: Racing | str | None = "racing",
+    precision: Precision = "float32",
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: Told | None = None,
+) -> SpikeSweep:
+    """The best threshold factor, with and without L4 adjustment, for each leak, reset and number of steps.
+
+    Factors multiply the thresholds that ``balance`` finds. ``train_images`` training images choose, ``test_images``
+    test images (None: all) judge the winners once. ``mean_images`` give the mean membranes of the adjustment. With
+    ``race=None`` every setting sees all training images. With ``out``, a folder, the sweep keeps its state there, and
+    the same call goes on where it was stopped.
+    """
+    lengths = tuple(sorted({whole("steps", value) for value in ([steps] if isinstance(steps, int) else steps)}))
+    if not leaks or not resets or not factors or not lengths:
+        raise UsageError("a sweep needs at least one leak, one reset, one threshold factor and one number of steps")
+    recipe = Recipe(
+        neuron=IF(delay=delay),
+        encode=Encode.of(encode),  # type: ignore[arg-type]  # the family has these two members
+        balance=Balance.of(balance),  # type: ignore[arg-type]
+        adjust=None,
+        mismatch=None,
+        precision=checked_precision(precision),
+        steps=max(lengths),
+        seed=whole("seed", seed, least=0),
+    )
+    rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
+    groups = [_neuron(leak, reset, delay=delay) for leak in dict.fromkeys(leaks) for reset in dict.fromkeys(resets)]
+    subject = read_subject(
+        network, data, images=None if test_images is None else whole("test_images", test_images), seed=recipe.seed
+    )
+    settings = {
+        "leaks": list(leaks),
+        "resets": list(resets),
+        "factors": list(factors),
+        "smoothings": list(smoothings),
+        "steps": list(lengths),
+        "encode": str(recipe.encode),
+        "balance": str(recipe.balance),
+        "delay": delay,
+        "train_images": whole("train_images", train_images),
+        "test_images": test_images,
+        "mean_images": whole("mean_images", mean_images),
+        "race": None if rule is None else str(rule),
+        "precision": recipe.precision,
+        "seed": recipe.seed,
+    }
+    origin = Origin(seed=recipe.seed, inputs=subject.inputs)
+    with pinned_threads(1), _Book(out, {"settings": settings, **origin.to_dict()}) as book:
+        plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
+        prepared = prepare(subject, plain, _told(progress, "balancing"))
+        sweep = _Sweep(subject, prepared.network, recipe, lengths, book)
+        grid = {
+            neuron: [
+                Setting(neuron.leak, neuron.reset, factor, smoothing)
+                for factor in factors
+                for smoothing in (None, *smoothings)
+            ]
+            for neuron in groups
+        }
+        sweep.measure_means(grid, mean_images, _told(progress, "means"))
+        table, winners = sweep.choose(grid, train_images, rule, _told(progress, "racing"))
+        tested = sweep.test(winners, _told(progress, "testing"))
+    architecture = architecture_of(subject.network)
+    record = SpikeSweep(
+        settings=settings,
+        network=type(subject.network).__name__ if architecture is None else str(architecture),
+        split=subject.split,
+        train_images=min(train_images, len(subject.train)),
+        test_images=len(subject.judged),
+        plain=wilson(int((subject.answers == subject.judged.y).sum()), len(subject.judged)),
+        steps=lengths,
+        table=table,
+        chosen=sweep.compared(winners, tested),
+        notes=prepared.notes,
+        origin=origin,
+    )
+    if out is not None:
+        write_atomic(Path(out) / "record.json", record.to_json(indent=1) + "\n")
+    return record
+
+
+@dataclasses.dataclass(frozen=True)
+class _Winner:
+    """The best setting of a race at one number of steps, and how often it was right on the training images."""
+
+    setting: Setting
+    correct: int
+
+
+# Under (leak, reset, steps): the winners without and with adjustment.
+_Winners = dict[tuple[float, str, int], tuple[_Winner, _Winner | None]]
+
+
+class _Sweep:
+    """One sweep at work."""
+
+    def __init__(
+        self, subject: Subject, network: SpikingNetwork, recipe: Recipe, lengths: tuple[int, ...], book: _Book
+    ) -> None:
+        self._subject, self._recipe, self._lengths, self._book = subject, recipe, lengths, book
+        self._plain = network
+        self._network = quantised(network) if recipe.precision == "int8" else network
+        self._units = _thresholds_in_units(network, self._network)
+        self._first = _first_synapses(network)
+        self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
+
+    def measure_means(
+        self, grid: dict[IF | LIF, list[Setting]], images: int, told: Callable[[int, int], None] | None
+    ) -> None:
+        """μ of every unit of the first layer, for each neuron and factor that an adjustment needs."""
+        wanted = {
+            (setting.leak, setting.reset, setting.factor): neuron
+            for neuron, settings in grid.items()
+            for setting in settings
+            if setting.smoothing is not None
+        }
+        x = self._subject.train.x[calibration_rows(len(self._subject.train), images, self._recipe.seed)]
+        population = self._plain.populations[0].name
+        for done, ((leak, reset, factor), neuron) in enumerate(wanted.items()):
+            network = self._plain.with_neuron(neuron).with_factor(factor)
+
+            def measured(network: SpikingNetwork = network) -> list[float]:
+                means = population_means(network, population, x, steps=self._recipe.steps, seed=self._recipe.seed)
+                return [float(value) for value in means]
+
+            key = f"means leak={leak:g} reset={reset} factor={factor:g}"
+            self._means[leak, reset, factor] = np.array(self._book.entry(key, measured))
+            if told is not None:
+                told(done + 1, len(wanted))
+
+    def choose(
+        self,
+        grid: dict[IF | LIF, list[Setting]],
+        images: int,
+        rule: Racing | None,
+        told: Callable[[int, int], None] | None,
+    ) -> tuple[tuple[SettingResult, ...], _Winners]:
+        """Race all settings on training images; results of each, and the winners."""
+        rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
+        x, labels = self._subject.train.x[rows], self._subject.train.y[rows].numpy()
+        races = [_Race(neuron, part) for neuron, settings in grid.items() for part in _split(settings)]
+        for start in range(0, len(x), _BLOCK):
+            block = slice(start, min(start + _BLOCK, len(x)))
+            running = [(race.neuron, setting) for race in races for setting in race.running]
+            right = self._run(f"train {start}", running, x[block], labels[block], first=start)
+            for race in races:
+                race.add(right)
+                if rule is not None:
+                    race.drop(rule)
+            if told is not None:
+                told(block.stop, len(x))
+        winners: _Winners = {}
+        for base, adjusted in itertools.pairwise([*races, None]):
+            if base is None or base.settings[0].smoothing is not None:
+                continue
+            other = adjusted if adjusted is not None and adjusted.settings[0].smoothing is not None else None
+            for place, length in enumerate(self._lengths):
+                key = (base.neuron.leak, base.neuron.reset, length)
+                winners[key] = base.winner(place), None if other is None else other.winner(place)
+        return tuple(result for race in races for result in race.results()), winners
+
+    def test(self, winners: _Winners, told: Callable[[int, int], None] | None) -> Answers:
+        """Every winner on the test images, once."""
+        wanted = {
+            winner.setting.key: winner.setting for pair in winners.values() for winner in pair if winner is not None
+        }
+        x, labels = self._subject.judged.x, self._subject.judged.y.numpy()
+        running = [
+            (_neuron(setting.leak, setting.reset, delay=self._recipe.neuron.delay), setting)
+            for setting in wanted.values()
+        ]
+        parts: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in wanted}
+        for start in range(0, len(x), _BLOCK):
+            block = slice(start, min(start + _BLOCK, len(x)))
+            # Test images draw other spikes than training images: they are numbered after them.
+            first = len(self._subject.train) + start
+            for key, right in self._run(f"test {start}", running, x[block], labels[block], first=first).items():
+                parts[key].append(right)
+            if told is not None:
+                told(block.stop, len(x))
+        return {key: np.concatenate(some) for key, some in parts.items()}
+
+    def compared(self, winners: _Winners, tested: Answers) -> tuple[Chosen, ...]:
+        """The winners side by side, on the test images."""
+        plain = (self._subject.answers == self._subject.judged.y).numpy()
+        found = []
+        for (leak, reset, length), (base, adjusted) in winners.items():
+            place = self._lengths.index(length)
+            without = tested[base.setting.key][:, place]
+            with_it = None if adjusted is None else tested[adjusted.setting.key][:, place]
+            better = with_it is not None and adjusted is not None and adjusted.correct > base.correct
+            found.append(
+                Chosen(
+                    leak=leak,
+                    reset=reset,
+                    steps=length,
+                    baseline=base.setting,
+                    adjusted=None if adjusted is None else adjusted.setting,
+                    baseline_test=wilson(int(without.sum()), len(without)),
+                    adjusted_test=None if with_it is None else wilson(int(with_it.sum()), len(with_it)),
+                    gain=None if with_it is None else mcnemar(with_it, without),
+                    cost=mcnemar(with_it if better and with_it is not None else without, plain),
+                )
+            )
+        return tuple(found)
+
+    def _run(
+        self,
+        name: str,
+        running: Iterable[tuple[IF | LIF, Setting]],
+        x: Tensor,
+        labels: NDArray[np.int64],
+        *,
+        first: int,
+    ) -> Answers:
+        """Whether each setting is right on a block of images after each of the steps asked for."""
+        block = _BlockRun(self._network, self._recipe, self._first, x, first)
+        right: Answers = {}
+        for neuron, setting in running:
+
+            def answered(neuron: IF | LIF = neuron, setting: Setting = setting) -> list[str]:
+                answers = block.answers(self._with(neuron, setting))
+                hits = answers[:, [length - 1 for length in self._lengths]] == labels[:, None]
+                return ["".join("01"[int(hit)] for hit in row) for row in hits]
+
+            rows = self._book.entry(f"{name}: {setting.key}", answered)
+            right[setting.key] = np.array([[digit == "1" for digit in row] for row in rows])
+        return right
+
+    def _with(self, neuron: IF | LIF, setting: Setting) -> SpikingNetwork:
+        """The network of a setting: other neurons and thresholds, the same weights."""
+        thresholds = {node.name: node.threshold.double() * setting.factor for node in self._plain.populations}
+        if setting.smoothing is not None:
+            scaled = self._plain.with_neuron(neuron).with_factor(setting.factor)
+            population = self._plain.populations[0].name
+            means = self._means[setting.leak, setting.reset, setting.factor]
+            factors = channel_factors(scaled, population, means, setting.smoothing)
+            thresholds[population] = thresholds[population] / torch.from_numpy(factors)
+        nodes = []
+        for node in self._network.populations:
+            value = thresholds[node.name] * self._units[node.name]
+            if self._recipe.precision == "int8":
+                value = value.round().clamp(min=1)
+            nodes.append(dataclasses.replace(node, threshold=value.to(node.threshold.dtype)))
+        return self._network.replaced(nodes).with_neuron(neuron)
+
+
+class _BlockRun:
+    """A block of images on which many networks are run that have the input and the first weights in common."""
+
+    def __init__(
+        self, network: SpikingNetwork, recipe: Recipe, first_synapses: str | None, x: Tensor, first: int
+    ) -> None:
+        self._recipe = recipe
+        self._source = source_of(network, x, recipe.seed, first)
+        self._rows = np.arange(len(x))
+        self._network, self._first = network, first_synapses
+        self._shared: tuple[str, NDArray[Any]] | None = None
+
+    def answers(self, network: SpikingNetwork) -> NDArray[np.int16]:
+        """The answers (images, steps) of one of the networks."""
+        if self._first is not None and self._shared is None:
+            engine = ChunkEngine(self._network, self._source, self._recipe.precision, self._recipe.steps)
+            engine.begin(self._rows)
+            self._shared = self._first, engine.currents(self._first, self._recipe.steps)
+        engine = ChunkEngine(network, self._source, self._recipe.precision, self._recipe.steps)
+        engine.shared = self._shared
+        tally = Tally(len(self._rows), self._recipe.steps, network.classes, {}, None)
+        run_block(engine, self._rows, self._recipe.steps, tally)
+        return tally.responses({}).answers
+
+
+class _Race:
+    """The settings of one neuron, with or without adjustment, that compete."""
+
+    def __init__(self, neuron: IF | LIF, settings: Sequence[Setting]) -> None:
+        self.neuron, self.settings = neuron, list(settings)
+        self.running = list(settings)
+        self._right: dict[str, list[NDArray[np.bool_]]] = {setting.key: [] for setting in settings}
+
+    def add(self, right: Answers) -> None:
+        """Take in the answers of a block."""
+        for setting in self.running:
+            self._right[setting.key].append(right[setting.key])
+
+    def drop(self, rule: Racing) -> None:
+        """Drop what is clearly worse after all steps."""
+        right = np.array([np.concatenate(self._right[setting.key])[:, -1] for setting in self.running])
+        lost = dropped(right, rule)
+        self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]
+
+    def winner(self, place: int) -> _Winner:
+        """The setting that is right most often after the steps of number ``place``, the first of equals."""
+        counts = [int(np.concatenate(self._right[setting.key])[:, place].sum()) for setting in self.running]
+        best = int(np.argmax(counts))
+        return _Winner(self.running[best], counts[best])
+
+    def results(self) -> list[SettingResult]:
+        """How every setting did."""
+        found = []
+        for setting in self.settings:
+            right = np.concatenate(self._right[setting.key])
+            counts = tuple(int(count) for count in right.sum(axis=0))
+            found.append(SettingResult(setting, len(right), counts, lost=setting not in self.running))
+        return found
+
+
+class _Book:
+    """A journal if there is a folder, nothing otherwise."""
+
+    def __init__(self, folder: str | Path | None, call: dict[str, Any]) -> None:
+        self._journal = None if folder is None else Journal(Path(folder) / "journal.jsonl", call)
+
+    def __enter__(self) -> _Book:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def entry(self, key: str, compute: Callable[[], Any]) -> Any:
+        """What was written under ``key``, computed where nothing was."""
+        if self._journal is None:
+            return compute()
+        if key not in self._journal:
+            begin = time.perf_counter()
+            value = compute()
+            self._journal.append(key, value, time.perf_counter() - begin)
+        return self._journal[key]
+
+
+def _neuron(leak: float, reset: str, *, delay: bool) -> IF | LIF:
+    values = {"reset": reset, "delay": delay}
+    return IF.from_values(values) if leak == 1 else LIF.from_values({"leak": leak, **values})
+
+
+def _split(settings: Sequence[Setting]) -> list[list[Setting]]:
+    """The settings without adjustment, and those with, where there are any."""
+    parts = [[item for item in settings if (item.smoothing is None) == plain] for plain in (True, False)]
+    return [part for part in parts if part]
+
+
+def _first_synapses(network: SpikingNetwork) -> str | None:
+    """The synapses that alone read the input and lead to the first population, if it is so."""
+    readers = [node for node in network.nodes if INPUT in node.sources]
+    source = network.populations[0].source
+    return source if len(readers) == 1 and isinstance(readers[0], Synapses) and readers[0].name == source else None
+
+
+def _thresholds_in_units(plain: SpikingNetwork, network: SpikingNetwork) -> dict[str, Tensor]:
+    """By what a threshold of the plain network is multiplied in the one that is run (units of 8-bit weights)."""
+    if network is plain:
+        return {node.name: torch.ones((), dtype=torch.float64) for node in plain.populations}
+    units = units_of(plain)
+    one = torch.ones((), dtype=torch.float64)
+    return {node.name: 1 / units.get(node.name, one) for node in plain.populations}
+
+
+def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(stage, done, total)
