@@ -56,6 +56,20 @@ if TYPE_CHECKING:
     from weightsmith.reducing.sizes import Macs, Params
     from weightsmith.reducing.study import reduction_study
     from weightsmith.reducing.study_table import Study
+    from weightsmith.spiking.adjust import L4
+    from weightsmith.spiking.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.encoding import ConstantInput, Poisson
+    from weightsmith.spiking.energy import Prices
+    from weightsmith.spiking.exits import Margin
+    from weightsmith.spiking.files import load_spiking, save_spiking
+    from weightsmith.spiking.network import SpikingNetwork
+    from weightsmith.spiking.neurons import IF, LIF, Mismatch
+    from weightsmith.spiking.nir import export_nir, import_nir
+    from weightsmith.spiking.racing import Racing
+    from weightsmith.spiking.results import SpikeRun
+    from weightsmith.spiking.spike import spike
+    from weightsmith.spiking.sweep_results import SpikeSweep
+    from weightsmith.spiking.sweeping import spike_sweep
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
     from weightsmith.training.diagnosis import diagnose
     from weightsmith.training.estimator import Classifier
@@ -118,6 +132,20 @@ _HOMES = {
     "reducing.inspecting": "angles UnitAngles",
     "reducing.study": "reduction_study",
     "reducing.study_table": "Study",
+    "spiking.adjust": "L4",
+    "spiking.balance": "MaxCurrent Percentile",
+    "spiking.encoding": "ConstantInput Poisson",
+    "spiking.energy": "Prices",
+    "spiking.exits": "Margin",
+    "spiking.files": "load_spiking save_spiking",
+    "spiking.network": "SpikingNetwork",
+    "spiking.neurons": "IF LIF Mismatch",
+    "spiking.nir": "export_nir import_nir",
+    "spiking.racing": "Racing",
+    "spiking.results": "SpikeRun",
+    "spiking.spike": "spike",
+    "spiking.sweep_results": "SpikeSweep",
+    "spiking.sweeping": "spike_sweep",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
     "training.diagnosis": "diagnose",
     "training.estimator": "Classifier",
@@ -141,8 +169,11 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "IF",
     "L1",
     "L2",
+    "L4",
+    "LIF",
     "Adam",
     "AdamW",
     "Angles",
@@ -153,6 +184,7 @@ __all__ = [
     "ClipNorm",
     "ClipValue",
     "Constant",
+    "ConstantInput",
     "Cosine",
     "CropFlip",
     "CrossEntropy",
@@ -183,8 +215,11 @@ __all__ = [
     "LayerWeights",
     "Macs",
     "Magnitude",
+    "Margin",
     "Margins",
+    "MaxCurrent",
     "MaxNorm",
+    "Mismatch",
     "MissingExtra",
     "Momentum",
     "NAdam",
@@ -195,10 +230,14 @@ __all__ = [
     "OptionError",
     "Params",
     "Pareto",
+    "Percentile",
     "Piecewise",
     "Plateau",
+    "Poisson",
     "Power",
     "Prediction",
+    "Prices",
+    "Racing",
     "Random",
     "RateCurve",
     "Recalibrate",
@@ -209,6 +248,9 @@ __all__ = [
     "SmallestDistance",
     "Span",
     "SpectralNorm",
+    "SpikeRun",
+    "SpikeSweep",
+    "SpikingNetwork",
     "SquaredError",
     "StableRank",
     "Study",
@@ -237,11 +279,14 @@ __all__ = [
     "diagnose",
     "distances",
     "evaluate",
+    "export_nir",
     "find_rate",
     "freeze",
     "grade",
     "grid",
+    "import_nir",
     "load",
+    "load_spiking",
     "margins",
     "monte_carlo",
     "networks",
@@ -249,9 +294,12 @@ __all__ = [
     "reduce",
     "reduction_study",
     "save",
+    "save_spiking",
     "sharpen",
     "smooth",
+    "spike",
     "spike_ready",
+    "spike_sweep",
     "sweep",
     "train",
     "transfer",

@@ -68,7 +68,8 @@ def levels(*shape: int, seed: int, least: float = 0.5, most: float = 2.0) -> Ten
 def inputs(network: SpikingNetwork, images: int = 3, seed: int = 0) -> Tensor:
     """Multiples of 1/128 between −1 and 1, the ends and zero among them."""
     x = torch.randint(-128, 129, (images, *network.input_shape), generator=torch_stream(seed, "inputs")) / 128
-    x.view(images, -1)[:, :3] = torch.tensor([1.0, 0.0, -1.0])
+    rows = x.view(images, -1)
+    rows[:, :3] = torch.tensor([1.0, 0.0, -1.0])[: rows.shape[1]]
     return x
 
 

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import tempfile
-from pathlib import Path
 
 import pytest
 import torch
@@ -169,10 +167,7 @@ def test_leaks_and_starts_of_populations_play_no_part():
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_a_trained_network_has_the_currents_of_the_slow_definition():
-    if "WEIGHTSMITH_DATA" not in os.environ:
-        pytest.skip("WEIGHTSMITH_DATA is not set")
-    plain = load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / "vgg5_fc512.safetensors")
-    network = convert(plain, IF(), Poisson()).network
-    source = source_of(network, ws.data.load("cifar10").split("train").x[:4], 0, 0)
-    assert largest_currents(network, source, 40) == pytest.approx(literally(network, source, 40), rel=1e-5)
+def test_a_trained_network_has_the_currents_of_the_slow_definition(shared_data):
+    network = convert(load(shared_data / "weights" / "vgg5_fc512.safetensors"), IF(), Poisson()).network
+    source = source_of(network, ws.data.load("cifar10").split("train").x[:2], 0, 0)
+    assert largest_currents(network, source, 30) == pytest.approx(literally(network, source, 30), rel=1e-5)

@@ -39,8 +39,8 @@ def advice(record: SpikeRecord, *, kept: bool) -> list[str]:
     """At most three things to try, each with the number that speaks for it; ``kept``: the network was written."""
     lines = [*_to_answer(record), *_to_be_right(record)] or _to_save(record)
     if not kept:
-        lines = [*lines[: _MOST - 1], "--out FOLDER: the spiking network was not kept"]
-    return lines[:_MOST]
+        return [*lines[: _MOST - 1], "--out FOLDER: the spiking network was not kept"]
+    return [*lines, *_to_hand_over(record)][:_MOST]
 
 
 def _silent(record: SpikeRecord) -> list[str]:
@@ -107,7 +107,7 @@ def _with_lower_thresholds(text: str) -> str:
     return _replaced(balance, factor=round(_LOWER * balance.factor, 3))
 
 
-def _replaced(option: Any, **changes: float) -> str:
+def _replaced(option: Any, **changes: float | bool) -> str:
     return str(dataclasses.replace(option, **changes))
 
 
@@ -126,3 +126,13 @@ def _to_save(record: SpikeRecord) -> list[str]:
             f"--early margin:3: images that are clear end sooner (the energy is {cost.ratio:.2g} × the network's)"
         )
     return lines
+
+
+def _to_hand_over(record: SpikeRecord) -> list[str]:
+    from weightsmith.spiking.balance import Balance, Percentile
+
+    balance = Balance.parse(record.settings["balance"])
+    if isinstance(balance, Percentile) and balance.half:
+        without = _replaced(balance, half=False)
+        return [f"--balance {without}, if it is to be exported: NIR has no membranes that start half full"]
+    return ["weightsmith export: for other simulators and for hardware"]

@@ -22,6 +22,8 @@ __all__ = ["Asked", "Numbers", "check_out", "data_of", "read_options", "refuse_s
 
 Numbers = Literal["float32", "float64", "int8"]
 
+_MOST_RECORD = 100_000_000  # bytes; that of a training run has thousands
+
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
@@ -95,14 +97,16 @@ def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
 
 
 def data_of(file: Path, named: str | None, quiet: bool) -> str:
-    """The data set asked for, or the known one that the training run in the folder ``file`` names."""
+    """The data set asked for, or the known one that the training run in the folder of ``file`` names."""
     if named is not None:
         return named
     from weightsmith.data.catalogue import CATALOGUE
     from weightsmith.networks.readers.ranges import read_json
 
-    record = file / "record.json"
-    content = read_json(record, record.read_bytes(), "the record") if record.is_file() else None
+    record = (file.parent if file.name == "network.safetensors" else file) / "record.json"
+    content = None
+    if record.is_file() and record.stat().st_size <= _MOST_RECORD:
+        content = read_json(record, record.read_bytes(), "the record")
     settings = content.get("settings") if isinstance(content, dict) else None
     found = settings.get("data") if isinstance(settings, dict) else None
     if not isinstance(found, str) or found not in CATALOGUE:

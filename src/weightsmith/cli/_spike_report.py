@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["accuracy_text", "points_text", "show_spike", "significant"]
 
-_LAYERS = (
-    "rate: spikes per neuron and step · spikes, accumulates and multiplications per image · (direct): reaches neurons "
-    "without weights"
-)
+_LAYERS = "rate: spikes per neuron and step · spikes, accumulates and multiplications per image"
+_DIRECT = "(direct): spikes that reach neurons without weights between"
 _PATHS = {
     "once": "once: a constant current, computed once for an image",
     "dense": "dense: all units at every step",
@@ -46,10 +44,11 @@ def show_spike(record: SpikeRecord, source: str, data: str, written: Sequence[Pa
     console.print(named_line("change", _change(record)))
     layers = layer_rows(record)
     console.print(_layer_table(layers))
-    known = [_PATHS[path] for path in sorted({row.path for row in layers if row.path}) if path in _PATHS]
-    console.print(f"[dim]{escape(' · '.join([_LAYERS, *known]))}[/dim]")
+    console.print(f"[dim]{_layer_legend(layers)}[/dim]")
     console.print(named_line("energy", escape(_energy(record))))
     console.print(named_line("decision", escape(_decision(record))))
+    for line in named_lines("adjusted", _adjustments(record)):
+        console.print(line)
     for line in named_lines("note", [escape(note) for note in record.notes]):
         console.print(line)
     for place, text in enumerate(advice(record, kept=kept)):
@@ -115,7 +114,7 @@ def _change(record: SpikeRecord) -> str:
     cost = record.decisions.cost
     chance = "no p" if cost.p is None else "p < 0.0001" if cost.p < 1e-4 else f"p = {cost.p:.2g}"
     ends = cost.interval
-    span = "" if ends is None else f" ({points_text(ends.low)} – {points_text(ends.high)})"
+    span = "" if ends is None else f" ({points_text(ends.low)} to {points_text(ends.high)})"
     verdict = ": inside the noise" if inside_noise(record) else ""
     return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, image by image){verdict}"
 
@@ -141,6 +140,13 @@ def _layer_table(layers: Sequence[LayerRow]) -> Table:
     return rows
 
 
+def _layer_legend(layers: Sequence[LayerRow]) -> str:
+    """What the columns are, and the words in them that occur."""
+    words = [_LAYERS, *([_DIRECT] if any(row.kind == "direct" for row in layers) else [])]
+    words += [_PATHS[path] for path in sorted({row.path for row in layers if row.path}) if path in _PATHS]
+    return " · ".join(words)
+
+
 def _thresholds(row: LayerRow) -> str:
     if row.threshold_least == row.threshold_largest:
         return significant(row.threshold_least)
@@ -155,6 +161,20 @@ def _energy(record: SpikeRecord) -> str:
         told += f", {significant(cost.ratio)} × the {network} µJ of the network"
     estimated = "" if cost.basis == "counted" else "an estimate; "
     return f"{told} ({estimated}{_prices(cost.prices)})"
+
+
+def _adjustments(record: SpikeRecord) -> list[str]:
+    """By how much the weights of each adjusted layer were multiplied, unit by unit."""
+    if record.adjustment is None:
+        return []
+    lines = []
+    for each in record.adjustment.populations:
+        scalars = [scalar * each.rescale for scalar in each.scalars]
+        guarded = f"; {len(each.guarded)} at the guard" if each.guarded else ""
+        units = f"{len(scalars)} unit{'s' * (len(scalars) != 1)}"
+        span = f"{significant(min(scalars))} – {significant(max(scalars))}"
+        lines.append(escape(f"{each.synapses}: weights of {units} times {span}{guarded}"))
+    return lines
 
 
 def _prices(prices: Prices) -> str:

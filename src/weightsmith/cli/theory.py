@@ -77,10 +77,12 @@ def _dominance(seed: int) -> tuple[Figure, str]:
 
     hard, soft = dominance(seed=seed), dominance(reset="soft", seed=seed)
     borders = [(length, angle) for length, angle in zip(hard.lengths, hard.border, strict=True) if angle is not None]
-    told = " and ".join(f"{angle:.1f}° (input of length {length:g})" for length, angle in (borders[0], borders[-1]))
+    told = ", ".join(
+        f"up to {angle:.1f}° for inputs of length {length:g}" for length, angle in (borders[0], borders[-1])
+    )
     return draw_dominance(hard, soft), (
         f"of two neurons whose directions have their middle at {hard.midpoint:.1f}°, the one with the larger variance "
-        f"fires more up to {told}"
+        f"fires more {told}"
     )
 
 

@@ -160,14 +160,9 @@ class ChunkEngine:
         """
         parts: list[NDArray[Any]] = []
         for step in range(0, steps, self.chunk):
-            chunk = _Chunk(min(self.chunk, steps - step), (), wants_membranes=True)
-            chunk.values[INPUT] = self._entering(step, chunk.steps)
-            for node in self._network.nodes:
-                chunk.values[node.name] = self._value(node, chunk)
-                if node.name == name:
-                    break
-            parts.append(chunk.values[name].floats(self._kinds[name]))
-            if chunk.values[name].constant:
+            values = self.compute(name, step, min(self.chunk, steps - step), {})
+            parts.append(values.floats(self._kinds[name]))
+            if values.constant:
                 break
         return np.concatenate(parts, axis=1)
 

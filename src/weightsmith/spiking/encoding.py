@@ -22,7 +22,7 @@ from weightsmith.core.errors import DataMismatch
 from weightsmith.core.options import Option, param
 from weightsmith.core.seeds import subseed
 
-__all__ = ["Constant", "Encode", "Poisson", "draws", "image_keys"]
+__all__ = ["Constant", "ConstantInput", "Encode", "Poisson", "draws", "image_keys"]
 
 GOLDEN = 0x9E3779B97F4A7C15  # γ: 2⁶⁴ divided by the golden ratio, odd
 _MULTIPLIERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -58,6 +58,9 @@ class Poisson(Encode, name="poisson"):
 
 class Constant(Encode, name="constant"):
     """The value of the pixel as a current, the same at every step."""
+
+
+ConstantInput = Constant  # under this name beside the constant schedule of training
 
 
 def image_keys(seed: int, images: Tensor) -> Tensor:

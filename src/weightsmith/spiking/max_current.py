@@ -59,7 +59,8 @@ def largest_currents(
                 if not found[node.name] > 0:
                     raise DataMismatch(
                         f"dead layer: {node.layer or node.name} never gives a positive current on the calibration "
-                        f"images, so that {node.name} has no threshold; look at its weights, or give other images or more steps"
+                        f"images, so that {node.name} has no threshold; look at its weights, or give other images or "
+                        "more steps"
                     )
             if node.name in needed:
                 search.fire(node, found.get(node.name))

@@ -213,8 +213,8 @@ def _notes(
     other = [name for name, count in spikes.items() if count != before[name]]
     if other and rounding is None:
         notes.append(
-            f"{', '.join(other)} fires otherwise than in the network given: a membrane that meets its threshold exactly "
-            "may fall to either side once that is folded into float32 weights"
+            f"{', '.join(other)} fires otherwise than in the network given: a membrane that meets its threshold "
+            "exactly may fall to either side once that is folded into float32 weights"
         )
     silent = [name for name, count in spikes.items() if not count]
     if silent:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
-from weightsmith.spiking.adjust import channel_factors, population_means
+from weightsmith.spiking.adjust import L4, channel_factors, population_means
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
 from weightsmith.spiking.chunked import ChunkEngine
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
@@ -89,6 +90,11 @@ def spike_sweep(
     lengths = tuple(sorted({whole("steps", value) for value in ([steps] if isinstance(steps, int) else steps)}))
     if not leaks or not resets or not factors or not lengths:
         raise UsageError("a sweep needs at least one leak, one reset, one threshold factor and one number of steps")
+    for factor in factors:
+        if not 0 < factor < math.inf:
+            raise UsageError(f"a threshold factor must be a number > 0, not {factor!r}")
+    for smoothing in smoothings:
+        L4(smoothing)  # refuses what is none
     recipe = Recipe(
         neuron=IF(delay=delay),
         encode=Encode.of(encode),  # type: ignore[arg-type]  # the family has these two members

@@ -40,6 +40,8 @@ def draw_rates(populations: Sequence[Population]) -> Figure:
         _draw_bars(right, spikes, GREEN)
         left.set_xlabel("rate (spikes per neuron and step)")
         right.set_xlabel("spikes per image")
+        right.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        right.locator_params(axis="x", nbins=6)
         units = sum(population.units for population in populations)
         mean = sum(population.rate * population.units for population in populations) / units
         left.set_title(f"Rate: mean {number(mean)} of {units:,} neurons")
@@ -61,11 +63,11 @@ def draw_statistics(activity: ActivityRecord) -> Figure:
         figure, (trains, overshoot, silent) = layer_rows(names, 3, width_ratios=(2, 1.3, 1.3))
         trains.axvline(1, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1.9, label="Poisson trains: 1")
         missing = _draw_dots(trains, [one.fano for one in found], "o", BLUE, "Fano factor")
-        missing |= _draw_dots(trains, [one.interval_cv for one in found], "s", ORANGE, "interval CV")
+        missing |= _draw_dots(trains, [one.interval_cv for one in found], "s", ORANGE, "interval CV", edge=3 * _EDGE)
         missing |= _draw_dots(overshoot, [one.overshoot for one in found], "D", PURPLE, "overshoot")
         _draw_bars(silent, [100 * one.silent for one in found], GREY)
         trains.set_xlim(0, max(1.08, trains.get_xlim()[1]))
-        overshoot.set_xlim(0, None)
+        overshoot.set_xlim(0, 1.1 * max([one.overshoot or 0 for one in found]) or 1)
         silent.set_xlim(0, 125)
         silent.set_xticks([0, 25, 50, 75, 100])
         trains.set_xlabel("Fano factor and interval CV")
@@ -90,17 +92,20 @@ def _draw_bars(axes: Axes, values: Sequence[float], colour: str) -> None:
             axes.annotate(f"{value:,.0f}" if value >= 1000 else number(value), (value, place), **look)
 
 
-def _draw_dots(axes: Axes, values: Sequence[float | None], shape: str, colour: str, label: str) -> bool:
+def _draw_dots(
+    axes: Axes, values: Sequence[float | None], shape: str, colour: str, label: str, *, edge: float = _EDGE
+) -> bool:
     """A mark per row, a cross at the edge where there is no value; whether there is such a one."""
     known = np.array([np.nan if value is None else value for value in values])
     rows = np.arange(len(values))
     axes.plot(known, rows, shape, color=colour, label=label, zorder=3, **_MARKS)
     empty = rows[np.isnan(known)]
-    axes.plot(np.full(empty.size, _EDGE), empty, "x", color=colour, transform=axes.get_yaxis_transform(), **_MARKS)
+    axes.plot(np.full(empty.size, edge), empty, "x", color=colour, transform=axes.get_yaxis_transform(), **_MARKS)
     return bool(empty.size)
 
 
 def _seen(activity: ActivityRecord) -> str:
     images = f"{activity.images:,} image{'s' * (activity.images > 1)}"
     after = f", the first {activity.skip} left out" if activity.skip else ""
-    return f"Trains: {images}, {activity.steps:g} steps{after}, windows of {activity.window}"
+    steps = f"{activity.steps:.4g} step{'s' * (activity.steps != 1)}"
+    return f"Trains: {images}, {steps}{after}, windows of {activity.window}"

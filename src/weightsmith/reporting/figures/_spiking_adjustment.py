@@ -38,14 +38,12 @@ def draw_adjustment(adjustment: Adjustment) -> Figure:
     norm = "spread caused by the inputs" if isinstance(rule, L4) and rule.by == "input" else "L4 norm of the weights"
     means = np.concatenate([_means(populations[place]) for place in places])
     with house_style():
-        figure, panels = small_multiples(len(places), most=4)
+        figure, panels = small_multiples(len(places), norm, "scalar ŝ of the unit", most=4)
         colours = {"cmap": "viridis", "vmin": float(means.min()), "vmax": float(means.max()) or 1.0}
         for panel, place in zip(panels, places, strict=True):
             points = _draw_population(panel, populations[place], names[place], colours)
         bar = figure.colorbar(points, ax=panels, shrink=0.9, pad=0.02, aspect=30)
         bar.set_label("mean membrane ÷ threshold")
-        figure.supxlabel(norm, fontsize=8)
-        figure.supylabel("scalar ŝ of the unit", fontsize=8)
         some = f", {len(places)} of {len(populations)} layers" * (len(places) < len(populations))
         measured = f"{adjustment.images:,} images, {adjustment.steps} steps"
         title = f"{shown(adjustment.adjust, 40)}, measured on {measured}{some}"

@@ -64,7 +64,7 @@ def _draw_cells(axes: Axes, apart: NDArray[np.int64], *, undecided: bool) -> Any
     """Orange for disagreement, pale for the diagonal."""
     from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
-    shades = LinearSegmentedColormap.from_list("apart", ["#FBE9DE", ORANGE, "#7A3300"])
+    shades = LinearSegmentedColormap.from_list("apart", ["#F4C3A4", ORANGE, "#7A3300"])
     axes.grid(visible=False)
     look: dict[str, Any] = {"interpolation": "nearest", "aspect": "equal"}
     diagonal = np.ma.masked_equal(np.eye(*apart.shape), 0)
@@ -80,8 +80,8 @@ def _write_numbers(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64
     small = 7 if len(cells) <= 12 else 5.5
     for row, column in np.argwhere(cells > 0).tolist():
         differs = apart[row, column]
-        light = differs > 0.45 * darkest
-        look: dict[str, Any] = {"color": "white" if light else INK, "fontsize": small, "ha": "center", "va": "center"}
+        dark = differs - 1 > 0.4 * (darkest - 1)
+        look: dict[str, Any] = {"color": "white" if dark else INK, "fontsize": small, "ha": "center", "va": "center"}
         axes.text(column, row, str(cells[row, column]), fontweight="bold" if differs else "normal", **look)
 
 

@@ -34,12 +34,10 @@ def draw_correspondence(correspondence: Correspondence) -> Figure:
     places = spread(len(populations), _MOST_PANELS)
     names = layer_names([(population.layer, population.name) for population in populations])
     with house_style():
-        figure, panels = small_multiples(len(places))
+        worth = " × worth" if any(population.calibrated for population in populations) else ""
+        figure, panels = small_multiples(len(places), "activation", f"spikes per step{worth}")
         for panel, place in zip(panels, places, strict=True):
             _draw_population(panel, populations[place], names[place], small=len(places) > 3)
-        worth = " × worth of a spike" if any(population.calibrated for population in populations) else ""
-        figure.supxlabel("activation", fontsize=8)
-        figure.supylabel(f"spikes per step{worth}", fontsize=8)
         figure.suptitle(_head(correspondence, len(places)), x=0.01, ha="left", fontsize=9, fontweight="bold")
         legend_below(figure, _handles(populations))
     return figure
@@ -78,7 +76,8 @@ def _told(population: PopulationCorrespondence) -> str:
 def _head(correspondence: Correspondence, drawn: int) -> str:
     images = f"{correspondence.images:,} image{'s' * (correspondence.images > 1)}"
     some = f", {drawn} of {len(correspondence.populations)} layers" * (drawn < len(correspondence.populations))
-    return f"Rates against activations: {images}, {correspondence.steps:g} steps{some}"
+    steps = f"{correspondence.steps:.4g} step{'s' * (correspondence.steps != 1)}"
+    return f"Rates against activations: {images}, {steps}{some}"
 
 
 def _handles(populations: Sequence[PopulationCorrespondence]) -> list[Any]:

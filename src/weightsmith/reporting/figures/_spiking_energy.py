@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._spiking_panels import CAPTION, layer_rows, legend_below, step_axis
+from weightsmith.reporting.figures._spiking_panels import layer_rows, legend_below, step_axis
 from weightsmith.reporting.figures._spiking_runs import NETWORK, run_labels, run_look
 from weightsmith.reporting.figures._theory_panels import DOTTED
 from weightsmith.reporting.figures.labels import number
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_energy", "draw_layer_energy"]
 
-_MICRO = 1e-6  # microjoules in a picojoule
+_FEW = 1e5  # picojoules up to which energies are told in nanojoules, not in microjoules
 _WRITTEN = 40  # rows up to which bars have their numbers written beside them
 _BAR = 0.38
 _SIZES = ((1e9, " (billions)"), (1e6, " (millions)"), (1e3, " (thousands)"), (1.0, ""))
@@ -49,9 +49,10 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
     prices = np.array([cost.prices.accumulate, cost.prices.multiply, cost.prices.multiply])
     largest = float(max((counts[0] + counts[1]).max(), counts[2].max()))
     size, word = next((size, word) for size, word in _SIZES if largest >= size or size == 1)
+    scale, unit = _unit([cost])
     with house_style():
         figure, (left, right) = layer_rows([row.name for row in rows], 2, row=0.27)
-        for axes, (additions, products, macs) in ((left, counts / size), (right, _MICRO * prices[:, None] * counts)):
+        for axes, (additions, products, macs) in ((left, counts / size), (right, scale * prices[:, None] * counts)):
             places = np.arange(len(rows))
             bar: dict[str, Any] = {"height": _BAR, "linewidth": 0}
             axes.barh(places - _BAR / 2, additions, color=BLUE, label="accumulates", **bar)
@@ -60,13 +61,13 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
                 products,
                 left=additions,
                 color=PURPLE,
-                label="multiplications while it spikes",
+                label="MACs of the spiking network",
                 **bar,
             )
-            axes.barh(places + _BAR / 2, macs, color=GREY, label="network: multiplications", **bar)
+            axes.barh(places + _BAR / 2, macs, color=GREY, label="MACs of the network", **bar)
             _write(axes, [(-_BAR / 2, additions + products), (_BAR / 2, macs)])
         left.set_xlabel(f"operations per image{word}")
-        right.set_xlabel("energy per image (µJ)")
+        right.set_xlabel(f"energy per image ({unit})")
         left.set_title("Operations")
         right.set_title(f"Energy: {_compared(cost)}")
         figure.suptitle(_priced([cost]), x=0.01, ha="left", fontsize=7.5)
@@ -81,20 +82,21 @@ def draw_energy(*records: SpikeRecord) -> Figure:
     """
     labels = run_labels(records)
     costs = [record.cost for record in records]
+    scale, unit = _unit(costs)
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.5)
-        _draw_networks(axes, costs)
+        _draw_networks(axes, costs, scale)
         for place, (cost, label) in enumerate(zip(costs, labels, strict=True)):
             look = run_look(place, cost.steps)
-            steps, energy = np.arange(1, cost.steps + 1), _MICRO * cost.curve
+            steps, energy = np.arange(1, cost.steps + 1), scale * cost.curve
             crossed = _crossed(cost)
             axes.plot(steps, energy, label=f"{label}: {_crossing(cost, crossed)}", **look)
             if crossed is not None:
                 axes.vlines(crossed, 0, energy[crossed - 1], color=look["color"], linestyle=DOTTED, linewidth=1.1)
                 axes.plot(crossed, energy[crossed - 1], "D", color=look["color"], markersize=5.5, zorder=4)
         axes.set_ylim(0, None)
-        axes.set_ylabel("energy per image (µJ)")
-        axes.set_title(_priced(costs), **CAPTION)
+        axes.set_ylabel(f"energy per image ({unit})")
+        figure.suptitle(_priced(costs), x=0.01, ha="left", fontsize=7.5)
         step_axis(axes, max(cost.steps for cost in costs), linear=True)
         legend_below(figure, axes.get_legend_handles_labels()[0])
     return figure
@@ -142,28 +144,37 @@ def _crossed(cost: SpikeCost) -> int | None:
 
 def _crossing(cost: SpikeCost, crossed: int | None) -> str:
     if not cost.macs:
-        return f"{number(_MICRO * cost.energy)} µJ"
+        return _told(cost.energy)
     if crossed is None:
         return f"less than the network after {cost.steps} step{'s' * (cost.steps > 1)}"
     return f"more than the network from step {crossed} on"
 
 
-def _draw_networks(axes: Axes, costs: Sequence[SpikeCost]) -> None:
+def _draw_networks(axes: Axes, costs: Sequence[SpikeCost], scale: float) -> None:
     """A line for the network, or for each where they differ; none for one that multiplies nothing."""
     known = [(place, cost) for place, cost in enumerate(costs) if cost.macs]
     energies = {cost.network_energy for _, cost in known}
     if len(energies) == 1 and len(known) == len(costs):
         (energy,) = energies
-        axes.axhline(_MICRO * energy, label=f"network: {number(_MICRO * energy)} µJ", **NETWORK)
+        axes.axhline(scale * energy, label=f"network: {_told(energy)}", **NETWORK)
     elif known:
         for place, cost in known:
-            axes.axhline(_MICRO * cost.network_energy, **(NETWORK | {"color": run_look(place, 1)["color"]}))
+            axes.axhline(scale * cost.network_energy, **(NETWORK | {"color": run_look(place, 1)["color"]}))
         axes.plot([], [], label="network of each run", **NETWORK)
 
 
+def _unit(costs: Sequence[SpikeCost]) -> tuple[float, str]:
+    """What a picojoule is in the unit of the axis, and that unit: microjoules, or for small networks nanojoules."""
+    largest = max(max(cost.energy, cost.network_energy) for cost in costs)
+    return (1e-3, "nJ") if largest < _FEW else (1e-6, "µJ")
+
+
+def _told(energy: float) -> str:
+    return f"{number(1e-3 * energy)} nJ" if energy < _FEW else f"{number(1e-6 * energy)} µJ"
+
+
 def _compared(cost: SpikeCost) -> str:
-    spent = f"{number(_MICRO * cost.energy)} µJ"
-    return spent if cost.ratio is None else f"{spent}, {number(cost.ratio)} of the network's"
+    return _told(cost.energy) + ("" if cost.ratio is None else f", {number(cost.ratio)} of the network's")
 
 
 def _priced(costs: Sequence[SpikeCost]) -> str:
@@ -171,8 +182,9 @@ def _priced(costs: Sequence[SpikeCost]) -> str:
     prices = {str(cost.prices): cost.prices for cost in costs}
     estimated = ", partly estimated" if any(cost.basis == "estimate" for cost in costs) else ""
     if len(prices) > 1:
-        return f"energy of arithmetic alone, prices differ{estimated}"
+        return f"arithmetic alone, prices differ{estimated}"
     (price,) = prices.values()
-    neurons = "updates of neurons included" if price.neurons else "updates of neurons left out"
-    each = f"{price.accumulate:g} pJ per accumulate, {price.multiply:g} pJ per multiplication"
-    return f"arithmetic alone: {each}, {neurons}{estimated}"
+    neurons = "neurons counted" if price.neurons else "neurons left out"
+    return (
+        f"arithmetic alone: {price.accumulate:g} pJ per accumulate, {price.multiply:g} pJ per MAC, {neurons}{estimated}"
+    )

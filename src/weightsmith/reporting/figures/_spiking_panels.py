@@ -50,15 +50,23 @@ def layer_rows(names: Sequence[str], panels: int, *, row: float = 0.24, **layout
     return figure, list(axes[0])
 
 
-def small_multiples(count: int, *, most: int = 5, height: float = 1.5) -> tuple[Figure, list[Axes]]:
-    """Axes for ``count`` panels, at most ``most`` in a row; places that stay empty are taken away."""
+def small_multiples(count: int, x: str, y: str, *, most: int = 5) -> tuple[Figure, list[Axes]]:
+    """Axes for ``count`` panels, at most ``most`` in a row, with what is on x and y at the outer ones.
+
+    Places that stay empty are taken away; the panels above them are outer ones too.
+    """
     across = min(count, most)
     down = math.ceil(count / across)
-    few = count <= 3
-    figure, axes = grid(2.6 * across + 0.4 if few else WIDTH, 2.7 if few else height * down + 0.6, down, across)
-    panels = list(axes.reshape(-1))
+    width, height = {1: (4.2, 3.2), 2: (6.2, 3.2), 3: (WIDTH, 3.0)}.get(count, (WIDTH, 1.5 * down + 0.8))
+    figure, axes = grid(width, height, down, across)
+    panels: list[Axes] = list(axes.reshape(-1))
     for spare in panels[count:]:
         spare.remove()
+    for place, panel in enumerate(panels[:count]):
+        if place + across >= count:
+            panel.set_xlabel(x, fontsize=7)
+        if place % across == 0:
+            panel.set_ylabel(y, fontsize=7)
     return figure, panels[:count]
 
 
@@ -78,9 +86,12 @@ def step_axis(axes: Axes, steps: int, *, linear: bool = False) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     axes.set_xlabel("time steps")
+    if steps == 1:
+        axes.set_xlim(0, 2)
+        axes.set_xticks([1])
+        return
     if linear or steps <= _LINEAR_STEPS:
-        room = max(0.02 * steps, 0.5)
-        axes.set_xlim(1 - room, steps + room)
+        axes.set_xlim(1 - min(0.02 * steps, 0.8), steps + max(0.02 * steps, 0.2))
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
         return
     axes.set_xscale("log", base=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["draw_membranes", "draw_raster"]
 
 _MOST_PANELS, _MOST_ROWS = 24, 5  # populations of a raster, and of membranes
-_AS_DOTS = 4000  # spikes from which on they are drawn as dots of an image, also in vector formats
+_MANY = 4000  # spikes from which on they are drawn as an image, also in vector formats
+_LEAST = 0.025  # inches for a row of a raster: below, spikes could not be seen
 _TALLEST = 10.0
+_PLOT = 5.5  # inches that are left for the steps
 
 
 def draw_raster(raster: RasterRecord, image: int = 0) -> Figure:
@@ -36,16 +37,18 @@ def draw_raster(raster: RasterRecord, image: int = 0) -> Figure:
     names = layer_names([(population.layer, population.name) for population in raster.populations])
     steps = max(raster.steps)
     with house_style():
-        height = min(0.9 + len(places) * max(0.42, 1.7 / len(places)), _TALLEST)
-        figure, axes = grid(WIDTH, height, len(places), 1, sharex=True)
+        tall = min(max(0.45, 2.8 / len(places)), (_TALLEST - 0.9) / len(places))
+        figure, axes = grid(WIDTH, 0.9 + tall * len(places), len(places), 1, sharex=True)
         for panel, place in zip(axes[:, 0], places, strict=True):
             population = raster.populations[place]
-            _draw_spikes(panel, population, image)
+            rows = spread(len(population.positions), int(0.75 * tall / _LEAST))
+            _draw_spikes(panel, population, image, rows, steps)
+            _write_rate(panel, population, image, raster.steps[image])
             panel.set_ylabel(shown(names[place], 26), rotation=0, ha="right", va="center", fontsize=7)
             _grey_after(panel, raster.steps[image], steps)
         step_axis(axes[-1, 0], steps, linear=True)
         some = f", {len(places)} of {len(raster.populations)} populations" * (len(places) < len(raster.populations))
-        axes[0, 0].set_title(f"Spikes for image {number}: a row per neuron{some}", pad=5)
+        axes[0, 0].set_title(f"Spikes for image {number}, a row per neuron{some}", pad=5)
     return figure
 
 
@@ -89,16 +92,27 @@ def _checked(raster: RasterRecord, image: int) -> int:
     return raster.images[image]
 
 
-def _draw_spikes(axes: Axes, population: PopulationRaster, image: int) -> None:
-    steps, rows = population.spikes(image)
-    axes.vlines(steps + 1, rows - 0.42, rows + 0.42, color=BLUE, linewidth=1.1, rasterized=len(steps) > _AS_DOTS)
-    axes.set_ylim(len(population.positions) - 0.3, -0.7)
+def _draw_spikes(axes: Axes, population: PopulationRaster, image: int, kept: list[int], steps: int) -> None:
+    """A stroke for each spike of the rows ``kept``."""
+    place_of = np.full(len(population.positions), -1)
+    place_of[kept] = np.arange(len(kept))
+    times, rows = population.spikes(image)
+    places = place_of[rows]
+    times, places = times[places >= 0], places[places >= 0]
+    width = float(np.clip(0.4 * 72 * _PLOT / steps, 0.5, 2.0))
+    strokes: dict[str, Any] = {"color": BLUE, "linewidth": width, "rasterized": times.size > _MANY}
+    axes.vlines(times + 1, places - 0.42, places + 0.42, **strokes)
+    axes.set_ylim(len(kept) - 0.3, -0.7)
     axes.set_yticks([])
     axes.grid(visible=False, axis="y")
-    text = f"{len(steps):,} of\n{len(population.positions)} units"
-    axes.annotate(
-        text, (1, 0.5), xytext=(4, 0), xycoords="axes fraction", textcoords="offset points", va="center", fontsize=6
-    )
+
+
+def _write_rate(axes: Axes, population: PopulationRaster, image: int, ended: int) -> None:
+    """The rate of all units that were kept, right of the panel."""
+    times, _ = population.spikes(image)
+    text = f"rate\n{times.size / (len(population.positions) * ended):.3f}"
+    where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "xytext": (4, 0)}
+    axes.annotate(text, (1, 0.5), va="center", fontsize=6, **where)
 
 
 def _grey_after(axes: Axes, ended: int, steps: int) -> None:
@@ -127,5 +141,7 @@ def _draw_membrane(axes: Axes, population: PopulationRaster, image: int, unit: i
     axes.plot(np.arange(1, ended + 1), membrane, marker="." if ended <= 40 else None, markersize=3, **line)
     axes.axhline(1, color=RED, linewidth=1.0, linestyle=DASHED, label="threshold")
     axes.plot(fired + 1, membrane[fired], "o", color=ORANGE, markersize=3.5, zorder=3, label="spike")
-    where = f"channel {population.channels[unit]}, position {population.positions[unit]}"
+    where = f"channel {population.channels[unit]}"
+    if population.positions.any():
+        where += f", position {population.positions[unit]}"
     axes.set_title(f"{where}: {len(fired)} spike{'s' * (len(fired) != 1)}", **(CAPTION | {"fontsize": 7}))

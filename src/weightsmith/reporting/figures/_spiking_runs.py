@@ -20,7 +20,7 @@ NETWORK: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": DASHED, 
 
 _STYLES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
 _MARKED = 32  # steps up to which each is marked
-_LONGEST = 44
+_LONGEST = 60
 _WITHOUT = {"adjust": "not adjusted", "early": "no early exit", "mismatch": "no mismatch", "images": "all images"}
 _COUNTED = {"steps": "{} steps", "seed": "seed {}", "images": "{} images"}
 _UNSEEN = ("watch", "device")  # they change nothing that a figure shows
@@ -44,9 +44,16 @@ def run_labels(records: Sequence[SpikeRecord]) -> list[str]:
 
 
 def run_look(place: int, steps: int) -> dict[str, Any]:
-    """Colour and line of the run at ``place``, with marks where its steps are few: a single one is only a point."""
+    """Colour and line of the run at ``place``, with marks where its steps are few: a single one is only a point.
+
+    Neighbours have other lines, so that those are seen that lie under each other.
+    """
     marks = {"marker": "o", "markersize": 2.5 if steps > 1 else 5} if steps <= _MARKED else {}
-    return {"color": LINES[place % len(LINES)], "linestyle": _STYLES[place // len(LINES) % len(_STYLES)], **marks}
+    return {
+        "color": LINES[place % len(LINES)],
+        "linestyle": _STYLES[(place + place // len(LINES)) % len(_STYLES)],
+        **marks,
+    }
 
 
 def _told(record: SpikeRecord) -> dict[str, Any]:

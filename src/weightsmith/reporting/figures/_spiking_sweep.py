@@ -15,8 +15,8 @@ from weightsmith.reporting.figures._spiking_panels import legend_below
 from weightsmith.reporting.figures._spiking_runs import NETWORK
 from weightsmith.reporting.figures._theory_panels import grid
 from weightsmith.reporting.figures.labels import shown
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, ORANGE, house_style
 from weightsmith.reporting.figures.study import barred_line
+from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, ORANGE, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
