@@ -251,6 +251,20 @@ def test_hostile_json_is_refused(tmp_path, text):
     assert not is_spiking(path)
 
 
+def test_more_membranes_than_memory_are_refused(tmp_path):
+    """Small tensors, windows within bounds, and yet billions of neurons for one image."""
+    margin, size = 40_000, 80_001
+    nodes = (
+        Synapses("wide", "input", torch.ones(1, 1, 1, 1), padding=(margin, margin)),
+        Neurons("n", "wide", torch.ones(1)),
+        Pool("pool", "n", (size, size), (size, size)),
+        Flatten("flat", "pool"),
+        Synapses("head", "flat", torch.ones(2, 1)),
+    )
+    with pytest.raises(FileRefused, match="values for one image, more than can be computed"):
+        save_spiking(SpikingNetwork(nodes, (1, 1, 1), IF(), Poisson()), tmp_path / "n.safetensors")
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     place=st.sampled_from(["spiking", "input_shape", "neuron", "encode", "card", "nodes"]),

@@ -28,6 +28,7 @@ from weightsmith.cli import (
     reduce,
     reproduce,
     spike,
+    spike_sweep,
     study,
     sweep,
     theory,
@@ -58,6 +59,7 @@ app.command("reduce")(reduce.reduce)
 app.command("angles")(angles.angles)
 app.command("study")(study.study)
 app.command("spike")(spike.spike)
+app.command("spike-sweep")(spike_sweep.spike_sweep)
 app.command("export")(export.export)
 app.command("theory")(theory.theory)
 app.command("inspect")(inspect.inspect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from weightsmith.data import Data
-    from weightsmith.spiking.results import SpikeRecord
+    from weightsmith.spiking.results import SpikeRecord, SpikeRun
 
 __all__ = ["spike"]
 
@@ -120,8 +121,9 @@ def spike(
         "device": device,
         "out": out_folder,
     }
-    record = _spiked(module, known, options, quiet)
-    written = _write(record, out_folder, place)
+    result = _spiked(module, known, options, quiet)
+    record = result.record
+    written = _write(record, out_folder, place, result.network.card.classes or known.classes)
     kept = out_folder is not None
     if as_json:
         print_json(files.as_dict(record, written, least_accuracy, kept=kept))
@@ -142,19 +144,19 @@ def _figure_place(figures: Path | None, none: bool, folder: Path | None) -> Path
     return folder / "figures"
 
 
-def _spiked(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool) -> SpikeRecord:
+def _spiked(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool) -> SpikeRun:
     from weightsmith.spiking.spike import spike as run
 
     say_if_compiling(quiet)
     with stages("spike", quiet) as progress:
-        return run(module, known, **options, progress=progress).record
+        return run(module, known, **options, progress=progress)
 
 
-def _write(record: SpikeRecord, folder: Path | None, figures: Path | None) -> list[Path]:
+def _write(record: SpikeRecord, folder: Path | None, figures: Path | None, classes: Sequence[str]) -> list[Path]:
     """What goes beside the network and the record, which the conversion wrote itself; all files there are now."""
     written = []
     if folder is not None:
         written = [folder / "network.safetensors", folder / "record.json", *files.write_tables(folder, record)]
     if figures is not None:
-        written += files.draw(figures, record)
+        written += files.draw(figures, record, classes)
     return written

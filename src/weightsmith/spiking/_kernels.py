@@ -308,8 +308,8 @@ def convolve(
                                 continue
                             for i in range(0, kx, together):
                                 x = column * sx - px + i * dx
-                                begin = starts[base + y * width + max(x, 0)]
-                                end = starts[base + y * width + min(max(x + together, x, 0), width)]
+                                begin = starts[base + y * width + min(max(x, 0), width)]
+                                end = starts[base + y * width + min(max(x + together, 0), width)]
                                 if begin < end:
                                     ranges[found], ranges[found + 1] = begin, end
                                     ranges[found + 2] = (j * kx + i - x) * depth

@@ -35,7 +35,7 @@ class Membrane:
         """``node`` with the threshold, and with leaks of its own where they are not the neuron's."""
         own = bool((np.abs(self.leak - neuron.leak) > _CLOSE).any())
         leak = self.leak if own else np.full_like(self.leak, neuron.leak)
-        gain = np.where(leak < 1, (1 - leak), 1.0)
+        gain = np.where(leak < 1, self.resistance * (1 - leak), 1.0)
         threshold = _compact(self.threshold / gain)
         return dataclasses.replace(node, threshold=threshold, leak=_compact(leak) if own else None)
 

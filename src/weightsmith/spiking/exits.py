@@ -22,4 +22,4 @@ class Margin(Exit, name="margin"):
     """
 
     errors: float = param(gt=0, doc="standard errors by which the best class must lead")
-    least: int = param(default=8, ge=1, doc="steps every image is run for")
+    least: int = param(default=8, ge=2, doc="steps every image is run for; of one step there is no spread")

@@ -33,19 +33,15 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.spiking.adjust import L4, channel_factors, population_means
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
-from weightsmith.spiking.chunked import ChunkEngine
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
-from weightsmith.spiking.graph import INPUT, Synapses
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.quantise import quantised, units_of
-from weightsmith.spiking.racing import Race, Racing, dropped
-from weightsmith.spiking.simulate import run_block
-from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.racing import Race, Racing
 from weightsmith.spiking.spike import Recipe, calibration_rows, checked_precision, prepare
 from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
-from weightsmith.spiking.tally import Tally
+from weightsmith.spiking.sweep_runs import Answers, Heat, SharedBlock, Winner, first_synapses
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 
@@ -56,7 +52,6 @@ _LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
 _FACTORS = (0.3, 0.4, 0.5, 0.7)
 _SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
 Told = Callable[[str, int, int], None]
-Answers = dict[str, NDArray[np.bool_]]  # setting → (images, steps): right or not
 
 
 def spike_sweep(
@@ -161,16 +156,8 @@ def spike_sweep(
     return record
 
 
-@dataclasses.dataclass(frozen=True)
-class _Winner:
-    """The best setting of a race at one number of steps, and how often it was right on the training images."""
-
-    setting: Setting
-    correct: int
-
-
 # Under (leak, reset, steps): the winners without and with adjustment.
-_Winners = dict[tuple[float, str, int], tuple[_Winner, _Winner | None]]
+_Winners = dict[tuple[float, str, int], tuple[Winner, Winner | None]]
 
 
 class _Sweep:
@@ -183,7 +170,7 @@ class _Sweep:
         self._plain = network
         self._network = quantised(network) if recipe.precision == "int8" else network
         self._units = _thresholds_in_units(network, self._network)
-        self._first = _first_synapses(network)
+        self._first = first_synapses(network)
         self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
 
     def measure_means(
@@ -220,7 +207,7 @@ class _Sweep:
         """Race all settings on training images; results of each, and the winners."""
         rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
         x, labels = self._subject.train.x[rows], self._subject.train.y[rows].numpy()
-        races = [_Race(neuron, part) for neuron, settings in grid.items() for part in _split(settings)]
+        races = [Heat(neuron, part) for neuron, settings in grid.items() for part in _split(settings)]
         for start in range(0, len(x), _BLOCK):
             block = slice(start, min(start + _BLOCK, len(x)))
             running = [(race.neuron, setting) for race in races for setting in race.running]
@@ -296,7 +283,7 @@ class _Sweep:
         first: int,
     ) -> Answers:
         """Whether each setting is right on a block of images after each of the steps asked for."""
-        block = _BlockRun(self._network, self._recipe, self._first, x, first)
+        block = SharedBlock(self._network, self._recipe, self._first, x, first)
         right: Answers = {}
         for neuron, setting in running:
 
@@ -325,66 +312,6 @@ class _Sweep:
                 value = value.round().clamp(min=1)
             nodes.append(dataclasses.replace(node, threshold=value.to(node.threshold.dtype)))
         return self._network.replaced(nodes).with_neuron(neuron)
-
-
-class _BlockRun:
-    """A block of images on which many networks are run that have the input and the first weights in common."""
-
-    def __init__(
-        self, network: SpikingNetwork, recipe: Recipe, first_synapses: str | None, x: Tensor, first: int
-    ) -> None:
-        self._recipe = recipe
-        self._source = source_of(network, x, recipe.seed, first)
-        self._rows = np.arange(len(x))
-        self._network, self._first = network, first_synapses
-        self._shared: tuple[str, NDArray[Any]] | None = None
-
-    def answers(self, network: SpikingNetwork) -> NDArray[np.int16]:
-        """The answers (images, steps) of one of the networks."""
-        if self._first is not None and self._shared is None:
-            engine = ChunkEngine(self._network, self._source, self._recipe.precision, self._recipe.steps)
-            engine.begin(self._rows)
-            self._shared = self._first, engine.currents(self._first, self._recipe.steps)
-        engine = ChunkEngine(network, self._source, self._recipe.precision, self._recipe.steps)
-        engine.shared = self._shared
-        tally = Tally(len(self._rows), self._recipe.steps, network.classes, {}, None)
-        run_block(engine, self._rows, self._recipe.steps, tally)
-        return tally.responses({}).answers
-
-
-class _Race:
-    """The settings of one neuron, with or without adjustment, that compete."""
-
-    def __init__(self, neuron: IF | LIF, settings: Sequence[Setting]) -> None:
-        self.neuron, self.settings = neuron, list(settings)
-        self.running = list(settings)
-        self._right: dict[str, list[NDArray[np.bool_]]] = {setting.key: [] for setting in settings}
-
-    def add(self, right: Answers) -> None:
-        """Take in the answers of a block."""
-        for setting in self.running:
-            self._right[setting.key].append(right[setting.key])
-
-    def drop(self, rule: Racing) -> None:
-        """Drop what is clearly worse after all steps."""
-        right = np.array([np.concatenate(self._right[setting.key])[:, -1] for setting in self.running])
-        lost = dropped(right, rule)
-        self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]
-
-    def winner(self, place: int) -> _Winner:
-        """The setting that is right most often after the steps of number ``place``, the first of equals."""
-        counts = [int(np.concatenate(self._right[setting.key])[:, place].sum()) for setting in self.running]
-        best = int(np.argmax(counts))
-        return _Winner(self.running[best], counts[best])
-
-    def results(self) -> list[SettingResult]:
-        """How every setting did."""
-        found = []
-        for setting in self.settings:
-            right = np.concatenate(self._right[setting.key])
-            counts = tuple(int(count) for count in right.sum(axis=0))
-            found.append(SettingResult(setting, len(right), counts, lost=setting not in self.running))
-        return found
 
 
 class _Book:
@@ -420,13 +347,6 @@ def _split(settings: Sequence[Setting]) -> list[list[Setting]]:
     """The settings without adjustment, and those with, where there are any."""
     parts = [[item for item in settings if (item.smoothing is None) == plain] for plain in (True, False)]
     return [part for part in parts if part]
-
-
-def _first_synapses(network: SpikingNetwork) -> str | None:
-    """The synapses that alone read the input and lead to the first population, if it is so."""
-    readers = [node for node in network.nodes if INPUT in node.sources]
-    source = network.populations[0].source
-    return source if len(readers) == 1 and isinstance(readers[0], Synapses) and readers[0].name == source else None
 
 
 def _thresholds_in_units(plain: SpikingNetwork, network: SpikingNetwork) -> dict[str, Tensor]:

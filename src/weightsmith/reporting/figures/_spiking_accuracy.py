@@ -37,7 +37,7 @@ def draw_accuracy(*records: SpikeRecord) -> Figure:
     with house_style():
         figure, axes = new_figure(5.5, 4.4 if silent else 3.5, 1 + silent, heights=(3, 1) if silent else None)
         for place, (record, label) in enumerate(zip(records, labels, strict=True)):
-            _draw_run(axes, record, label, run_look(place, record.steps))
+            _draw_run(axes, record, label, run_look(place, record.steps), max(0.04, 0.3 / (1 + len(records))))
         handles: list[Artist] = list(axes[0].get_legend_handles_labels()[0])
         _draw_networks(axes[0], records)
         handles = [*axes[0].get_legend_handles_labels()[0][len(handles) :], *handles]
@@ -55,13 +55,13 @@ def draw_accuracy(*records: SpikeRecord) -> Figure:
     return figure
 
 
-def _draw_run(axes: Sequence[Axes], record: SpikeRecord, label: str, look: dict[str, Any]) -> None:
+def _draw_run(axes: Sequence[Axes], record: SpikeRecord, label: str, look: dict[str, Any], shade: float) -> None:
     decisions = record.decisions
     steps = np.arange(1, record.steps + 1)
     found = [decisions.accuracy(step) for step in steps.tolist()]
     low, value, high = (100 * np.array([getattr(one, end) for one in found]) for end in ("low", "value", "high"))
     if record.steps > 1:
-        axes[0].fill_between(steps, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        axes[0].fill_between(steps, low, high, color=look["color"], alpha=shade, linewidth=0)
     else:
         axes[0].vlines(steps, low, high, color=look["color"], alpha=0.6, linewidth=1.2)
     axes[0].plot(steps, value, label=f"{label}: {value[-1]:.1f} %", **look)

@@ -44,8 +44,8 @@ def draw_rates(populations: Sequence[Population]) -> Figure:
         right.locator_params(axis="x", nbins=6)
         units = sum(population.units for population in populations)
         mean = sum(population.rate * population.units for population in populations) / units
-        left.set_title(f"Rate: mean {number(mean)} of {units:,} neurons")
-        right.set_title(f"Spikes: {sum(spikes):,.{0 if sum(spikes) >= 100 else 1}f} per image")
+        left.set_title(f"Mean rate {number(mean)}")
+        right.set_title(f"{_counted(sum(spikes))} spikes per image")
     return figure
 
 
@@ -89,7 +89,11 @@ def _draw_bars(axes: Axes, values: Sequence[float], colour: str) -> None:
     if len(values) <= _WRITTEN:
         for place, value in enumerate(values):
             look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "textcoords": "offset points", "xytext": (3, 0)}
-            axes.annotate(f"{value:,.0f}" if value >= 1000 else number(value), (value, place), **look)
+            axes.annotate(_counted(value), (value, place), **look)
+
+
+def _counted(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else number(value)
 
 
 def _draw_dots(

@@ -38,7 +38,7 @@ def draw_adjustment(adjustment: Adjustment) -> Figure:
     norm = "spread caused by the inputs" if isinstance(rule, L4) and rule.by == "input" else "L4 norm of the weights"
     means = np.concatenate([_means(populations[place]) for place in places])
     with house_style():
-        figure, panels = small_multiples(len(places), norm, "scalar ŝ of the unit", most=4)
+        figure, panels = small_multiples(len(places), norm, "scalar ŝ of the unit", most=3)
         colours = {"cmap": "viridis", "vmin": float(means.min()), "vmax": float(means.max()) or 1.0}
         for panel, place in zip(panels, places, strict=True):
             points = _draw_population(panel, populations[place], names[place], colours)
@@ -67,8 +67,8 @@ def _draw_population(axes: Axes, population: AdjustedPopulation, name: str, colo
     axes.scatter(norms[rings], scalars[rings], s=46, facecolors="none", edgecolors=RED, linewidths=1.1, zorder=4)
     guarded = f", {len(rings)} raised" if rings else ""
     text = f"{len(norms)} unit{'s' * (len(norms) > 1)}{guarded}, then all × {number(population.rescale)}"
-    axes.set_title(f"{shown(name, 26)}\n{text}", **(CAPTION | {"fontsize": 7}))
-    axes.locator_params(nbins=5)
+    axes.set_title(f"{shown(name, 24)}\n{text}", **(CAPTION | {"fontsize": 7}))
+    axes.locator_params(nbins=4)
     return points
 
 

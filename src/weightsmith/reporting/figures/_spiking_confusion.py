@@ -24,7 +24,8 @@ __all__ = ["draw_confusion"]
 _NUMBERED = 20  # classes up to which every cell has its number
 _NAMED = 50  # classes up to which each is named
 _LONGEST = 16
-_PALE = "#E9EDF1"
+_UNDECIDED = "undecided"
+_PALE = "#DDE4EA"
 
 
 def draw_confusion(confusion: Confusion, classes: Sequence[str] | None = None) -> Figure:
@@ -38,22 +39,25 @@ def draw_confusion(confusion: Confusion, classes: Sequence[str] | None = None) -
     names = [str(place) for place in range(count)] if classes is None else list(classes)
     if len(names) != count:
         raise UsageError(f"the confusion is of {count} classes, but {len(names)} names were given")
+    from matplotlib.ticker import MaxNLocator
+
     undecided = bool(confusion.undecided.any())
     cells = np.column_stack([confusion.matrix, confusion.undecided]) if undecided else confusion.matrix
     apart = cells.copy()
     np.fill_diagonal(apart, 0)
     with house_style():
-        side = min(2.4 + 0.3 * count, 6.4) if count <= _NUMBERED else 6.0
-        figure, (axes,) = new_figure(side + 0.6, side)
+        side = min(max(3.0, 2.4 + 0.3 * count), 6.2)
+        figure, (axes,) = new_figure(max(side + 0.6, 4.8), side)
         image = _draw_cells(axes, apart, undecided=undecided)
         if count <= _NUMBERED:
             _write_numbers(axes, cells, apart)
         elif apart.any():
-            bar = figure.colorbar(image, ax=axes, fraction=0.045, pad=0.02)
+            bar = figure.colorbar(image, ax=axes, fraction=0.045, pad=0.02, ticks=MaxNLocator(6, integer=True))
             bar.set_label("images on which the two differ")
-            bar.outline.set_visible(False)  # type: ignore[operator]
-        _name(axes.xaxis, [*names, "undecided"] if undecided else names, 90)
-        _name(axes.yaxis, names, 0)
+            bar.outline.set_visible(False)
+        across = [*names, _UNDECIDED] if undecided else names
+        _name(axes.xaxis, across, upright=max(map(len, across)) * len(across) > 10 * side)
+        _name(axes.yaxis, names, upright=False)
         axes.set_xlabel("class by the spiking network")
         axes.set_ylabel("class by the network")
         axes.set_title(_agreement(confusion, int(cells.sum())))
@@ -85,16 +89,15 @@ def _write_numbers(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64
         axes.text(column, row, str(cells[row, column]), fontweight="bold" if differs else "normal", **look)
 
 
-def _name(axis: Axis, names: Sequence[str], rotation: int) -> None:
+def _name(axis: Axis, names: Sequence[str], *, upright: bool) -> None:
     """Every class by its name, or of many some."""
     step = 1 if len(names) <= _NAMED + 1 else 10
-    labels = [shown(name, _LONGEST) for name in names[::step]]
-    axis.set_ticks(
-        range(0, len(names), step),
-        labels=labels,
-        rotation=rotation if max(map(len, labels)) > 2 else 0,
-        fontsize=7 if len(names) <= 21 else 5.5,
-    )
+    places = [*range(0, len(names), step)]
+    if names[-1] == _UNDECIDED and places[-1] < len(names) - 1:
+        places[-1] = len(names) - 1
+    labels = [shown(names[place], _LONGEST) for place in places]
+    look: dict[str, Any] = {"rotation": 90 if upright else 0, "fontsize": 7 if len(names) <= _NUMBERED + 1 else 5.5}
+    axis.set_ticks(places, labels=labels, **look)
     axis.set_tick_params(length=0 if step == 1 else 3, color=GREY)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.figures._spiking_panels import CAPTION, layer_names, legend_below, small_multiples, spread
 from weightsmith.reporting.figures._theory_panels import DASHED
-from weightsmith.reporting.figures.labels import number, shown
+from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, house_style
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ _MOST_PANELS = 25
 
 
 def draw_correspondence(correspondence: Correspondence) -> Figure:
-    """Spikes per step times what a spike stands for, against the activation, a panel per layer.
+    """Rates (spikes per step) times the amplitude of a spike against activations, a panel per layer.
 
-    Dashed is equality, where the worth of a spike is known, and orange the line through the origin nearest to the
-    points. Of more layers than can be shown, some are taken evenly.
+    Dashed is equality, where the amplitude is known, and orange the line through the origin nearest to the points. Of
+    more layers than can be shown, some are taken evenly.
     """
     populations = correspondence.populations
     if not populations:
@@ -34,8 +34,8 @@ def draw_correspondence(correspondence: Correspondence) -> Figure:
     places = spread(len(populations), _MOST_PANELS)
     names = layer_names([(population.layer, population.name) for population in populations])
     with house_style():
-        worth = " × worth" if any(population.calibrated for population in populations) else ""
-        figure, panels = small_multiples(len(places), "activation", f"spikes per step{worth}")
+        known = any(population.calibrated for population in populations)
+        figure, panels = small_multiples(len(places), "activation", "rate × amplitude" if known else "spikes per step")
         for panel, place in zip(panels, places, strict=True):
             _draw_population(panel, populations[place], names[place], small=len(places) > 3)
         figure.suptitle(_head(correspondence, len(places)), x=0.01, ha="left", fontsize=9, fontweight="bold")
@@ -69,8 +69,8 @@ def _told(population: PopulationCorrespondence) -> str:
     if population.error is not None:
         return f"slope {population.slope:.2f}, error {100 * population.error:.1f} %"
     if population.correlation is not None:
-        return f"slope {number(population.slope)}, corr. {population.correlation:.3f}"
-    return f"slope {number(population.slope)}"
+        return f"slope {population.slope:.2g}, correlation {population.correlation:.2f}"
+    return f"slope {population.slope:.2g}"
 
 
 def _head(correspondence: Correspondence, drawn: int) -> str:

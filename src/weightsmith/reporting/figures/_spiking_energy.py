@@ -69,8 +69,8 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
         left.set_xlabel(f"operations per image{word}")
         right.set_xlabel(f"energy per image ({unit})")
         left.set_title("Operations")
-        right.set_title(f"Energy: {_compared(cost)}")
-        figure.suptitle(_priced([cost]), x=0.01, ha="left", fontsize=7.5)
+        right.set_title("Energy")
+        figure.suptitle(f"{_compared(cost)};\n{_priced([cost])}", x=0.01, ha="left", fontsize=7.5)
         legend_below(figure, left.get_legend_handles_labels()[0])
     return figure
 
@@ -83,11 +83,12 @@ def draw_energy(*records: SpikeRecord) -> Figure:
     labels = run_labels(records)
     costs = [record.cost for record in records]
     scale, unit = _unit(costs)
+    longest = max(cost.steps for cost in costs)
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.5)
         _draw_networks(axes, costs, scale)
         for place, (cost, label) in enumerate(zip(costs, labels, strict=True)):
-            look = run_look(place, cost.steps)
+            look = run_look(place, longest if cost.steps > 1 else 1)
             steps, energy = np.arange(1, cost.steps + 1), scale * cost.curve
             crossed = _crossed(cost)
             axes.plot(steps, energy, label=f"{label}: {_crossing(cost, crossed)}", **look)
@@ -97,7 +98,7 @@ def draw_energy(*records: SpikeRecord) -> Figure:
         axes.set_ylim(0, None)
         axes.set_ylabel(f"energy per image ({unit})")
         figure.suptitle(_priced(costs), x=0.01, ha="left", fontsize=7.5)
-        step_axis(axes, max(cost.steps for cost in costs), linear=True)
+        step_axis(axes, longest, linear=True)
         legend_below(figure, axes.get_legend_handles_labels()[0])
     return figure
 
@@ -146,8 +147,8 @@ def _crossing(cost: SpikeCost, crossed: int | None) -> str:
     if not cost.macs:
         return _told(cost.energy)
     if crossed is None:
-        return f"less than the network after {cost.steps} step{'s' * (cost.steps > 1)}"
-    return f"more than the network from step {crossed} on"
+        return f"below the network after {cost.steps} step{'s' * (cost.steps > 1)}"
+    return f"above the network from step {crossed} on"
 
 
 def _draw_networks(axes: Axes, costs: Sequence[SpikeCost], scale: float) -> None:
@@ -174,7 +175,10 @@ def _told(energy: float) -> str:
 
 
 def _compared(cost: SpikeCost) -> str:
-    return _told(cost.energy) + ("" if cost.ratio is None else f", {number(cost.ratio)} of the network's")
+    spent = f"{_told(cost.energy)} per image"
+    return (
+        spent if cost.ratio is None else f"{spent}, {number(cost.ratio)} of the network's {_told(cost.network_energy)}"
+    )
 
 
 def _priced(costs: Sequence[SpikeCost]) -> str:

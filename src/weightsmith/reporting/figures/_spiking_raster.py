@@ -22,7 +22,7 @@ __all__ = ["draw_membranes", "draw_raster"]
 
 _MOST_PANELS, _MOST_ROWS = 24, 5  # populations of a raster, and of membranes
 _MANY = 4000  # spikes from which on they are drawn as an image, also in vector formats
-_LEAST = 0.025  # inches for a row of a raster: below, spikes could not be seen
+_LEAST = 0.035  # inches that a spike is high at least
 _TALLEST = 10.0
 _PLOT = 5.5  # inches that are left for the steps
 
@@ -41,8 +41,7 @@ def draw_raster(raster: RasterRecord, image: int = 0) -> Figure:
         figure, axes = grid(WIDTH, 0.9 + tall * len(places), len(places), 1, sharex=True)
         for panel, place in zip(axes[:, 0], places, strict=True):
             population = raster.populations[place]
-            rows = spread(len(population.positions), int(0.75 * tall / _LEAST))
-            _draw_spikes(panel, population, image, rows, steps)
+            _draw_spikes(panel, population, image, steps, 0.75 * tall)
             _write_rate(panel, population, image, raster.steps[image])
             panel.set_ylabel(shown(names[place], 26), rotation=0, ha="right", va="center", fontsize=7)
             _grey_after(panel, raster.steps[image], steps)
@@ -61,8 +60,6 @@ def draw_membranes(raster: RasterRecord, image: int = 0, units: int = 3) -> Figu
     number = _checked(raster, image)
     if units < 1:
         raise UsageError(f"at least one unit is drawn, not {units}")
-    if any(population.membranes is None for population in raster.populations):
-        raise UsageError("the raster holds no membranes: let Raster(..., membranes=True) watch the run")
     places = spread(len(raster.populations), _MOST_ROWS)
     names = layer_names([(population.layer, population.name) for population in raster.populations])
     with house_style():
@@ -74,7 +71,7 @@ def draw_membranes(raster: RasterRecord, image: int = 0, units: int = 3) -> Figu
                 _draw_membrane(panel, population, image, unit, raster.steps[image])
             for spare in row[len(rows) :]:
                 spare.set_axis_off()
-            row[0].set_ylabel(f"{shown(names[place], 22)}\nmembrane ÷ threshold", fontsize=7)
+            row[0].set_ylabel(f"{shown(names[place], 18)}\nmembrane ÷ threshold", fontsize=7)
         for panel in axes[-1]:
             step_axis(panel, max(raster.steps), linear=True)
         some = f", {len(places)} of {len(raster.populations)} populations" * (len(places) < len(raster.populations))
@@ -92,17 +89,15 @@ def _checked(raster: RasterRecord, image: int) -> int:
     return raster.images[image]
 
 
-def _draw_spikes(axes: Axes, population: PopulationRaster, image: int, kept: list[int], steps: int) -> None:
-    """A stroke for each spike of the rows ``kept``."""
-    place_of = np.full(len(population.positions), -1)
-    place_of[kept] = np.arange(len(kept))
+def _draw_spikes(axes: Axes, population: PopulationRaster, image: int, steps: int, tall: float) -> None:
+    """A stroke for each spike, as high as its row, but never so small that it is lost."""
     times, rows = population.spikes(image)
-    places = place_of[rows]
-    times, places = times[places >= 0], places[places >= 0]
+    units = len(population.positions)
+    half = max(0.42, 0.5 * _LEAST * units / tall)
     width = float(np.clip(0.4 * 72 * _PLOT / steps, 0.5, 2.0))
     strokes: dict[str, Any] = {"color": BLUE, "linewidth": width, "rasterized": times.size > _MANY}
-    axes.vlines(times + 1, places - 0.42, places + 0.42, **strokes)
-    axes.set_ylim(len(kept) - 0.3, -0.7)
+    axes.vlines(times + 1, rows - half, rows + half, **strokes)
+    axes.set_ylim(units - 0.5 + half, -0.5 - half)
     axes.set_yticks([])
     axes.grid(visible=False, axis="y")
 
@@ -133,7 +128,10 @@ def _told_apart(population: PopulationRaster, image: int, units: int) -> list[in
 
 
 def _draw_membrane(axes: Axes, population: PopulationRaster, image: int, unit: int, ended: int) -> None:
-    assert population.membranes is not None
+    if population.membranes is None:
+        raise UsageError(
+            f"the raster holds no membranes of {population.name}: let Raster(membranes=True) watch the run"
+        )
     membrane = population.membranes[image, :ended, unit] / population.thresholds[unit]
     steps, rows = population.spikes(image)
     fired = steps[rows == unit]

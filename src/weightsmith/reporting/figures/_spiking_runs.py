@@ -34,7 +34,7 @@ def run_labels(records: Sequence[SpikeRecord]) -> list[str]:
     if len(told) == 1:
         return [shown(f"{told[0].get('neuron')}, {told[0].get('encode')}", _LONGEST)]
     keys = dict.fromkeys(key for settings in told for key in settings)
-    apart = [key for key in keys if len({settings.get(key) for settings in told}) > 1]
+    apart = [key for key in keys if len({str(settings.get(key)) for settings in told}) > 1]
     if len({settings["network"] for settings in told}) == len({_network(settings) for settings in told}):
         apart = [key for key in apart if key != "weights"]  # the network's name says it already
     labels = [", ".join(_worded(key, settings.get(key)) for key in apart) for settings in told]

@@ -51,9 +51,10 @@ def figures_of(record: SpikeRecord, classes: Sequence[str] | None = None) -> dic
     found: dict[str, Callable[[], Figure]] = {
         "accuracy": functools.partial(draw_accuracy, record),
         "energy": functools.partial(draw_energy, record),
-        "layer-energy": functools.partial(draw_layer_energy, record.cost),
         "confusion": functools.partial(draw_confusion, record.decisions.confusion, classes),
     }
+    if record.cost.layers:
+        found["layer-energy"] = functools.partial(draw_layer_energy, record.cost)
     if record.populations:
         found["rates"] = functools.partial(draw_rates, record.populations)
     if record.watched is not None:

@@ -1,0 +1,173 @@
+"""Two results of the L4-norm paper's kind on real networks, written under docs/results.
+
+    python -m benchmarks.spiking_results leaks      the paper's Figure 6 on vgg5_fc512: five leaks, both resets
+    python -m benchmarks.spiking_results resnet     ResNet-20 with batch norm folded, constant input, 4 to 256 steps
+
+Both keep what they computed in a folder (``--folder``): a sweep goes on where it was stopped, a finished run is read.
+What stands under "How to read it" on a page is written by hand and stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import weightsmith as ws
+from benchmarks.measure import machine
+from weightsmith.core.records import versions
+from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.figures.spiking import LeakPoint, draw_accuracy, draw_leak_sweep
+from weightsmith.spiking.results import SpikeRecord
+from weightsmith.spiking.sweep_results import SpikeSweep
+
+__all__ = ["main"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_RESULTS, _IMAGES = _ROOT / "docs" / "results", _ROOT / "docs" / "images"
+_READING = "## How to read it"
+_STEPS = (4, 8, 16, 32, 64, 128, 256)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compute what is asked for and write its page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spiking_results", description=__doc__)
+    parser.add_argument("what", choices=("leaks", "resnet"))
+    parser.add_argument("--folder", type=Path, help="where the run is kept; default: build/spiking_WHAT")
+    asked = parser.parse_args(arguments)
+    data = os.environ.get("WEIGHTSMITH_DATA")
+    if data is None:
+        parser.error("WEIGHTSMITH_DATA must name the folder with cifar10 and the pretrained networks")
+    folder = asked.folder or _ROOT / "build" / f"spiking_{asked.what}"
+    write: Callable[[Path, Path], None] = _leaks if asked.what == "leaks" else _resnet
+    write(Path(data) / "weights", folder)
+    return 0
+
+
+def _leaks(weights: Path, folder: Path) -> None:
+    network = ws.load(weights / "vgg5_fc512.safetensors")
+    sweep = ws.spike_sweep(network, ws.data.load("cifar10"), out=folder, progress=_tell)
+    points = [
+        LeakPoint(chosen.leak, chosen.reset, adjusted, accuracy, _interval(chosen.gain) if adjusted else None)
+        for chosen in sweep.chosen
+        for adjusted, accuracy in ((False, chosen.baseline_test), (True, chosen.adjusted_test))
+        if accuracy is not None
+    ]
+    draw_leak_sweep(points, network=sweep.plain).savefig(_IMAGES / "spiking_leaks.png", dpi=110)
+    _write("spiking_leaks", _leaks_page(sweep), sweep.to_json())
+
+
+def _leaks_page(sweep: SpikeSweep) -> str:
+    dropped = sum(row.lost for row in sweep.table)
+    seen = sum(row.seen for row in sweep.table)
+    lines = [
+        "# spiking: leaks",
+        "",
+        f"The sweep behind Figure 6 of the L4-norm paper, on `vgg5_fc512` ({_percent(sweep.plain)} % of these test images",
+        "right without spikes): Poisson input, 75 steps, thresholds by the largest current, for five leaks and both resets",
+        f"the best of {len(sweep.settings['factors'])} threshold factors alone (baseline) and of these with "
+        f"{len(sweep.settings['smoothings'])} smoothings (adjusted),",
+        f"chosen on {sweep.train_images} training images, tested once on {sweep.test_images:,} test images with the same "
+        "spikes for all.",
+        "Accuracies in per cent with 95 % Wilson intervals; the gain in points, paired, with its 95 % interval and",
+        "McNemar's p.",
+        "",
+        "![accuracy against leak](../images/spiking_leaks.png)",
+        "",
+        "| leak | reset | baseline: factor | accuracy | adjusted: factor, smoothing | accuracy | gain | against the network |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for chosen in sweep.chosen:
+        adjusted = chosen.adjusted
+        lines.append(
+            f"| {chosen.leak:g} | {chosen.reset} | {chosen.baseline.factor:g} | {_percent(chosen.baseline_test)} | "
+            + ("– | – | – | " if adjusted is None or chosen.adjusted_test is None or chosen.gain is None else
+               f"{adjusted.factor:g}, {adjusted.smoothing:g} | {_percent(chosen.adjusted_test)} | {_points(chosen.gain)} | ")
+            + f"{_points(chosen.cost)} |"
+        )  # fmt: skip
+    whole = len(sweep.table) * sweep.train_images
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Racing dropped {dropped} of {len(sweep.table)} settings before they had seen all training images: {seen:,} of",
+            f"{whole:,} image runs were needed.",
+        ]
+    )
+
+
+def _resnet(weights: Path, folder: Path) -> None:
+    record = folder / "record.json"
+    if record.exists():
+        run = SpikeRecord.from_json(record.read_text())
+    else:
+        network = ws.load(weights / "akamaster_resnet20.safetensors")
+        run = ws.spike(network, ws.data.load("cifar10"), steps=256, images=1000, out=folder, progress=_tell).record
+    draw_accuracy([run]).savefig(_IMAGES / "spiking_resnet.png", dpi=110)
+    _write("spiking_resnet", _resnet_page(run), run.to_json())
+
+
+def _resnet_page(run: SpikeRecord) -> str:
+    decisions, cost = run.decisions, run.cost
+    rows = [
+        f"| {steps} | {_percent(decisions.accuracy(steps))} | "
+        f"{100 * (decisions.accuracy(steps).value - decisions.network.value):+.1f} | {cost.curve[steps - 1] / 1e6:.2f} |"
+        for steps in _STEPS
+    ]
+    return "\n".join(
+        [
+            "# spiking: ResNet-20",
+            "",
+            "`akamaster_resnet20` with batch norm folded, as a spiking network: integrate and fire, soft reset, constant",
+            f"input, `{run.settings['balance']}` (99.9 % per channel, membranes start at half a threshold), on "
+            f"{decisions.images:,} test images of",
+            f"CIFAR-10, of which the network has {_percent(decisions.network)} % right. Thresholds come from 512 training",
+            "images. Accuracies in per cent with 95 % Wilson intervals; energy in µJ per image, 0.9 pJ for an addition and",
+            f"4.6 pJ for a multiplication with it (45 nm), against {cost.network_energy / 1e6:.2f} µJ for the network.",
+            "",
+            "![accuracy against steps](../images/spiking_resnet.png)",
+            "",
+            "| steps | accuracy | difference, points | energy, µJ |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            f"After 256 steps, paired with the network on the same images: {_points(decisions.cost)}.",
+        ]
+    )
+
+
+def _write(name: str, page: str, record: str) -> None:
+    """The page with its reading, if it has one already, and the record."""
+    path = _RESULTS / f"{name}.md"
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    reading = old[old.index(_READING) :] if _READING in old else ""
+    made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
+    command = f"Made by `python -m benchmarks.spiking_results {name.removeprefix('spiking_')}`."
+    write_atomic(path, "\n\n".join(part.rstrip() for part in (page, f"{made} {command}", reading) if part) + "\n")
+    write_atomic(_RESULTS / f"{name}.json", record + "\n")
+
+
+def _percent(interval: Interval) -> str:
+    return f"{100 * interval.value:.1f} ({100 * interval.low:.1f}–{100 * interval.high:.1f})"
+
+
+def _interval(comparison: Comparison | None) -> Interval | None:
+    return None if comparison is None else comparison.interval
+
+
+def _points(comparison: Comparison) -> str:
+    found = comparison.interval
+    spread = "" if found is None else f" ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    chance = "" if comparison.p is None else f", p = {comparison.p:.2g}"
+    return f"{100 * comparison.difference:+.1f}{spread}{chance}"
+
+
+def _tell(stage: str, done: int, total: int) -> None:
+    print(f"{stage} {done}/{total}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""What a sweep says: where the adjustment helps beyond the noise, what racing saved, what to try next."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+
+__all__ = ["Comparisons", "Saved", "Verdict", "advice", "comparisons", "concern", "saved", "taken", "verdict"]
+
+Verdict = Literal["helps", "hurts", "unclear"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparisons:
+    """How many of the paired comparisons of adjusted with baseline leave out zero, and how many do so by chance alone.
+
+    ``together`` is the number of those that hold when all are judged at once (Bonferroni: p < ``level``).
+    """
+
+    total: int
+    helps: int
+    hurts: int
+    confidence: float
+    by_chance: float
+    level: float
+    together: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """What racing left out: settings that were dropped, and runs of one setting on one training image."""
+
+    settings: int
+    dropped: int
+    runs: int
+    saved: int
+
+
+def verdict(choice: Chosen) -> Verdict | None:
+    """Whether the adjustment helps: only if the interval of the paired difference leaves out zero."""
+    if choice.gain is None or choice.gain.interval is None:
+        return None
+    if choice.gain.interval.low > 0:
+        return "helps"
+    return "hurts" if choice.gain.interval.high < 0 else "unclear"
+
+
+def comparisons(sweep: SpikeSweep) -> Comparisons | None:
+    """The verdicts counted, over all neurons and numbers of steps; None if nothing was adjusted."""
+    found = [choice.gain for choice in sweep.chosen if choice.gain is not None]
+    intervals = [gain.interval for gain in found if gain.interval is not None]
+    if not intervals:
+        return None
+    verdicts = [verdict(choice) for choice in sweep.chosen]
+    confidence = intervals[0].confidence
+    level = (1 - confidence) / len(found)
+    return Comparisons(
+        total=len(found),
+        helps=verdicts.count("helps"),
+        hurts=verdicts.count("hurts"),
+        confidence=confidence,
+        by_chance=(1 - confidence) * len(found),
+        level=level,
+        together=sum(gain.p is not None and gain.p < level for gain in found),
+    )
+
+
+def saved(sweep: SpikeSweep) -> Saved:
+    """What racing left out."""
+    runs = sweep.train_images * len(sweep.table)
+    return Saved(
+        settings=len(sweep.table),
+        dropped=sum(result.lost for result in sweep.table),
+        runs=runs,
+        saved=runs - sum(result.seen for result in sweep.table),
+    )
+
+
+def taken(sweep: SpikeSweep, choice: Chosen) -> Setting:
+    """The better of baseline and adjusted on the training images, which is the one compared with the network."""
+    if choice.adjusted is None:
+        return choice.baseline
+    better = _correct(sweep, choice.adjusted, choice.steps) > _correct(sweep, choice.baseline, choice.steps)
+    return choice.adjusted if better else choice.baseline
+
+
+def advice(sweep: SpikeSweep, convert: Sequence[str], *, kept: bool) -> list[str]:
+    """What to try next; ``convert`` are the words of ``weightsmith spike`` that name network and data."""
+    lines = [*_beyond(sweep, "factors"), *_beyond(sweep, "smoothings")]
+    words = _conversion(sweep)
+    if words is not None:
+        lines.append(f"{shlex.join([*convert, *words])}: the setting that was right most often on training rows")
+    return lines if kept else [*lines, "--out FOLDER: nothing was kept, and an interrupted sweep would begin anew"]
+
+
+def concern(sweep: SpikeSweep) -> str | None:
+    """What must be looked at: no setting at all answers, so that there was nothing to choose."""
+    if any(correct for result in sweep.table for correct in result.correct):
+        return None
+    return (
+        f"no setting has a single training row right after {max(sweep.steps)} steps: does anything fire? "
+        "give more --steps or smaller --factors"
+    )
+
+
+def _result(sweep: SpikeSweep, setting: Setting) -> SettingResult:
+    return next(result for result in sweep.table if result.setting.key == setting.key)
+
+
+def _correct(sweep: SpikeSweep, setting: Setting, steps: int) -> int:
+    return _result(sweep, setting).correct[sweep.steps.index(steps)]
+
+
+def _beyond(sweep: SpikeSweep, name: Literal["factors", "smoothings"]) -> list[str]:
+    """Values beyond the ends of the grid, where an end won at least half of the races.
+
+    Large smoothings change nothing, so that there is nothing to find beyond the largest; zero is the least of all.
+    """
+    values: list[float] = sweep.settings[name]
+    if name == "factors":
+        pairs = [(choice.baseline, choice.adjusted) for choice in sweep.chosen]
+        won = [setting.factor for pair in pairs for setting in pair if setting is not None]
+    else:
+        adjusted = [choice.adjusted for choice in sweep.chosen if choice.adjusted is not None]
+        won = [setting.smoothing for setting in adjusted if setting.smoothing is not None]
+    if len(values) < 2 or not won:
+        return []
+    ends = [(min(values), "smaller", "smallest")] if min(values) > 0 else []
+    ends += [(max(values), "larger", "largest")] if name == "factors" else []
+    return [
+        f"--{name} {word} than {end:g}: the {most} won {won.count(end)} of {len(won)} races"
+        for end, word, most in ends
+        if 2 * won.count(end) >= len(won)
+    ]
+
+
+def _conversion(sweep: SpikeSweep) -> list[str] | None:
+    """The options of ``weightsmith spike`` that give the best setting after most steps, if it has such options."""
+    from weightsmith.spiking.adjust import L4
+    from weightsmith.spiking.balance import Balance, MaxCurrent
+    from weightsmith.spiking.neurons import IF, LIF
+
+    settings, steps = sweep.settings, max(sweep.steps)
+    winners = [taken(sweep, choice) for choice in sweep.chosen if choice.steps == steps]
+    best = max(winners, key=lambda setting: _correct(sweep, setting, steps))
+    balance = Balance.parse(settings["balance"])
+    if isinstance(balance, MaxCurrent):
+        balance = dataclasses.replace(balance, factor=round(balance.factor * best.factor, 12))
+    elif best.factor != 1:  # by percentile, a factor of the option also changes what a spike is worth
+        return None
+    values = {"reset": best.reset, "delay": settings["delay"]}
+    neuron = IF.from_values(values) if best.leak == 1 else LIF.from_values({"leak": best.leak, **values})
+    words = ["--neuron", str(neuron), "--encode", settings["encode"], "--balance", str(balance)]
+    if best.smoothing is not None:
+        words += ["--adjust", str(L4(best.smoothing, images=settings["mean_images"]))]
+    words += ["--steps", str(steps), "--seed", str(settings["seed"])]
+    return [*words, *(["--precision", settings["precision"]] if settings["precision"] != "float32" else [])]

@@ -1,0 +1,156 @@
+"""``weightsmith spike-sweep NETWORK --data NAME``: where the L4 adjustment helps, over leaks, resets and thresholds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weightsmith.cli import _spike_sweep_files as files
+from weightsmith.cli import _training_options as given
+from weightsmith.cli._spike_options import Numbers, data_of, refuse_spiking, say_if_compiling
+from weightsmith.cli._spike_sweep_findings import advice, concern
+from weightsmith.cli._spike_sweep_options import check_out, read_grid, read_rules
+from weightsmith.cli._spike_sweep_report import show_sweep
+from weightsmith.cli._stages import stages
+from weightsmith.cli.reduce import loaded
+from weightsmith.cli.terminal import Attention, print_json, say_note
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.data import Data
+    from weightsmith.spiking.sweep_results import SpikeSweep
+
+__all__ = ["spike_sweep"]
+
+
+def spike_sweep(
+    file: Annotated[
+        Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder, made of ReLUs.")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="A data set by name (weightsmith data list), folder:PATH or table:PATH; a run's folder tells its own."
+        ),
+    ] = None,
+    leaks: Annotated[
+        str, typer.Option(help="What is left of a membrane after a step; 1 leaks nothing.")
+    ] = "1,0.99,0.97,0.95,0.9",
+    resets: Annotated[str, typer.Option(help="soft takes the threshold away, hard sets to zero.")] = "soft,hard",
+    factors: Annotated[str, typer.Option(help="By which the thresholds of --balance are multiplied.")] = (
+        "0.3,0.4,0.5,0.7"
+    ),
+    smoothings: Annotated[
+        str, typer.Option(help="Of the L4 adjustment; the larger, the less is changed. none: thresholds alone.")
+    ] = "0.5,1,2,5,10",
+    steps: Annotated[str, typer.Option(help="Time steps for each image; 25,50,75 tells all three.")] = "75",
+    encode: Annotated[
+        str, typer.Option(help="poisson (random spikes; inputs between −1 and 1) or constant (pixels as currents).")
+    ] = "poisson",
+    balance: Annotated[
+        str, typer.Option(help="How thresholds are found: max-current (networks without bias) or percentile:99.9.")
+    ] = "max-current",
+    delay: Annotated[bool, typer.Option("--delay", help="Fire one step later, as the L4 paper's code does.")] = False,
+    train_images: Annotated[int, typer.Option(min=1, help="Training rows on which settings are chosen.")] = 200,
+    test_images: Annotated[
+        int, typer.Option(min=1, help="Test rows that judge the winners; all, if there are fewer.")
+    ] = 1000,
+    mean_images: Annotated[
+        int, typer.Option(min=1, help="Training rows that give the adjustment its mean membranes.")
+    ] = 64,
+    race: Annotated[
+        str, typer.Option(help="racing:0.99 drops settings that are clearly worse early; none drops nothing.")
+    ] = "racing:0.99",
+    precision: Annotated[Numbers, typer.Option(help="Numbers of the runs; int8 rounds the weights.")] = "float32",
+    network: Annotated[
+        str | None,
+        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
+    ] = None,
+    normalise: Annotated[
+        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
+    ] = None,
+    data_path: given.DataPath = None,
+    out_folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for record, tables and figures; the same command again goes on in it."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Draw into this folder, or as FILE.svg, .png or .pdf (with --out: its figures folder)."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of input spikes and of rows that are drawn.")] = 0,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """The best thresholds with and without L4 adjustment for each leak and reset, and whether the adjustment helps.
+
+    Training rows choose, test rows judge the winners once, all on the same input spikes: differences are paired.
+    Exit code 1 if no setting has a single training row right.
+    """
+    from weightsmith.data.datasets import load_all
+
+    options: dict[str, Any] = {
+        **read_grid(leaks=leaks, resets=resets, factors=factors, smoothings=smoothings, steps=steps),
+        **read_rules(encode=encode, balance=balance, race=race),
+        "delay": delay,
+        "train_images": train_images,
+        "test_images": test_images,
+        "mean_images": mean_images,
+        "precision": precision,
+        "seed": seed,
+        "out": out_folder,
+    }
+    refuse_spiking(file)
+    check_out(file, out_folder, figures)
+    name = data_of(file, data, quiet)
+    known = load_all(name, path=data_path)
+    module = loaded(file, known, network, normalise, quiet)
+    sweep = _swept(module, known, options, quiet)
+    written = _write(sweep, out_folder, figures)
+    spike = ["weightsmith", "spike", str(file), "--data", name]
+    for option, value in (("--data-path", data_path), ("--network", network), ("--normalise", normalise)):
+        spike += [] if value is None else [option, str(value)]
+    try_next = advice(sweep, spike, kept=out_folder is not None)
+    if as_json:
+        print_json(files.as_dict(sweep, written, try_next))
+    else:
+        show_sweep(sweep, str(file), known.name, written, try_next, quiet=quiet)
+    found = concern(sweep)
+    if found is not None:
+        raise Attention(found)
+
+
+def _swept(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool) -> SpikeSweep:
+    from weightsmith.spiking.sweeping import spike_sweep as run
+
+    reached = ""
+    say_if_compiling(quiet)
+    try:
+        with stages("spike-sweep", quiet) as progress:
+
+            def told(stage: str, done: int, total: int) -> None:
+                nonlocal reached
+                reached = f"stopped at {stage}, {done:,} of {total:,}; "
+                if progress is not None:
+                    progress(stage, done, total)
+
+            return run(module, known, **options, progress=told)
+    except KeyboardInterrupt:
+        folder = options["out"]
+        kept = "without --out nothing is kept" if folder is None else f"{folder} keeps what is done: repeat to go on"
+        say_note(f"{reached}{kept}")
+        raise
+
+
+def _write(sweep: SpikeSweep, folder: Path | None, figures: Path | None) -> list[Path]:
+    """What goes beside the record, which the sweep wrote itself; all files there are now."""
+    written = []
+    if folder is not None:
+        written = [folder / "record.json", *files.write_tables(folder, sweep)]
+        figures = figures or folder / "figures"
+    if figures is not None:
+        written += files.draw(figures, sweep)
+    return written

@@ -1,0 +1,101 @@
+"""The parts of a sweep: blocks of images that settings share, and settings that compete on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.spiking.chunked import ChunkEngine
+from weightsmith.spiking.graph import INPUT, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.racing import Racing, dropped
+from weightsmith.spiking.simulate import run_block
+from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.spike import Recipe
+from weightsmith.spiking.sweep_results import Setting, SettingResult
+from weightsmith.spiking.tally import Tally
+
+__all__ = ["Answers", "Heat", "SharedBlock", "Winner", "first_synapses"]
+
+Answers = dict[str, NDArray[np.bool_]]  # setting → (images, steps): right or not
+
+
+@dataclasses.dataclass(frozen=True)
+class Winner:
+    """The best setting of a heat at one number of steps, and how often it was right on the training images."""
+
+    setting: Setting
+    correct: int
+
+
+def first_synapses(network: SpikingNetwork) -> str | None:
+    """The synapses that alone read the input and lead to the first population, if it is so."""
+    readers = [node for node in network.nodes if INPUT in node.sources]
+    source = network.populations[0].source
+    return source if len(readers) == 1 and isinstance(readers[0], Synapses) and readers[0].name == source else None
+
+
+class SharedBlock:
+    """A block of images on which many networks are run that have the input and the first weights in common."""
+
+    def __init__(
+        self, network: SpikingNetwork, recipe: Recipe, first_synapses: str | None, x: Tensor, first: int
+    ) -> None:
+        self._recipe = recipe
+        self._source = source_of(network, x, recipe.seed, first)
+        self._rows = np.arange(len(x))
+        self._network, self._first = network, first_synapses
+        self._shared: tuple[str, NDArray[Any]] | None = None
+
+    def answers(self, network: SpikingNetwork) -> NDArray[np.int16]:
+        """The answers (images, steps) of one of the networks."""
+        if self._first is not None and self._shared is None:
+            engine = ChunkEngine(self._network, self._source, self._recipe.precision, self._recipe.steps)
+            engine.begin(self._rows)
+            self._shared = self._first, engine.currents(self._first, self._recipe.steps)
+        engine = ChunkEngine(network, self._source, self._recipe.precision, self._recipe.steps)
+        engine.shared = self._shared
+        tally = Tally(len(self._rows), self._recipe.steps, network.classes, {}, None)
+        run_block(engine, self._rows, self._recipe.steps, tally)
+        return tally.responses({}).answers
+
+
+class Heat:
+    """The settings of one neuron, with or without adjustment, that compete."""
+
+    def __init__(self, neuron: IF | LIF, settings: Sequence[Setting]) -> None:
+        self.neuron, self.settings = neuron, list(settings)
+        self.running = list(settings)
+        self._right: dict[str, list[NDArray[np.bool_]]] = {setting.key: [] for setting in settings}
+
+    def add(self, right: Answers) -> None:
+        """Take in the answers of a block."""
+        for setting in self.running:
+            self._right[setting.key].append(right[setting.key])
+
+    def drop(self, rule: Racing) -> None:
+        """Drop what is clearly worse after all steps."""
+        right = np.array([np.concatenate(self._right[setting.key])[:, -1] for setting in self.running])
+        lost = dropped(right, rule)
+        self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]
+
+    def winner(self, place: int) -> Winner:
+        """The setting that is right most often after the steps of number ``place``, the first of equals."""
+        counts = [int(np.concatenate(self._right[setting.key])[:, place].sum()) for setting in self.running]
+        best = int(np.argmax(counts))
+        return Winner(self.running[best], counts[best])
+
+    def results(self) -> list[SettingResult]:
+        """How every setting did."""
+        found = []
+        for setting in self.settings:
+            right = np.concatenate(self._right[setting.key])
+            counts = tuple(int(count) for count in right.sum(axis=0))
+            found.append(SettingResult(setting, len(right), counts, lost=setting not in self.running))
+        return found

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+import weightsmith as ws
+from weightsmith.cli import export as command
+from weightsmith.spiking import handover
+from weightsmith.spiking.files import load_spiking, save_spiking, spiking_digest
+from weightsmith.spiking.handover import HandoverCheck, LayerCheck
+from weightsmith.spiking.nir import NirExport, export_nir, import_nir
+from weightsmith.spiking.spike import spike
+
+pytest.importorskip("nir", reason="the extra nir is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("export")
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return ws.train("mlp:24", "digits", optimiser="adam", schedule=0.01, epochs=3).network
+
+
+@pytest.fixture(scope="module")
+def hard(trained, folder):
+    """The folder of a conversion that NIR can hold."""
+    return spiked(trained, folder / "hard", neuron="if:hard")
+
+
+@pytest.fixture(scope="module")
+def pooled(folder):
+    network = ws.networks.build("vgg:5,widths=[4,4,4],classifier=[8]", input_shape=(1, 8, 8), classes=10)
+    return spiked(network, folder / "pooled", neuron="lif:0.9,reset=hard")
+
+
+def spiked(network, place, *, balance="percentile:half=false", **options):
+    spike(network, "digits", balance=balance, steps=4, images=8, watch=0, out=place, **options)
+    return place
+
+
+def installed(monkeypatch, *packages):
+    """Let these packages seem to be installed, and no others of those that are looked for."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name in packages else None)
+
+
+def test_a_file_and_its_vector_are_written_and_read_again(run, hard, tmp_path):
+    target = tmp_path / "net.nir"
+    answer = run("export", hard, target, "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    told = json.loads(answer.out)
+    written = NirExport.from_dict(told["export"])
+    assert told["files"] == [str(target), str(tmp_path / "net.vector.npz")]
+    assert {path.name for path in tmp_path.iterdir()} == {"net.nir", "net.vector.npz"}
+    assert [node.kind for node in written.nodes] == ["Input", "Conv2d", "IF", "Conv2d", "Output"]
+    back = import_nir(target)
+    assert (str(back.neuron), back.classes) == ("if:reset=hard", 10)
+    assert back.card.lineage.parent == spiking_digest(load_spiking(hard))
+    shown = run("export", hard, target).out
+    for words in ("if:reset=hard, hard reset, dt 1", "activation1  IF", "2 images, 32 steps", "net.vector.npz"):
+        assert words in shown, words
+
+
+def test_images_of_the_data_make_the_vector(run, hard, tmp_path):
+    target = tmp_path / "net.nir"
+    answer = run("export", hard, target, "--data", "digits", "--images", 3, "--steps", 5, "--json")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["export"]["images"] == 3
+    stored = np.load(tmp_path / "net.vector.npz")
+    images = ws.data.load("digits").test.x[:3].numpy()
+    assert (stored["drive"] == images).all()
+    assert int(stored["steps"]) == 5
+    assert json.loads(run("export", hard, target, "--data", "digits", "--json").out)["export"]["images"] == 2
+
+
+def test_rounding_and_sum_pools_are_told(run, pooled, tmp_path):
+    target = tmp_path / "net.nir"
+    plain = run("export", pooled, target)
+    assert "SumPool2d" not in plain.out
+    answer = run("export", pooled, target, "--rounding", 8, "--sumpool")
+    assert answer.code == 0
+    assert "SumPool2d" in answer.out
+    assert "multiples of 2^-8" in answer.out
+    assert "lif:0.9,reset=hard, hard reset, dt 0.0001" in answer.out
+    told = json.loads(run("export", pooled, target, "--rounding", 8, "--sumpool", "--seed", 5, "--json").out)["export"]
+    given = {"sumpool": True, "rounding": 8, "seed": 5}
+    assert NirExport.from_dict(told) == export_nir(load_spiking(pooled), tmp_path / "net.nir", **given)
+
+
+def test_a_soft_reset_is_noted(run, trained, tmp_path):
+    place = spiked(trained, tmp_path / "soft")
+    answer = run("export", place, tmp_path / "net.nir")
+    assert answer.code == 0
+    assert "if, soft reset, dt 1" in answer.out
+    assert "NIR knows a hard reset only" in answer.out
+
+
+def fake(difference):
+    def compare(path, simulator):
+        layers = (LayerCheck("activation1", 2000, 2000 + difference, difference), LayerCheck("[b]x", 10, 10, 0))
+        return HandoverCheck(path.name, simulator, "if", "hard", 2, 32, layers, 0.0, {simulator: "1.2.3"})
+
+    return compare
+
+
+def test_spikes_are_compared_with_other_simulators(run, hard, tmp_path, monkeypatch):
+    installed(monkeypatch, "nir", "nirtorch", "norse", "snntorch")
+    monkeypatch.setattr(handover, "compare", fake(0))
+    words = ("export", hard, tmp_path / "net.nir", "--check", "norse", "--check", "snntorch", "--check", "norse")
+    answer = run(*words)
+    assert answer.code == 0
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    assert [line for line in lines if line.startswith("spikes here and in")] == [
+        "spikes here and in norse 1.2.3",
+        "spikes here and in snntorch 1.2.3",
+    ]
+    assert "activation1 2,000 2,000 0 0" in lines
+    assert "[b]x 10 10 0 0" in lines
+    assert "loading into norse" in answer.err
+    told = json.loads(run(*words, "--json", "--quiet").out)
+    assert [check["simulator"] for check in told["checks"]] == ["norse", "snntorch"]
+    monkeypatch.setattr(handover, "compare", fake(2))
+    assert run(*words, "--quiet").code == 0
+    monkeypatch.setattr(handover, "compare", fake(20))
+    far = run(*words, "--quiet")
+    assert (far.code, len(far.lines)) == (1, 1)
+    assert "norse counts other spikes: 1 % of those of activation1 differ" in far.err
+
+
+def test_what_is_not_installed_is_named_before_anything_is_written(run, hard, tmp_path, monkeypatch):
+    target = tmp_path / "net.nir"
+    installed(monkeypatch, "nir", "norse")
+    for simulator, package in (("spikingjelly", "spikingjelly"), ("norse", "nirtorch")):
+        answer = run("export", hard, target, "--check", simulator)
+        assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+        assert f"pip install {package}" in answer.err
+    installed(monkeypatch)
+    answer = run("export", hard, target)
+    assert answer.code == 2
+    assert answer.err == "weightsmith: writing NIR files needs an optional package: pip install 'weightsmith[nir]'\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("net.nir", ("--check", "nors"), "did you mean 'norse'"),
+        ("net.nir", ("--rounding", "0"), "--rounding"),
+        ("net.nir", ("--images", "3"), "--images belongs to --data"),
+        ("net.nir", ("--data", "digit"), "did you mean 'digits'"),
+        ("net.nir", ("--steps", "0"), "--steps"),
+        ("net.onnx", (), "NIR files end in .nir"),
+        (".", (), "writes a file"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, hard, tmp_path, name, words, message):  # noqa: PLR0917
+    answer = run("export", hard, tmp_path / name, *words, "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, ""), answer.err
+    assert message in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"balance": "percentile"}, "starts at 0.5 thresholds"),
+        ({"neuron": "if:delay=true"}, "fires a step late"),
+        ({"neuron": "lif:0.9", "mismatch": "mismatch:leak=0.1"}, "export it without mismatch"),
+    ],
+)
+def test_what_nir_cannot_hold_is_refused_by_name(run, trained, tmp_path, options, message):
+    place = spiked(trained, tmp_path / "snn", **options)
+    answer = run("export", place, tmp_path / "net.nir")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert message in answer.err
+    assert not (tmp_path / "net.nir").exists()
+
+
+def test_files_that_are_no_spiking_networks_end_with_code_3(run, trained, hard, tmp_path):
+    plain = ws.save(trained, tmp_path / "plain.safetensors")
+    answer = run("export", plain, tmp_path / "net.nir")
+    assert (answer.code, "is not a spiking network: spike makes one" in answer.err) == (3, True)
+    (tmp_path / "broken.safetensors").write_bytes((hard / "network.safetensors").read_bytes()[:-4])
+    for name in ("broken", "none"):
+        answer = run("export", tmp_path / f"{name}.safetensors", tmp_path / "net.nir")
+        assert (answer.code, len(answer.lines), answer.out) == (3, 1, "")
+
+
+def test_names_of_nodes_are_never_markup(run, trained, tmp_path):
+    network = spike(trained, "digits", balance="percentile:half=false", steps=2, images=4, watch=0).network
+    renamed = {"dense1": "[red]a[/red]"}
+    nodes = [
+        dataclasses.replace(
+            node,
+            name=renamed.get(node.name, node.name),
+            **({"source": renamed[node.source]} if getattr(node, "source", None) in renamed else {}),
+        )
+        for node in network.nodes
+    ]
+    path = save_spiking(dataclasses.replace(network, nodes=tuple(nodes)), tmp_path / "n.safetensors")
+    answer = run("export", path, tmp_path / "net.nir")
+    assert answer.code == 0, answer.err
+    assert "[red]a[/red]" in answer.out or "red_a" in answer.out
+
+
+def test_the_simulators_are_those_that_the_library_knows():
+    assert set(command._SIMULATORS) == set(handover._LOADERS)

@@ -1,0 +1,555 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+
+import weightsmith as ws
+from weightsmith.cli._spike_findings import advice, concerns
+from weightsmith.cli._spike_options import say_if_compiling
+from weightsmith.cli._spike_report import show_spike
+from weightsmith.cli._spike_rows import layer_rows, shown_steps, step_rows
+from weightsmith.core.statistics import wilson
+from weightsmith.reporting.figures import spiking
+from weightsmith.spiking import _kernels
+from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
+from weightsmith.spiking.results import SpikeRecord
+from weightsmith.spiking.spike import spike
+
+QUICK = ("--quiet", "--watch", 0)
+drawing = SimpleNamespace(figures_of=spiking.figures_of)  # as it is before tests put another in its place
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run: a network of 24 ReLUs on digits."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    ws.train("mlp:24", "digits", optimiser="adam", schedule=0.01, epochs=4, out=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spiked(trained):
+    """A finished conversion, to be changed by tests."""
+    return spike(trained, "digits", steps=20, images=120, watch=2)
+
+
+@pytest.fixture(scope="module")
+def converted(run_module, trained, tmp_path_factory):
+    """The folder that the command leaves behind."""
+    folder = tmp_path_factory.mktemp("spiking") / "snn"
+    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--out", folder)
+    assert run_module("spike", trained, *words, "--no-figures", "--quiet") == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_module():
+    """Run the command line without looking at what it prints: its exit code."""
+    from weightsmith.cli import main
+
+    def call(*words: object) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        return ended.value.code
+
+    return call
+
+
+def saved(text, path):
+    network = ws.networks.build(text, input_shape=(1, 8, 8), classes=10)
+    return ws.save(network, path, classes=ws.data.load("digits").classes)
+
+
+def of_decisions(record, **changes):
+    return dataclasses.replace(record, decisions=dataclasses.replace(record.decisions, **changes))
+
+
+def with_settings(record, **changes):
+    return dataclasses.replace(record, settings={**record.settings, **changes})
+
+
+def with_loss(record, difference, p):
+    return of_decisions(record, cost=dataclasses.replace(record.decisions.cost, difference=difference, p=p))
+
+
+def test_the_numbers_are_those_of_the_library(run, trained, spiked):
+    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2)
+    answer = run("spike", trained, *words, "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    assert SpikeRecord.from_dict(found["record"]) == spiked.record
+    assert (found["look_at"], found["files"]) == ([], [])
+    assert found["try_next"] == advice(spiked.record, kept=False)
+    assert found["steps"] == step_rows(spiked.record)
+    assert found["layers"] == [dataclasses.asdict(row) for row in layer_rows(spiked.record)]
+
+
+def test_every_option_reaches_the_conversion(run, tmp_path):
+    file = saved("mlp:12,bias=false", tmp_path / "n.safetensors")
+    options = {
+        "neuron": "lif:0.9,reset=hard",
+        "encode": "poisson:scale=0.5",
+        "balance": "max-current:images=32,steps=10,factor=0.3",
+        "adjust": "l4:1.5,images=16",
+        "precision": "float64",
+        "early": "margin:2.0,least=3",
+        "mismatch": "mismatch:threshold=0.2",
+        "prices": "picojoule:accumulate=0.1,multiply=2.0",
+        "images": 30,
+        "watch": 1,
+        "seed": 7,
+        "steps": 9,
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    answer = run("spike", file, "--data", "digits", *words, "--json", "--quiet")
+    assert answer.code in (0, 1), answer.err
+    record = json.loads(answer.out)["record"]
+    assert record["settings"] == {**options, "device": "cpu"}
+    assert record["decisions"]["images"] == 30
+    shown = run("spike", file, "--data", "digits", *words, "--quiet").out
+    for words in (
+        "lif:0.9,reset=hard · poisson:scale=0.5 · max-current:images=32,steps=10,factor=0.3 · l4:1.5,images=16 · "
+        "mismatch:threshold=0.2 · margin:2.0,least=3 · float64 · 9 steps · seed 7",
+        "adjusted       dense1: weights of 12 units times ",
+        "0.1 pJ per addition, 2 pJ per multiplication with it; neurons and memory left out",
+        "of 9 steps on average",
+    ):
+        assert words in shown, words
+
+
+def test_whole_numbers_of_8_bits_are_run_and_written(run, trained, tmp_path):
+    words = ("--data", "digits", "--precision", "int8", "--steps", 12, "--no-figures", "--out", tmp_path / "o")
+    answer = run("spike", trained, *words, *QUICK)
+    assert (answer.code, "int8 · 12 steps" in answer.out) == (0, True)
+    weights = load_spiking(tmp_path / "o").node("output").weight
+    assert weights.equal(weights.round())
+    assert weights.abs().max() == 127
+    told = json.loads(
+        run("evaluate", tmp_path / "o", "--data", "digits", "--steps", 12, "--precision", "int8", "--json").out
+    )
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert [row["accuracy"] for row in told["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 13)]
+
+
+def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spiked):
+    record = spiked.record
+    decisions, cost, (population,) = record.decisions, record.cost, record.populations
+    answer = run("spike", trained, "--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    lines = [" ".join(line.split()) for line in answer.out.splitlines()]
+    ends = [int(line.split()[0]) for line in lines if line[:1].isdigit()]
+    assert ends == [1, 2, 4, 8, 16, 20]
+    for steps in (4, 20):
+        share = decisions.accuracy(steps)
+        row = next(line for line in lines if line.startswith(f"{steps} "))
+        assert f"{100 * share.value:.2f} % ({100 * share.low:.2f} – {100 * share.high:.2f})" in row
+        assert f"{cost.curve[steps - 1] / 1e6:.3g} {100 * cost.curve[steps - 1] / cost.network_energy:.1f} %" in row
+    paired = decisions.cost.interval
+    for words in (
+        f"network {100 * decisions.network.value:.2f} %",
+        f"({100 * paired.low:+.2f} to {100 * paired.high:+.2f})".replace("-", "−"),
+        f"dense1 24 {population.threshold.least:.3g} – {population.threshold.largest:.3g} {population.rate:.3g}",
+        f"{cost.energy / 1e6:.3g} µJ per image, {cost.ratio:.3g} × the {cost.network_energy / 1e6:.3g} µJ of the",
+        "0.9 pJ per addition, 4.6 pJ per multiplication with it in 45 nm",
+        f"from step {decisions.settled} on",
+        "never fire on the calibration images",
+        "--out FOLDER: the spiking network was not kept",
+    ):
+        assert any(words in line for line in lines), words
+
+
+def test_steps_that_are_shown():
+    assert [shown_steps(n) for n in (1, 2, 3, 64)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8, 16, 32, 64]]
+
+
+def test_a_folder_holds_network_record_and_tables(converted, spiked):
+    record = SpikeRecord.from_json((converted / "record.json").read_text())
+    assert record == spiked.record
+    assert spiking_digest(load_spiking(converted)) == record.result
+    assert {path.name for path in converted.iterdir()} == {
+        "network.safetensors",
+        "record.json",
+        "steps.csv",
+        "layers.csv",
+    }
+    steps = list(csv.DictReader((converted / "steps.csv").read_text().splitlines()))
+    assert [int(row["steps"]) for row in steps] == list(range(1, 21))
+    for row, correct in zip(steps, record.decisions.correct.tolist(), strict=True):
+        expected = wilson(correct, 120)
+        assert (float(row["accuracy"]), float(row["low"])) == (expected.value, expected.low)
+    layers = list(csv.DictReader((converted / "layers.csv").read_text().splitlines()))
+    assert [row["name"] for row in layers] == ["dense1", "output"]
+    assert float(layers[0]["rate"]) == record.populations[0].rate
+    assert layers[1]["rate"] == ""
+
+
+def test_the_same_command_gives_the_same_bytes(run_module, trained, converted, tmp_path):
+    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--out", tmp_path / "o")
+    assert run_module("spike", trained, *words, "--no-figures", "--quiet") == 0
+    for name in ("network.safetensors", "record.json", "steps.csv", "layers.csv"):
+        assert (tmp_path / "o" / name).read_bytes() == (converted / name).read_bytes()
+
+
+def test_figures_go_where_they_are_asked_to(run, trained, tmp_path, monkeypatch):
+    asked = []
+
+    def two(record, classes):
+        asked.append(classes)
+        drawn = drawing.figures_of(record, classes)
+        return {name: drawn[name] for name in ("accuracy", "confusion")}
+
+    monkeypatch.setattr("weightsmith.reporting.figures.spiking.figures_of", two)
+    words = ("spike", trained, "--data", "digits", "--steps", 4, "--images", 10, *QUICK)
+    answer = run(*words, "--figures", tmp_path / "f.png", "--out", tmp_path / "o", "--json")
+    assert (answer.code, {path.name for path in tmp_path.iterdir()}) == (0, {"f-accuracy.png", "f-confusion.png", "o"})
+    assert not (tmp_path / "o" / "figures").exists()
+    assert str(tmp_path / "f-accuracy.png") in json.loads(answer.out)["files"]
+    assert asked == [tuple(map(str, range(10)))]
+    assert run(*words, "--out", tmp_path / "o").code == 0
+    assert {path.name for path in (tmp_path / "o" / "figures").iterdir()} == {"accuracy.svg", "confusion.svg"}
+    both = run(*words, "--figures", tmp_path / "f.png", "--no-figures")
+    assert (both.code, "contradict each other" in both.err) == (2, True)
+    assert run(*words, "--figures", "f.gif").code == 2
+
+
+@pytest.mark.slow
+def test_every_figure_is_drawn(run, trained, spiked, tmp_path):
+    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--quiet")
+    assert run("spike", trained, *words, "--figures", tmp_path / "f").code == 0
+    assert {path.stem for path in (tmp_path / "f").iterdir()} == set(drawing.figures_of(spiked.record))
+
+
+def test_shortcuts_have_rows_of_their_own_and_shares_add_up(run, tmp_path):
+    file = saved("resnet:8,widths=[4,6,8]", tmp_path / "r.safetensors")
+    answer = run("spike", file, "--data", "digits", "--steps", 6, "--images", 20, *QUICK, "--json")
+    found = json.loads(answer.out)
+    record = SpikeRecord.from_dict(found["record"])
+    rows = {row["name"]: row for row in found["layers"]}
+    assert rows["layer1.0.activation2"]["kind"] == "direct"
+    assert sum(row["energy_share"] for row in rows.values()) == pytest.approx(1)
+    assert sum(row["accumulates"] for row in rows.values()) == pytest.approx(record.cost.accumulates[-1])
+    assert sum(row["neurons"] or 0 for row in rows.values()) == sum(each.units for each in record.populations)
+    assert rows["fc"]["neurons"] is rows["layer2.0.downsample"]["rate"] is None
+    assert rows["conv1"]["path"] == "once"
+    shown = run("spike", file, "--data", "digits", "--steps", 6, "--images", 20, *QUICK).out
+    assert "layer1.0.activation2 (direct)" in shown
+    assert "(direct): spikes that reach neurons without weights" in shown
+
+
+def test_a_run_tells_its_data_and_other_files_must_be_told(run, trained, tmp_path):
+    words = ("--steps", 2, "--images", 5, "--watch", 0)
+    answer = run("spike", trained, *words)
+    assert (answer.code, "data: digits, on which the network was trained" in answer.err) == (0, True)
+    assert run("spike", trained / "network.safetensors", *words, "--quiet").code == 0
+    copy = tmp_path / "network.safetensors"
+    copy.write_bytes((trained / "network.safetensors").read_bytes())
+    for record in (None, "[]", '{"settings": {"data": "table:/etc/passwd"}}'):
+        if record is not None:
+            (tmp_path / "record.json").write_text(record)
+        missing = run("spike", tmp_path, *words)
+        assert (missing.code, len(missing.lines), missing.out) == (2, 1, "")
+        assert "--data is missing" in missing.err
+
+
+def test_progress_tells_the_stage(run, trained):
+    err = run("spike", trained, "--data", "digits", "--steps", 3, "--images", 40, "--watch", 0).err
+    assert "spike: balancing: 512 of 512" in err
+    assert "spike: running: 40 of 40" in err
+
+
+def test_compiling_is_told_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_kernels, "convolve", SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path))))
+    say_if_compiling(quiet=True)
+    assert capsys.readouterr().err == ""
+    say_if_compiling(quiet=False)
+    assert "compiling, once on this machine" in capsys.readouterr().err
+    (tmp_path / "_kernels.convolve-62.py311.nbi").touch()
+    say_if_compiling(quiet=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--neuron", "lif:1.1"), "leak must be ≤ 1, not 1.1"),
+        (("--neuron", "lif:0"), "leak must be > 0, not 0"),
+        (("--neuron", "lif"), "lif needs leak"),
+        (("--neuron", "liff:0.9"), "did you mean 'lif'"),
+        (("--neuron", "lif:0.9,reset=hrad"), "reset"),
+        (("--encode", "poison"), "did you mean 'poisson'"),
+        (("--balance", "percentil:99"), "did you mean 'percentile'"),
+        (("--balance", "percentile:101"), "percent must be ≤ 100, not 101"),
+        (("--balance", "max-current"), "dense1 has a bias"),
+        (("--adjust", "l2:1"), "did you mean 'l4'"),
+        (("--adjust", "l4:-1"), "smoothing must be ≥ 0, not -1"),
+        (("--early", "margn:3"), "did you mean 'margin'"),
+        (("--mismatch", "mismatch:threshold=2"), "threshold must be ≤ 1, not 2"),
+        (("--prices", "picojoul"), "did you mean 'picojoule'"),
+        (("--precision", "int4"), "--precision"),
+        (("--precision", "int8", "--mismatch", "mismatch:threshold=0.1"), "run it in float32 or float64"),
+        (("--steps", "0"), "--steps"),
+        (("--images", "0"), "--images"),
+        (("--watch", "-1"), "--watch"),
+        (("--least-accuracy", "0.9"), "is in per cent, as 90"),
+        (("--normalise", "0.5/0.1", "--encode", "poisson"), "poisson spikes need inputs between −1 and 1"),
+        (("--data", "digit"), "did you mean 'digits'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, trained, words, message):
+    answer = run("spike", trained, "--data", "digits", *words, "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, ""), answer.err
+    assert message in answer.err
+
+
+NETWORKS = """
+from torch import nn
+def softmax():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Softmax(1), nn.Linear(8, 10))
+def sigmoid():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Sigmoid(), nn.Linear(8, 10))
+def dead():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+    network[1].weight.data.zero_(), network[1].bias.data.fill_(-1)
+    return network
+def broken():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+    network[1].weight.data[0, 0] = float("nan")
+    return network
+def hostile():
+    network = nn.Sequential()
+    network.add_module("flatten", nn.Flatten())
+    network.add_module("=1+2[bold]evil[/bold]", nn.Linear(64, 8))
+    network.add_module("act", nn.ReLU())
+    network.add_module("out", nn.Linear(8, 10))
+    return network
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """``own(name)``: the file of a network of the user's own, and how it is named on the command line."""
+    (tmp_path / "spiking_networks_of_mine.py").write_text(NETWORKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    import spiking_networks_of_mine as mine
+
+    def make(name: str) -> tuple[object, ...]:
+        path = tmp_path / f"{name}.safetensors"
+        save_file(getattr(mine, name)().state_dict(), path)
+        return path, "--data", "digits", "--network", f"{mine.__name__}:{name}"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("softmax", "softmax inside: take it off"),
+        ("sigmoid", "only ReLU converts"),
+        ("dead", "dead layer: 2 (after 1) gives nothing but zeros"),
+        ("broken", "NaN or infinity"),
+    ],
+)
+def test_what_cannot_be_converted_is_named(run, own, name, message):
+    answer = run("spike", *own(name), "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, ""), answer.err
+    assert message in answer.err
+
+
+def test_names_of_layers_are_never_markup_nor_formulas(run, own, tmp_path):
+    words = ("--steps", 3, "--images", 10, "--watch", 1, "--out", tmp_path / "o", "--no-figures")
+    answer = run("spike", *own("hostile"), *words, "--quiet")
+    assert answer.code == 0, answer.err
+    assert "=1+2[bold]evil[/bold]" in answer.out
+    table = (tmp_path / "o" / "layers.csv").read_text()
+    assert next(csv.DictReader(table.splitlines()))["name"] == "'=1+2[bold]evil[/bold]"
+    assert "=1+2[bold]evil[/bold]" in run("inspect", tmp_path / "o").out
+    assert "=1+2[bold]evil[/bold]" in run("evaluate", tmp_path / "o", "--data", "digits", "--steps", 2).out
+
+
+def test_files_that_cannot_be_read_end_with_code_3(run, trained, tmp_path, monkeypatch):
+    (tmp_path / "broken.safetensors").write_bytes(b"nothing")
+    for name in ("broken", "none"):
+        answer = run("spike", tmp_path / f"{name}.safetensors", "--data", "digits", "--quiet")
+        assert (answer.code, len(answer.lines)) == (3, 1)
+    monkeypatch.setenv("WEIGHTSMITH_DATA", str(tmp_path))
+    monkeypatch.setenv("WEIGHTSMITH_CACHE", str(tmp_path))
+    answer = run("spike", trained, "--data", "cifar10", "--quiet")
+    assert (answer.code, "weightsmith data fetch cifar10" in answer.err) == (3, True)
+
+
+def test_networks_are_never_written_over(run, trained, tmp_path):
+    before = (trained / "network.safetensors").read_bytes()
+    for file in (trained, trained / "network.safetensors"):
+        answer = run("spike", file, "--data", "digits", "--out", trained, *QUICK)
+        assert (answer.code, "which is never changed" in answer.err) == (2, True)
+    assert (trained / "network.safetensors").read_bytes() == before
+    other = saved("mlp:3", tmp_path / "network.safetensors")
+    answer = run("spike", trained, "--data", "digits", "--out", tmp_path, *QUICK)
+    assert (answer.code, "holds another network" in answer.err) == (2, True)
+    assert not is_spiking(other)
+
+
+def test_a_spiking_network_is_not_converted_again(run, converted):
+    for file in (converted, converted / "network.safetensors"):
+        answer = run("spike", file, "--data", "digits")
+        assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+        assert f"weightsmith evaluate {file} --data NAME runs it" in answer.err
+        assert f"weightsmith export {file} NET.nir" in answer.err
+
+
+def test_a_layer_that_never_fires_ends_with_code_1(run, tmp_path):
+    file = saved("vgg:5,widths=[4,4,4],classifier=[8]", tmp_path / "v.safetensors")
+    words = ("--encode", "poisson", "--balance", "max-current:images=16,steps=10", "--steps", 3, "--images", 10)
+    answer = run("spike", file, "--data", "digits", *words, *QUICK)
+    assert (answer.code, len(answer.lines)) == (1, 1)
+    assert "classifier.1 never fires (10 images, 3 steps)" in answer.err
+    assert "--balance max-current:images=16,steps=10,factor=0.7: " in answer.out
+    assert "--steps 6: 10 of 10 images have no answer after 3 steps" in answer.out
+
+
+def test_an_accuracy_below_the_bar_ends_with_code_1(run, trained):
+    words = ("spike", trained, "--data", "digits", "--steps", 1, *QUICK)
+    low = run(*words, "--least-accuracy", 99)
+    assert low.code == 1
+    assert "is below the 99 % asked for" in low.err
+    assert json.loads(run(*words, "--least-accuracy", 99, "--json").out)["look_at"]
+    assert run(*words, "--least-accuracy", 5).code == 0
+
+
+def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
+    record = SpikeRecord.from_json((converted / "record.json").read_text())
+    words = ("evaluate", converted, "--data", "digits", "--steps", 20, "--images", 120, "--quiet")
+    told = json.loads(run(*words, "--json").out)
+    assert [row["accuracy"] for row in told["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 21)]
+    assert told["layers"][0]["rate"] == record.populations[0].rate
+    shown = run(*words)
+    assert (shown.code, shown.err) == (0, "")
+    assert "test, 120 images" in shown.out
+    assert f"{100 * record.decisions.spiking.value:.2f} %" in shown.out
+    below = run(*words, "--at-least", 99.9)
+    assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)
+
+
+def test_random_spikes_are_those_of_the_conversion(run, trained, tmp_path):
+    words = ("--data", "digits", "--steps", 8, "--images", 50, "--seed", 3, "--quiet")
+    made = run("spike", trained, *words, "--encode", "poisson", "--no-figures", "--out", tmp_path / "o", "--json")
+    again = json.loads(run("evaluate", tmp_path / "o", *words, "--json").out)
+    converted = json.loads(made.out)["steps"]
+    for key in ("accuracy", "undecided"):
+        assert [row[key] for row in again["steps"]] == [row[key] for row in converted]
+
+
+@pytest.mark.parametrize(
+    ("subject", "words", "message"),
+    [
+        ("converted", ("--batch", 3), "--batch does not apply: "),
+        ("converted", ("--normalise", "none"), "--normalise does not apply: "),
+        ("converted", ("--network", "mlp:3"), "--network does not apply: "),
+        ("trained", ("--steps", 3), "--steps does not apply: "),
+        ("trained", ("--seed", 0), "weightsmith spike converts a network"),
+        ("converted", ("--split", "validation"), "without a validation split"),
+    ],
+)
+def test_options_of_the_other_kind_of_network_are_refused(run, request, subject, words, message):
+    answer = run("evaluate", request.getfixturevalue(subject), "--data", "digits", *words, "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert message in answer.err
+
+
+def test_a_silent_file_ends_with_code_1(run, trained, tmp_path):
+    network = spike(trained, "digits", steps=2, images=5, watch=0).network.with_factor(1e6)
+    path = save_spiking(network, tmp_path / "silent.safetensors")
+    answer = run("evaluate", path, "--data", "digits", "--steps", 2, "--images", 5, "--quiet")
+    assert (answer.code, answer.err) == (1, "weightsmith: dense1 never fires\n")
+
+
+def test_inspect_and_log_know_spiking_files(run, converted):
+    network = load_spiking(converted)
+    told = json.loads(run("inspect", converted, "--json").out)
+    assert [node["name"] for node in told["nodes"]] == [node.name for node in network.nodes]
+    assert (told["neuron"], told["encode"], told["neurons"], told["classes"]) == ("if", "constant", 24, 10)
+    assert told["parameters"] == 64 * 24 + 24 + 240 + 10
+    neurons = next(node for node in told["nodes"] if node["kind"] == "neurons")
+    assert neurons["thresholds"] == [
+        float(network.populations[0].threshold.min()),
+        float(network.populations[0].threshold.max()),
+    ]
+    shown = run("inspect", converted, "--layers", "dense*").out
+    assert "spiking network, 24 neurons" in shown
+    assert "activation1  neurons" not in shown
+    assert run("inspect", converted, "--layers", "conv*").code == 2
+    lineage = json.loads(run("log", converted, "--json").out)
+    assert lineage["weights"] == spiking_digest(network)
+    assert lineage["lineage"]["operation"] == "spike if"
+    assert "trained on digits" in run("log", converted).out
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_fit_the_terminal(width, spiked, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    record = dataclasses.replace(spiked.record, notes=("a note " * 30,), network="a.very.long.name." * 12)
+    show_spike(record, "network", "digits", [], kept=False)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= width
+    assert "a note a note" in printed
+
+
+def test_advice_follows_the_numbers(spiked):
+    fine = with_loss(spiked.record, 0.0, 1.0)
+    lost = with_loss(spiked.record, -0.12, 0.001)
+    images = lost.decisions.images
+    flat = of_decisions(lost, correct=np.full(20, images // 2))
+    rising = of_decisions(lost, correct=np.linspace(0, images, 20).astype(np.int64))
+    assert (
+        advice(flat, kept=True)[0]
+        == "--balance percentile:percent=99.0 or percentile:percent=99.99 (12.00 points were lost)"
+    )
+    assert advice(rising, kept=True)[0].startswith("--steps 40: 12.00 points were lost, and the second half")
+    for name, value, line in (
+        ("encode", "poisson", "--encode constant: the noise"),
+        ("neuron", "lif:0.9", "--neuron if: nothing leaks away"),
+        ("precision", "int8", "--precision float32: weights are not rounded"),
+        ("balance", "max-current:factor=0.5", "--balance percentile, or another factor, as max-current:factor=0.35"),
+    ):
+        assert advice(with_settings(flat, **{name: value}), kept=True)[0].startswith(line)
+    assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
+    assert not any("points were lost" in line for line in advice(fine, kept=True))
+    assert advice(lost, kept=False)[-1] == "--out FOLDER: the spiking network was not kept"
+    assert len(advice(with_settings(rising, encode="poisson", neuron="lif:0.9"), kept=False)) == 3
+
+
+def test_advice_saves_steps_and_energy_where_nothing_was_lost(spiked):
+    images = spiked.record.decisions.images
+    good = round(spiked.record.decisions.network.value * images)
+    early = of_decisions(with_loss(spiked.record, 0.0, 1.0), correct=np.array([0, 0, *[good] * 18]))
+    share = early.cost.curve[2] / early.cost.energy
+    assert advice(early, kept=True)[0].startswith("--steps 3: from there on no more than 0.5 points below the network")
+    assert f"at {100 * share:.0f} % of the energy of 20 steps" in advice(early, kept=True)[0]
+    late = of_decisions(early, correct=np.array([0] * 19 + [good]))
+    assert not any(line.startswith("--steps") for line in advice(late, kept=True))
+    dear = dataclasses.replace(late, cost=dataclasses.replace(late.cost, prices=type(late.cost.prices)(5.0, 1.0)))
+    assert advice(dear, kept=True)[0].startswith("--early margin:3: ")
+    assert not any("--early" in line for line in advice(with_settings(dear, early="margin:3"), kept=True))
+
+
+def test_advice_tells_how_to_hand_over(spiked):
+    record = with_loss(spiked.record, 0.0, 1.0)
+    assert "--balance percentile:half=false, if it is to be exported" in advice(record, kept=True)[-1]
+    other = with_settings(record, balance="percentile:half=false")
+    assert advice(other, kept=True)[-1] == "weightsmith export: for other simulators and for hardware"
+
+
+def test_concerns_name_layer_and_bar(spiked):
+    record = spiked.record
+    assert concerns(record, None) == []
+    silent = dataclasses.replace(record, populations=(dataclasses.replace(record.populations[0], rate=0.0),))
+    assert concerns(silent, 100.0) == [
+        "dense1 never fires (120 images, 20 steps)",
+        f"accuracy {100 * record.decisions.spiking.value:.2f} % is below the 100 % asked for",
+    ]

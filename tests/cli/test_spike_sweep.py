@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+import weightsmith as ws
+from weightsmith.cli import _spike_sweep_findings as findings
+from weightsmith.cli._spike_sweep_options import numbers, read_grid, read_rules
+from weightsmith.cli._spike_sweep_report import show_sweep
+from weightsmith.core.errors import OptionError
+from weightsmith.core.records import Origin
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.spiking import sweeping
+from weightsmith.spiking.racing import Racing
+from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+
+GRID = (
+    *("--leaks", "1,0.9", "--resets", "soft", "--factors", "0.2,0.6", "--smoothings", "1", "--steps", "4,12"),
+    *("--balance", "max-current:24,12,factor=0.5", "--train-images", 24, "--test-images", 30, "--mean-images", 8),
+    *("--race", "racing:0.9,least=8"),
+)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """The folder of a training run of a tiny network that is made to spike."""
+    folder = tmp_path_factory.mktemp("run") / "digits"
+    ready = ws.spike_ready("mlp:12")
+    options = {"normalise": ready.normalisation, "optimiser": "adam", "schedule": 0.02, "epochs": 3}
+    ws.train(ready.architecture, "digits", **options, out=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(network):
+    """What the verb gives for ``GRID``."""
+    return ws.spike_sweep(
+        network,
+        "digits",
+        leaks=(1.0, 0.9),
+        resets=("soft",),
+        factors=(0.2, 0.6),
+        smoothings=(1.0,),
+        steps=(4, 12),
+        balance="max-current:24,12,factor=0.5",
+        train_images=24,
+        test_images=30,
+        mean_images=8,
+        race="racing:0.9,least=8",
+    )
+
+
+def made(gains, train=(90, 80), steps=75, seen=200):
+    """A sweep at one number of steps in which, of 1,000 test images, only one of the two has so many right.
+
+    ``gains``: (right with adjustment alone, right without alone) for leaks 1, 0.99, … in turn.
+    """
+    table, chosen = [], []
+    for place, (only_adjusted, only_baseline) in enumerate(gains):
+        base = Setting(round(1 - place / 100, 2), "soft", 0.4, None)
+        adjusted = dataclasses.replace(base, factor=0.3, smoothing=2.0)
+        without, with_it, plain = np.zeros((3, 1000), bool)
+        without[:500] = with_it[:500] = plain[:700] = True
+        with_it[500 : 500 + only_adjusted] = True
+        without[1000 - only_baseline :] = True
+        table += [
+            SettingResult(base, seen, (train[0],), lost=False),
+            SettingResult(adjusted, seen, (train[1],), lost=False),
+            SettingResult(dataclasses.replace(base, factor=0.7), 48, (10,), lost=True),
+        ]
+        chosen.append(
+            Chosen(
+                leak=base.leak,
+                reset="soft",
+                steps=steps,
+                baseline=base,
+                adjusted=adjusted,
+                baseline_test=wilson(int(without.sum()), 1000),
+                adjusted_test=wilson(int(with_it.sum()), 1000),
+                gain=mcnemar(with_it, without),
+                cost=mcnemar(with_it if train[1] > train[0] else without, plain),
+            )
+        )
+    settings = {
+        **{"factors": [0.3, 0.4, 0.7], "smoothings": [0.5, 2.0], "race": "racing", "precision": "float32", "seed": 0},
+        **{"encode": "poisson", "balance": "max-current", "delay": False, "mean_images": 64},
+    }
+    return SpikeSweep(
+        settings=settings,
+        network="mlp:12",
+        split="test",
+        train_images=seen,
+        test_images=1000,
+        plain=wilson(700, 1000),
+        steps=(steps,),
+        table=tuple(table),
+        chosen=tuple(chosen),
+        notes=("a note",),
+        origin=Origin(seed=0),
+    )
+
+
+def shown(capfd, sweep, **options):
+    capfd.readouterr()
+    show_sweep(sweep, "net", "digits", [], [], **{"quiet": False, **options})
+    return capfd.readouterr().out
+
+
+def test_one_command_tells_what_the_verb_finds_and_writes_it(run, tmp_path, network, expected):
+    out = tmp_path / "sweep"
+    answer = run("spike-sweep", network, "--data", "digits", *GRID, "--out", out)
+    assert answer.code == 0
+    assert (out / "record.json").read_text() == expected.to_json(indent=1) + "\n"
+    for choice in expected.chosen:
+        line = next(
+            line for line in answer.out.split(f"after {choice.steps} steps")[1].splitlines() if _begins(line, choice)
+        )
+        for accuracy in (choice.baseline_test, choice.adjusted_test):
+            assert f"{100 * accuracy.value:.2f} % ({100 * accuracy.low:.2f} – {100 * accuracy.high:.2f})" in line
+        assert f"{choice.adjusted.factor:g} / 1" in line
+    assert "of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in answer.out
+    assert sorted(path.name for path in (out / "figures").iterdir()) == ["leaks-12.svg", "leaks-4.svg"]
+    assert "spike-sweep: racing: 24 of 24" in answer.err
+    assert "spike-sweep: testing: 30 of 30" in answer.err
+
+
+def _begins(line, choice):
+    return line.split()[:2] == [f"{choice.leak:g}", choice.reset]
+
+
+def test_tables_hold_every_setting_and_every_choice(run, tmp_path, network, expected):
+    assert run("spike-sweep", network, *GRID, "--out", tmp_path, "--quiet").err == ""  # the run's folder names its data
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
+    assert len(rows) == 2 * 1 * 2 * 2 * 2
+    found = {(*(row[name] for name in ("leak", "factor", "smoothing", "steps")),): row for row in rows}
+    for result in expected.table:
+        setting = result.setting
+        for steps, correct in zip(expected.steps, result.correct, strict=True):
+            smoothing = "" if setting.smoothing is None else str(setting.smoothing)
+            row = found[str(setting.leak), str(setting.factor), smoothing, str(steps)]
+            assert (int(row["correct"]), int(row["images"])) == (correct, result.seen)
+            assert float(row["train_accuracy"]) == correct / result.seen
+            assert row["lost"] == str(result.lost)
+    assert sum(row["chosen"] == "True" for row in rows) == 8
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "chosen.csv").read_text())))
+    assert [float(row["gain"]) for row in rows] == [choice.gain.difference for choice in expected.chosen]
+    assert [float(row["cost_low"]) for row in rows] == [choice.cost.interval.low for choice in expected.chosen]
+    for row in rows:  # what is compared with the network is what was taken
+        value = float(row[f"{row['taken']}_accuracy"]) - expected.plain.value
+        assert value == pytest.approx(float(row["cost"]))
+
+
+def test_json_from_a_finished_folder_computes_nothing_again(run, tmp_path, network, expected, monkeypatch):
+    words = ("spike-sweep", network, *GRID, "--out", tmp_path, "--json", "--quiet")
+    first = run(*words)
+
+    def never(*_):
+        pytest.fail("an answer that the journal holds was computed again")
+
+    monkeypatch.setattr(sweeping._BlockRun, "answers", never)
+    again = run(*words)
+    assert (again.code, again.err, again.out) == (0, "", first.out)
+    told = json.loads(again.out)
+    assert SpikeSweep.from_dict(told["record"]).to_json() == expected.to_json()
+    assert told["adjustment"]["total"] == 4
+    assert told["racing"]["runs"] - told["racing"]["saved"] == sum(result.seen for result in expected.table)
+    assert [name.rpartition("/")[2] for name in told["files"][:3]] == ["record.json", "sweep.csv", "chosen.csv"]
+
+
+def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, network, expected, monkeypatch):
+    words = ("spike-sweep", network, *GRID, "--out", tmp_path / "s")
+    calls, entry = 0, sweeping._Book.entry
+
+    def interrupted(self, key, compute):
+        nonlocal calls
+        calls += 1
+        if calls == 18:
+            raise KeyboardInterrupt
+        return entry(self, key, compute)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeping._Book, "entry", interrupted)
+        answer = run(*words)
+    assert answer.code == 130
+    assert f"stopped at racing, 8 of 24; {tmp_path / 's'} keeps what is done: repeat to go on" in answer.err
+    assert not (tmp_path / "s" / "record.json").exists()
+    assert run(*words, "--quiet").code == 0
+    assert (tmp_path / "s" / "record.json").read_text() == expected.to_json(indent=1) + "\n"
+    other = run(*words, "--seed", 1, "--quiet")
+    assert (other.code, len(other.lines)) == (2, 1)
+    assert "belongs to another call" in other.err
+
+
+def test_without_a_folder_an_interrupt_keeps_nothing(run, network, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweeping, "spike_sweep", interrupted)
+    answer = run("spike-sweep", network, *GRID)
+    assert answer.code == 130
+    assert "without --out nothing is kept" in answer.err
+
+
+def test_the_command_it_advises_makes_that_network(run, tmp_path, network, expected):
+    told = json.loads(run("spike-sweep", network, *GRID, "--json", "--quiet").out)
+    assert "--out" in told["try_next"][-1]
+    line = next(line for line in told["try_next"] if line.startswith("weightsmith spike"))
+    words = shlex.split(line.rpartition(": ")[0])[1:]
+    answer = run(*words, "--images", 30, "--watch", 0, "--json", "--quiet", "--out", tmp_path / "snn", "--no-figures")
+    assert answer.code == 0
+    settings = json.loads(answer.out)["record"]["settings"]
+    best = max(
+        (findings.taken(expected, choice) for choice in expected.chosen if choice.steps == 12),
+        key=lambda setting: next(row for row in expected.table if row.setting.key == setting.key).correct[1],
+    )
+    assert settings["neuron"] == ("if" if best.leak == 1 else f"lif:{best.leak}")
+    assert ws.Balance.parse(settings["balance"]) == ws.MaxCurrent(24, 12, factor=0.5 * best.factor)
+    assert settings["adjust"] == (None if best.smoothing is None else "l4:1.0,images=8")
+
+
+def test_thresholds_alone(run, network):
+    words = ("spike-sweep", network, *GRID, "--smoothings", "none", "--race", "none", "--steps", 4)
+    answer = run(*words, "--quiet")
+    assert answer.code == 0
+    assert "L4             not tried" in answer.out
+    assert "adjusted" not in answer.out
+    assert "none: every setting saw all 24 training rows" in answer.out
+
+
+def test_a_sweep_in_which_nothing_fires_is_to_be_looked_at(run, network):
+    answer = run("spike-sweep", network, *GRID, "--factors", "1e6", "--smoothings", "none", "--quiet")
+    assert (answer.code, len(answer.lines)) == (1, 1)
+    assert "no setting has a single training row right after 12 steps" in answer.err
+
+
+def test_where_the_adjustment_helps_is_said_plainly(capfd):
+    # Bonett and Price: 40 against 10 of 1,000 is +3.0 (1.6 to 4.4), 14 against 10 leaves zero in.
+    sweep = made([(40, 10), (14, 10), (3, 30), (10, 10)])
+    assert [findings.verdict(choice) for choice in sweep.chosen] == ["helps", "unclear", "hurts", "unclear"]
+    told = shown(capfd, sweep)
+    assert "L4             helps at 1 of 4: leak 1 soft (+3.00)\n" in told
+    assert "               hurts at 1 of 4: leak 0.98 soft (−2.70)\n" in told
+    assert "               no difference beyond the noise at 2 of 4\n" in told
+    assert "2 of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in told
+    assert "2 hold for all together (p < 0.013)" in told
+    assert "a note" in told
+    assert "a note" not in shown(capfd, sweep, quiet=True)
+
+
+def test_where_it_neither_helps_nor_hurts(capfd):
+    told = shown(capfd, made([(10, 10), (12, 9)]))
+    assert "helps nowhere and hurts nowhere: no difference beyond the noise at 2 of 2\n" in told
+
+
+def test_what_holds_for_all_comparisons_together():
+    """p = 0.014 (20 against 7, McNemar) is below 0.05 but not below 0.05/10."""
+    counted = findings.comparisons(made([(20, 7)] + 9 * [(10, 10)]))
+    assert (counted.total, counted.helps, counted.hurts, counted.together) == (10, 1, 0, 0)
+    assert (counted.by_chance, counted.level) == (pytest.approx(0.5), pytest.approx(0.005))
+    assert findings.comparisons(made([(20, 7)])).together == 1
+
+
+def test_what_racing_saved(capfd):
+    sweep = made([(10, 10), (10, 10)])
+    assert findings.saved(sweep) == findings.Saved(settings=6, dropped=2, runs=1200, saved=2 * 152)
+    assert "racing: 2 of 6 settings dropped early, 304 of 1,200 runs of an image saved" in shown(capfd, sweep)
+    kept = dataclasses.replace(sweep, table=tuple(row for row in sweep.table if not row.lost))
+    assert "racing: no setting was dropped" in shown(capfd, kept)
+
+
+@pytest.mark.parametrize(("train", "taken"), [((90, 80), None), ((90, 90), None), ((80, 90), 2.0)])
+def test_training_rows_decide_what_is_taken(train, taken):
+    sweep = made([(40, 10)], train=train)
+    assert findings.taken(sweep, sweep.chosen[0]).smoothing == taken
+
+
+def test_advice_goes_beyond_the_end_that_won():
+    sweep = made([(10, 10)])  # factor 0.4 won the one race, 0.3, the smallest, the other
+    lines = findings.advice(sweep, ["weightsmith", "spike", "a b"], kept=True)
+    assert lines[0] == "--factors smaller than 0.3: the smallest won 1 of 2 races"
+    assert lines[1].startswith("weightsmith spike 'a b' --neuron if --encode poisson --balance max-current:factor=0.4 ")
+    assert len(lines) == 2  # the largest smoothing is no end: beyond it nothing changes
+    smallest = dataclasses.replace(sweep, settings={**sweep.settings, "smoothings": [2.0, 5.0]})
+    assert "--smoothings smaller than 2: the smallest won 1 of 1 races" in findings.advice(smallest, [], kept=True)
+
+
+def test_no_command_for_a_factor_that_the_option_cannot_say():
+    sweep = made([(10, 10)])
+    other = dataclasses.replace(sweep, settings={**sweep.settings, "balance": "percentile"})
+    assert not any("--balance" in line for line in findings.advice(other, ["weightsmith"], kept=True))
+
+
+def test_values_are_read_as_floats_that_differ():
+    assert [type(value) for value in numbers("1,0.99", "--leaks")] == [float, float]
+    grid = read_grid(leaks="1", resets="hard, soft", factors="2", smoothings="None", steps="75,25")
+    assert grid == {"leaks": (1.0,), "resets": ("hard", "soft"), "factors": (2.0,), "smoothings": (), "steps": (75, 25)}
+    assert read_rules(encode="poisson", balance="max-current", race="racing:0.9")["race"] == Racing(0.9)
+    with pytest.raises(OptionError, match=r"--leaks names 0\.9 twice"):
+        numbers("0.9,0.90000000001", "--leaks")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--leaks", "0"), "leak must be > 0"),
+        (("--leaks", "1,1.1"), "leak must be ≤ 1"),
+        (("--leaks", ""), "--leaks takes values such as"),
+        (("--leaks", "1,a"), "--leaks takes numbers"),
+        (("--leaks", "true"), "--leaks takes numbers"),
+        (("--leaks", "a=1"), "--leaks takes values"),
+        (("--resets", "none"), "reset"),
+        (("--factors", "0.5,0"), "--factors multiply thresholds and must be > 0, not 0"),
+        (("--factors", "0.5,0.50"), "--factors names 0.5 twice"),
+        (("--smoothings", "-1"), "smoothing must be ≥ 0"),
+        (("--smoothings", "inf"), "finite"),
+        (("--steps", "0"), "--steps takes whole numbers from 1 on"),
+        (("--steps", ""), "--steps takes whole numbers from 1 on"),
+        (("--steps", "7.5"), "--steps takes whole numbers"),
+        (("--encode", "poison"), "did you mean 'poisson'"),
+        (("--balance", "max-curent"), "did you mean 'max-current'"),
+        (("--race", "racing:2"), "confidence must be < 1"),
+        (("--precision", "int4"), "--precision"),
+        (("--train-images", 0), "--train-images"),
+        (("--figures", "leaks.txt"), ".svg, .png or .pdf"),
+    ],
+)
+def test_wrong_usage_is_one_line_before_any_work(run, monkeypatch, network, words, message):
+    monkeypatch.setattr("weightsmith.data.datasets.load_all", lambda *_, **__: pytest.fail("data were read"))
+    answer = run("spike-sweep", network, "--data", "digits", *words)
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert message in answer.err
+
+
+def test_places_and_files_that_will_not_do(run, tmp_path, network):
+    (tmp_path / "file").touch()
+    for words, code, message in (
+        ((network, "--out", network), 2, "the folder of a network"),
+        ((network / "network.safetensors", "--out", network), 2, "the folder of a network"),
+        ((network, "--out", tmp_path / "file"), 2, "is a file"),
+        ((tmp_path / "gone", "--data", "digits"), 3, "gone"),
+        ((tmp_path / "gone",), 2, "--data is missing"),
+        ((network, *GRID, "--balance", "max-current:0"), 2, "images must be ≥ 1"),
+    ):
+        answer = run("spike-sweep", *words, "--quiet")
+        assert (answer.code, len(answer.lines)) == (code, 1)
+        assert message in answer.err
+
+
+def test_help(run):
+    answer = run("spike-sweep", "--help")
+    assert answer.code == 0
+    assert "--smoothings" in answer.out

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.spiking.networks import KINDS, NEURONS, chain, inputs, network
+
+from weightsmith.spiking.encoding import Constant
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
+from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.stepping import Stepper
+
+
+class _Slow:
+    """One image through a network, one value after the other: nothing but loops and sums."""
+
+    def __init__(self, found):
+        self.found, self.membranes, self.counts = found, {}, {}
+        for node in found.nodes:
+            if isinstance(node, Neurons):
+                shape = found.shapes[node.name]
+                self.membranes[node.name] = node.start * _per_unit(node.threshold, shape)
+            elif isinstance(node, Gate):
+                self.counts[node.name] = np.zeros(found.shapes[node.source])
+
+    def step(self, image):
+        values = {INPUT: image}
+        for node in self.found.nodes:
+            shape, before = self.found.shapes[node.name], values[node.sources[0]]
+            match node:
+                case Neurons():
+                    values[node.name] = self._fire(node, before, shape)
+                case Gate():
+                    self.counts[node.name] += before
+                    values[node.name] = _gate(node, before, self.counts[node.name], shape)
+                case Pool():
+                    values[node.name] = _pool(node, before, shape)
+                case Synapses():
+                    values[node.name] = _dense(node, before) if node.dense else _convolved(node, before, shape)
+                case Flatten():
+                    values[node.name] = before.reshape(-1)
+                case Scale():
+                    values[node.name] = before * _per_unit(node.factor, shape)
+                case Add():
+                    values[node.name] = sum(values[name] for name in node.sources)
+        return values
+
+    def _fire(self, node, current, shape):
+        neuron, threshold = self.found.neuron, _per_unit(node.threshold, shape)
+        leak = neuron.leak if node.leak is None else _per_unit(node.leak, shape)
+        v = self.membranes[node.name]
+        if not neuron.delay:
+            v = leak * v + current
+        fires = v > threshold
+        if neuron.delay:
+            v = leak * (v * ~fires if neuron.reset == "hard" else v) + current
+        elif neuron.reset == "hard":
+            v = v * ~fires
+        self.membranes[node.name] = v - threshold * fires if neuron.reset == "soft" else v
+        return fires.astype(float)
+
+
+def _per_unit(values, shape):
+    array = values.double().numpy()
+    return np.broadcast_to(array.reshape(array.shape + (1,) * (len(shape) - array.ndim)), shape).copy()
+
+
+def _dense(node, before):
+    bias = np.zeros(len(node.weight)) if node.bias is None else node.bias.double().numpy()
+    return bias + (node.weight.double().numpy() * before).sum(axis=1)
+
+
+def _convolved(node, before, shape):
+    weight, out = node.weight.double().numpy(), np.zeros(shape)
+    inside, outside = weight.shape[1], len(weight) // node.groups
+    for unit, row, column in itertools.product(*map(range, shape)):
+        total = 0.0 if node.bias is None else float(node.bias[unit])
+        for channel, j, i in itertools.product(range(inside), *map(range, weight.shape[2:])):
+            y = row * node.stride[0] - node.padding[0] + j * node.dilation[0]
+            x = column * node.stride[1] - node.padding[1] + i * node.dilation[1]
+            if 0 <= y < before.shape[1] and 0 <= x < before.shape[2]:
+                total += weight[unit, channel, j, i] * before[unit // outside * inside + channel, y, x]
+        out[unit, row, column] = total
+    return out
+
+
+def _window(node, before, row, column):
+    for j, i in itertools.product(*map(range, node.kernel)):
+        y, x = row * node.stride[0] - node.padding[0] + j, column * node.stride[1] - node.padding[1] + i
+        if 0 <= y < before.shape[1] and 0 <= x < before.shape[2]:
+            yield y, x
+
+
+def _pool(node, before, shape):
+    out = np.zeros(shape)
+    for unit, row, column in itertools.product(*map(range, shape)):
+        out[unit, row, column] = sum(before[unit, y, x] for y, x in _window(node, before, row, column))
+    return out / math.prod(node.kernel) if node.average else out
+
+
+def _gate(node, spikes, counts, shape):
+    out = np.zeros(shape)
+    for unit, row, column in itertools.product(*map(range, shape)):
+        y, x = max(_window(node, spikes, row, column), key=lambda at: counts[unit, at[0], at[1]])
+        out[unit, row, column] = spikes[unit, y, x]
+    return out
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wide mlp", "eights")])
+def test_every_value_of_every_node_by_loops(kind):
+    steps = 4
+    for neuron in NEURONS[:: 1 if kind in ("mlp", "flattened") else 5]:
+        found = network(kind, neuron)
+        x = inputs(found, 1)
+        source, stepper, slow = source_of(found, x, 1, 0), Stepper(found, torch.float64), _Slow(found)
+        state = stepper.begin(1)
+        for step in range(steps):
+            entering = source.step(slice(None), step)
+            values, _ = stepper.step(state, entering)
+            expected = slow.step(entering[0].double().numpy())
+            assert set(values) == set(expected)
+            for name, value in expected.items():
+                assert np.array_equal(values[name][0].numpy(), value), (name, step)
+        for name, membranes in slow.membranes.items():
+            assert np.array_equal(state.membranes[name][0].numpy(), membranes)
+
+
+def test_nothing_but_the_state_changes():
+    found = network("gates")
+    stepper, x = Stepper(found), inputs(found)
+    one, other = stepper.begin(3), stepper.begin(3)
+    for _ in range(3):
+        stepper.step(one, x)
+    values, tested = stepper.step(other, x)
+    again, _ = Stepper(found).step(Stepper(found).begin(3), x)
+    assert all(torch.equal(values[name], again[name]) for name in again)
+    assert not torch.equal(one.membranes["relu1"], other.membranes["relu1"])
+    assert torch.equal(tested["relu1"], values["conv1"])
+
+
+def test_membranes_are_shown_as_they_are_tested():
+    for neuron in NEURONS:
+        found = network("units", neuron)
+        stepper, state, x = Stepper(found, torch.float64), Stepper(found, torch.float64).begin(3), inputs(found)
+        for _ in range(5):
+            before = {name: value.clone() for name, value in state.membranes.items()}
+            values, tested = stepper.step(state, x)
+            for node in found.populations:
+                shape = found.shapes[node.name]
+                threshold = torch.from_numpy(_per_unit(node.threshold, shape))
+                assert torch.equal(values[node.name], (tested[node.name] > threshold).double())
+                if neuron.delay:
+                    assert torch.equal(tested[node.name], before[node.name])
+
+
+def test_membranes_start_at_a_share_of_the_threshold():
+    found = network("units")
+    state = Stepper(found, torch.float64).begin(2)
+    for node in found.populations:
+        expected = node.start * _per_unit(node.threshold, found.shapes[node.name])
+        assert np.array_equal(state.membranes[node.name].numpy(), np.stack([expected] * 2))
+
+
+def test_precision_is_that_asked_for():
+    nodes = [
+        Neurons("n", INPUT, torch.full((1,), 0.1, dtype=torch.float64)),
+        Synapses("o", "n", torch.ones(1, 1, dtype=torch.float64) / 3),
+    ]
+    found = chain(nodes, (1,), encode=Constant())
+    for dtype in (torch.float32, torch.float64):
+        stepper = Stepper(found, dtype)
+        values, tested = stepper.step(stepper.begin(1), torch.ones(1, 1))
+        assert values["o"].dtype == tested["n"].dtype == dtype
+        assert float(values["o"]) == float(torch.tensor(1 / 3, dtype=dtype))
