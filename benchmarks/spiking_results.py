@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,42 +62,36 @@ def _leaks(weights: Path, folder: Path) -> None:
 
 
 def _leaks_page(sweep: SpikeSweep) -> str:
-    dropped = sum(row.lost for row in sweep.table)
-    seen = sum(row.seen for row in sweep.table)
-    lines = [
-        "# spiking: leaks",
-        "",
-        f"The sweep behind Figure 6 of the L4-norm paper, on `vgg5_fc512` ({_percent(sweep.plain)} % of these test images",
-        "right without spikes): Poisson input, 75 steps, thresholds by the largest current, for five leaks and both resets",
-        f"the best of {len(sweep.settings['factors'])} threshold factors alone (baseline) and of these with "
-        f"{len(sweep.settings['smoothings'])} smoothings (adjusted),",
-        f"chosen on {sweep.train_images} training images, tested once on {sweep.test_images:,} test images with the same "
-        "spikes for all.",
-        "Accuracies in per cent with 95 % Wilson intervals; the gain in points, paired, with its 95 % interval and",
-        "McNemar's p.",
-        "",
-        "![accuracy against leak](../images/spiking_leaks.png)",
-        "",
-        "| leak | reset | baseline: factor | accuracy | adjusted: factor, smoothing | accuracy | gain | against the network |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for chosen in sweep.chosen:
-        adjusted = chosen.adjusted
-        lines.append(
-            f"| {chosen.leak:g} | {chosen.reset} | {chosen.baseline.factor:g} | {_percent(chosen.baseline_test)} | "
-            + ("– | – | – | " if adjusted is None or chosen.adjusted_test is None or chosen.gain is None else
-               f"{adjusted.factor:g}, {adjusted.smoothing:g} | {_percent(chosen.adjusted_test)} | {_points(chosen.gain)} | ")
-            + f"{_points(chosen.cost)} |"
-        )  # fmt: skip
-    whole = len(sweep.table) * sweep.train_images
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"Racing dropped {dropped} of {len(sweep.table)} settings before they had seen all training images: {seen:,} of",
-            f"{whole:,} image runs were needed.",
-        ]
+    seen, whole = sum(row.seen for row in sweep.table), len(sweep.table) * sweep.train_images
+    head = _filled(
+        f"The sweep behind Figure 6 of the L4-norm paper, on `vgg5_fc512` ({_percent(sweep.plain)} % of these test "
+        "images right without spikes): Poisson input, 75 steps, thresholds by the largest current. For five leaks and "
+        f"both resets the best of {len(sweep.settings['factors'])} threshold factors alone (baseline) and of these with "
+        f"{len(sweep.settings['smoothings'])} smoothings (adjusted) was chosen on {sweep.train_images} training "
+        f"images and tested once on {sweep.test_images:,} test images, with the same spikes for all. Accuracies in per cent "
+        "with 95 % Wilson intervals; differences in points, paired, with 95 % intervals and McNemar's p."
     )
+    rows = []
+    for chosen in sweep.chosen:
+        adjusted = "– | – | –"
+        if chosen.adjusted is not None and chosen.adjusted_test is not None and chosen.gain is not None:
+            factor, smoothing = chosen.adjusted.factor, chosen.adjusted.smoothing
+            adjusted = f"{factor:g}, {smoothing:g} | {_percent(chosen.adjusted_test)} | {_points(chosen.gain)}"
+        rows.append(
+            f"| {chosen.leak:g} | {chosen.reset} | {chosen.baseline.factor:g} | {_percent(chosen.baseline_test)} | "
+            f"{adjusted} | {_points(chosen.cost)} |"
+        )
+    tail = _filled(
+        f"Racing dropped {sum(row.lost for row in sweep.table)} of {len(sweep.table)} settings before they had seen "
+        f"all training images: {seen:,} of {whole:,} image runs were needed."
+    )
+    table = [
+        "| leak | reset | factor | baseline | factor, smoothing | adjusted | gain | better one against the network |",
+        "|---|---|---|---|---|---|---|---|",
+        *rows,
+    ]
+    image = "![accuracy against leak](../images/spiking_leaks.png)"
+    return "\n\n".join(["# spiking: leaks", head, image, "\n".join(table), tail])
 
 
 def _resnet(weights: Path, folder: Path) -> None:
@@ -106,37 +101,34 @@ def _resnet(weights: Path, folder: Path) -> None:
     else:
         network = ws.load(weights / "akamaster_resnet20.safetensors")
         run = ws.spike(network, ws.data.load("cifar10"), steps=256, images=1000, out=folder, progress=_tell).record
-    draw_accuracy([run]).savefig(_IMAGES / "spiking_resnet.png", dpi=110)
+    draw_accuracy(run).savefig(_IMAGES / "spiking_resnet.png", dpi=110)
     _write("spiking_resnet", _resnet_page(run), run.to_json())
 
 
 def _resnet_page(run: SpikeRecord) -> str:
     decisions, cost = run.decisions, run.cost
+    head = _filled(
+        "`akamaster_resnet20` with batch norm folded, as a spiking network: integrate and fire, soft reset, constant "
+        f"input, balance `{run.settings['balance']}` (the 99.9th percentile of every channel, membranes start at half a "
+        f"threshold), on {decisions.images:,} test images of CIFAR-10, of which the network has "
+        f"{_percent(decisions.network)} % right. Thresholds come from 512 training images. Accuracies in per cent "
+        "with 95 % Wilson intervals; energy in µJ per image, 0.9 pJ for an addition and 4.6 pJ for a multiplication with it "
+        f"(45 nm), against {cost.network_energy / 1e6:.2f} µJ for the network."
+    )
     rows = [
         f"| {steps} | {_percent(decisions.accuracy(steps))} | "
-        f"{100 * (decisions.accuracy(steps).value - decisions.network.value):+.1f} | {cost.curve[steps - 1] / 1e6:.2f} |"
+        f"{100 * (decisions.accuracy(steps).value - decisions.network.value):+.1f} | "
+        f"{cost.curve[steps - 1] / 1e6:.2f} |"
         for steps in _STEPS
     ]
-    return "\n".join(
-        [
-            "# spiking: ResNet-20",
-            "",
-            "`akamaster_resnet20` with batch norm folded, as a spiking network: integrate and fire, soft reset, constant",
-            f"input, `{run.settings['balance']}` (99.9 % per channel, membranes start at half a threshold), on "
-            f"{decisions.images:,} test images of",
-            f"CIFAR-10, of which the network has {_percent(decisions.network)} % right. Thresholds come from 512 training",
-            "images. Accuracies in per cent with 95 % Wilson intervals; energy in µJ per image, 0.9 pJ for an addition and",
-            f"4.6 pJ for a multiplication with it (45 nm), against {cost.network_energy / 1e6:.2f} µJ for the network.",
-            "",
-            "![accuracy against steps](../images/spiking_resnet.png)",
-            "",
-            "| steps | accuracy | difference, points | energy, µJ |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            f"After 256 steps, paired with the network on the same images: {_points(decisions.cost)}.",
-        ]
-    )
+    table = ["| steps | accuracy | difference, points | energy, µJ |", "|---|---|---|---|", *rows]
+    tail = f"After 256 steps, paired with the network on the same images: {_points(decisions.cost)}."
+    image = "![accuracy against steps](../images/spiking_resnet.png)"
+    return "\n\n".join(["# spiking: ResNet-20", head, image, "\n".join(table), tail])
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _write(name: str, page: str, record: str) -> None:
@@ -146,7 +138,8 @@ def _write(name: str, page: str, record: str) -> None:
     reading = old[old.index(_READING) :] if _READING in old else ""
     made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
     command = f"Made by `python -m benchmarks.spiking_results {name.removeprefix('spiking_')}`."
-    write_atomic(path, "\n\n".join(part.rstrip() for part in (page, f"{made} {command}", reading) if part) + "\n")
+    parts = (page, _filled(f"{made} {command}"), reading)
+    write_atomic(path, "\n\n".join(part.rstrip() for part in parts if part) + "\n")
     write_atomic(_RESULTS / f"{name}.json", record + "\n")
 
 

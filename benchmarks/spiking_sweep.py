@@ -1,9 +1,9 @@
-"""How long a sweep of 240 settings takes: ours with and without racing beside SpikingJelly, one setting after the other.
+"""How long a sweep of 240 settings takes: ours with and without racing, beside SpikingJelly setting by setting.
 
-``vgg5_fc512`` on CIFAR-10, 75 steps, the default grid of ``ws.spike_sweep`` (5 leaks, 2 resets, 4 threshold factors, each
-without and with 5 smoothings), on the same training images with the same spikes. SpikingJelly runs 4 of the settings to
-the end, single-step, its fastest way here; the time of 240 is extrapolated. Only choosing is timed, in CPU seconds of one
-thread; balancing, mean membranes and testing are left out on both sides.
+``vgg5_fc512`` on CIFAR-10, 75 steps, the default grid of ``ws.spike_sweep`` (5 leaks, 2 resets, 4 threshold factors,
+each without and with 5 smoothings), on the same training images with the same spikes. SpikingJelly runs 4 of the
+settings to the end, single-step, its fastest way here; the time of 240 is extrapolated. Only choosing is timed, in CPU
+seconds of one thread; balancing, mean membranes and testing are left out on both sides.
 
     python -m benchmarks.spiking_sweep
 """
@@ -23,18 +23,20 @@ import torch
 
 import weightsmith as ws
 from benchmarks.measure import machine
-from benchmarks.spiking_peers import Work, spikingjelly_single
+from benchmarks.spiking_peers import Reset, Work, spikingjelly_single
 from weightsmith.core.records import versions
 from weightsmith.core.storage import write_atomic
 from weightsmith.spiking import sweeping
 from weightsmith.spiking.sources import source_of
+from weightsmith.spiking.spike import Recipe, calibration_rows, prepare
+from weightsmith.spiking.subject import read_subject
 from weightsmith.spiking.sweep_results import SpikeSweep
 
 __all__ = ["main"]
 
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "spiking_sweep.md"
 _STEPS, _BATCH = 75, 32
-_SAMPLE = ((1.0, "soft"), (1.0, "hard"), (0.9, "soft"), (0.9, "hard"))
+_SAMPLE: tuple[tuple[float, Reset], ...] = ((1.0, "soft"), (1.0, "hard"), (0.9, "soft"), (0.9, "hard"))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
     peer = _peer(network, images, asked.images) * len(full.table) / len(_SAMPLE)
     same = [_choice(one) == _choice(other) for one, other in zip(raced.chosen, full.chosen, strict=True)]
     seen = sum(row.seen for row in raced.table)
-    write_atomic(_PAGE, _page(asked.images, racing, whole, peer, (sum(same), len(same)), seen))
+    times = {"racing": racing, "whole": whole, "peer": peer}
+    write_atomic(_PAGE, _page(asked.images, times, (sum(same), len(same)), seen))
     return 0 if all(same) else 1
 
 
@@ -69,7 +72,7 @@ def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -
         spent = time.process_time() - begin
         return answer
 
-    sweeping._Sweep.choose = timed  # type: ignore[method-assign]
+    sweeping._Sweep.choose = timed  # type: ignore[method-assign,assignment]
     try:
         result = ws.spike_sweep(
             network, data, steps=_STEPS, train_images=images, test_images=8, race=race, balance="max-current:128,50"
@@ -81,13 +84,13 @@ def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -
 
 def _peer(network: torch.nn.Module, data: Any, images: int) -> float:
     """CPU seconds of four settings in SpikingJelly, for as many images."""
-    subject = sweeping.read_subject(network, data, images=8, seed=0)
-    recipe = sweeping.Recipe(
+    subject = read_subject(network, data, images=8, seed=0)
+    recipe = Recipe(
         neuron=ws.IF(), encode=ws.Poisson(), balance=ws.MaxCurrent(128, 50), adjust=None, mismatch=None,
         precision="float32", steps=_STEPS, seed=0,
     )  # fmt: skip
-    spiking = sweeping.prepare(subject, recipe).network
-    rows = sweeping.calibration_rows(len(subject.train), images, 0)[:_BATCH]
+    spiking = prepare(subject, recipe).network
+    rows = calibration_rows(len(subject.train), images, 0)[:_BATCH]
     source = source_of(spiking, subject.train.x[rows], 0, 0)
     spikes = torch.stack([source.step(slice(None), step) for step in range(_STEPS)])
     weights = [node.weight for node in spiking.synapses]
@@ -110,7 +113,8 @@ def _choice(chosen: Any) -> tuple[str, str | None]:
     return chosen.baseline.key, None if chosen.adjusted is None else chosen.adjusted.key
 
 
-def _page(images: int, racing: float, whole: float, peer: float, same: tuple[int, int], seen: int) -> str:
+def _page(images: int, times: dict[str, float], same: tuple[int, int], seen: int) -> str:
+    racing, whole, peer = times["racing"], times["whole"], times["peer"]
     return f"""# spiking: sweeps
 
 The 240 settings of `ws.spike_sweep` on `vgg5_fc512` (75 steps, Poisson input, {images} training images with the same

@@ -164,6 +164,13 @@ def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spik
         assert any(words in line for line in lines), words
 
 
+def test_help_names_the_families_of_options(run):
+    answer = run("spike", "--help")
+    assert answer.code == 0
+    for words in ("lif:0.95", "poisson", "percentile:99.9", "l4:1.0", "margin:3", "--no-figures", "never fires"):
+        assert words in answer.out, words
+
+
 def test_steps_that_are_shown():
     assert [shown_steps(n) for n in (1, 2, 3, 64)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8, 16, 32, 64]]
 
@@ -520,6 +527,9 @@ def test_advice_follows_the_numbers(spiked):
         assert advice(with_settings(flat, **{name: value}), kept=True)[0].startswith(line)
     assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
     assert not any("points were lost" in line for line in advice(fine, kept=True))
+    waiting = of_decisions(rising, undecided=np.full(20, 2))
+    assert [line[:11] for line in advice(waiting, kept=True)] == ["--steps 40:", "--balance p", "--balance p"]
+    assert "--steps" not in advice(of_decisions(flat, undecided=np.full(20, 1)), kept=True)[0]
     assert advice(lost, kept=False)[-1] == "--out FOLDER: the spiking network was not kept"
     assert len(advice(with_settings(rising, encode="poisson", neuron="lif:0.9"), kept=False)) == 3
 

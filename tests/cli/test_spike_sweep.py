@@ -5,18 +5,22 @@ import dataclasses
 import io
 import json
 import shlex
+import shutil
 
 import numpy as np
 import pytest
 
 import weightsmith as ws
+from weightsmith.cli import _spike_sweep_files as files
 from weightsmith.cli import _spike_sweep_findings as findings
 from weightsmith.cli._spike_sweep_options import numbers, read_grid, read_rules
 from weightsmith.cli._spike_sweep_report import show_sweep
 from weightsmith.core.errors import OptionError
+from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.spiking import sweeping
+from weightsmith.spiking.balance import Balance
 from weightsmith.spiking.racing import Racing
 from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
 
@@ -38,9 +42,10 @@ def network(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def expected(network):
-    """What the verb gives for ``GRID``."""
-    return ws.spike_sweep(
+def swept(network, tmp_path_factory):
+    """What the verb gives for ``GRID``, and the folder in which it keeps its state."""
+    folder = tmp_path_factory.mktemp("swept")
+    record = ws.spike_sweep(
         network,
         "digits",
         leaks=(1.0, 0.9),
@@ -53,7 +58,29 @@ def expected(network):
         test_images=30,
         mean_images=8,
         race="racing:0.9,least=8",
+        out=folder,
     )
+    return folder, record
+
+
+@pytest.fixture
+def expected(swept):
+    return swept[1]
+
+
+@pytest.fixture
+def begun(swept, tmp_path):
+    """A folder with all that was computed. The command goes on in it only if it asks for the same as the verb was."""
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    shutil.copy(swept[0] / "journal.jsonl", folder)
+    return folder
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures take longer than all the rest."""
+    monkeypatch.setattr(files, "draw", lambda *_: [])
 
 
 def made(gains, train=(90, 80), steps=75, seen=200):
@@ -112,11 +139,10 @@ def shown(capfd, sweep, **options):
     return capfd.readouterr().out
 
 
-def test_one_command_tells_what_the_verb_finds_and_writes_it(run, tmp_path, network, expected):
-    out = tmp_path / "sweep"
-    answer = run("spike-sweep", network, "--data", "digits", *GRID, "--out", out)
+def test_one_command_tells_what_the_verb_finds_and_writes_it(run, begun, network, expected):
+    answer = run("spike-sweep", network, "--data", "digits", *GRID, "--out", begun)
     assert answer.code == 0
-    assert (out / "record.json").read_text() == expected.to_json(indent=1) + "\n"
+    assert (begun / "record.json").read_text() == expected.to_json(indent=1) + "\n"
     for choice in expected.chosen:
         line = next(
             line for line in answer.out.split(f"after {choice.steps} steps")[1].splitlines() if _begins(line, choice)
@@ -125,7 +151,7 @@ def test_one_command_tells_what_the_verb_finds_and_writes_it(run, tmp_path, netw
             assert f"{100 * accuracy.value:.2f} % ({100 * accuracy.low:.2f} – {100 * accuracy.high:.2f})" in line
         assert f"{choice.adjusted.factor:g} / 1" in line
     assert "of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in answer.out
-    assert sorted(path.name for path in (out / "figures").iterdir()) == ["leaks-12.svg", "leaks-4.svg"]
+    assert sorted(path.name for path in (begun / "figures").iterdir()) == ["leaks-12.svg", "leaks-4.svg"]
     assert "spike-sweep: racing: 24 of 24" in answer.err
     assert "spike-sweep: testing: 30 of 30" in answer.err
 
@@ -134,9 +160,10 @@ def _begins(line, choice):
     return line.split()[:2] == [f"{choice.leak:g}", choice.reset]
 
 
-def test_tables_hold_every_setting_and_every_choice(run, tmp_path, network, expected):
-    assert run("spike-sweep", network, *GRID, "--out", tmp_path, "--quiet").err == ""  # the run's folder names its data
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
+@pytest.mark.usefixtures("undrawn")
+def test_tables_hold_every_setting_and_every_choice(run, begun, network, expected):
+    assert run("spike-sweep", network, *GRID, "--out", begun, "--quiet").err == ""  # the run's folder names its data
+    rows = list(csv.DictReader(io.StringIO((begun / "sweep.csv").read_text())))
     assert len(rows) == 2 * 1 * 2 * 2 * 2
     found = {(*(row[name] for name in ("leak", "factor", "smoothing", "steps")),): row for row in rows}
     for result in expected.table:
@@ -148,7 +175,7 @@ def test_tables_hold_every_setting_and_every_choice(run, tmp_path, network, expe
             assert float(row["train_accuracy"]) == correct / result.seen
             assert row["lost"] == str(result.lost)
     assert sum(row["chosen"] == "True" for row in rows) == 8
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "chosen.csv").read_text())))
+    rows = list(csv.DictReader(io.StringIO((begun / "chosen.csv").read_text())))
     assert [float(row["gain"]) for row in rows] == [choice.gain.difference for choice in expected.chosen]
     assert [float(row["cost_low"]) for row in rows] == [choice.cost.interval.low for choice in expected.chosen]
     for row in rows:  # what is compared with the network is what was taken
@@ -156,16 +183,14 @@ def test_tables_hold_every_setting_and_every_choice(run, tmp_path, network, expe
         assert value == pytest.approx(float(row["cost"]))
 
 
-def test_json_from_a_finished_folder_computes_nothing_again(run, tmp_path, network, expected, monkeypatch):
-    words = ("spike-sweep", network, *GRID, "--out", tmp_path, "--json", "--quiet")
-    first = run(*words)
-
+@pytest.mark.usefixtures("undrawn")
+def test_json_from_a_finished_folder_computes_nothing_again(run, begun, network, expected, monkeypatch):
     def never(*_):
-        pytest.fail("an answer that the journal holds was computed again")
+        pytest.fail("what the journal holds was computed again")
 
-    monkeypatch.setattr(sweeping._BlockRun, "answers", never)
-    again = run(*words)
-    assert (again.code, again.err, again.out) == (0, "", first.out)
+    monkeypatch.setattr(Journal, "append", never)
+    again = run("spike-sweep", network, *GRID, "--out", begun, "--json", "--quiet")
+    assert (again.code, again.err) == (0, "")
     told = json.loads(again.out)
     assert SpikeSweep.from_dict(told["record"]).to_json() == expected.to_json()
     assert told["adjustment"]["total"] == 4
@@ -173,19 +198,20 @@ def test_json_from_a_finished_folder_computes_nothing_again(run, tmp_path, netwo
     assert [name.rpartition("/")[2] for name in told["files"][:3]] == ["record.json", "sweep.csv", "chosen.csv"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, network, expected, monkeypatch):
     words = ("spike-sweep", network, *GRID, "--out", tmp_path / "s")
-    calls, entry = 0, sweeping._Book.entry
+    calls, append = 0, Journal.append
 
-    def interrupted(self, key, compute):
+    def interrupted(self, *row):
         nonlocal calls
         calls += 1
-        if calls == 18:
+        if calls == 4 + 8 + 2:  # means, a block of images for all settings, and into the next
             raise KeyboardInterrupt
-        return entry(self, key, compute)
+        append(self, *row)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweeping._Book, "entry", interrupted)
+        patch.setattr(Journal, "append", interrupted)
         answer = run(*words)
     assert answer.code == 130
     assert f"stopped at racing, 8 of 24; {tmp_path / 's'} keeps what is done: repeat to go on" in answer.err
@@ -207,9 +233,9 @@ def test_without_a_folder_an_interrupt_keeps_nothing(run, network, monkeypatch):
     assert "without --out nothing is kept" in answer.err
 
 
-def test_the_command_it_advises_makes_that_network(run, tmp_path, network, expected):
-    told = json.loads(run("spike-sweep", network, *GRID, "--json", "--quiet").out)
-    assert "--out" in told["try_next"][-1]
+@pytest.mark.usefixtures("undrawn")
+def test_the_command_it_advises_makes_that_network(run, begun, tmp_path, network, expected):
+    told = json.loads(run("spike-sweep", network, *GRID, "--out", begun, "--json", "--quiet").out)
     line = next(line for line in told["try_next"] if line.startswith("weightsmith spike"))
     words = shlex.split(line.rpartition(": ")[0])[1:]
     answer = run(*words, "--images", 30, "--watch", 0, "--json", "--quiet", "--out", tmp_path / "snn", "--no-figures")
@@ -220,7 +246,7 @@ def test_the_command_it_advises_makes_that_network(run, tmp_path, network, expec
         key=lambda setting: next(row for row in expected.table if row.setting.key == setting.key).correct[1],
     )
     assert settings["neuron"] == ("if" if best.leak == 1 else f"lif:{best.leak}")
-    assert ws.Balance.parse(settings["balance"]) == ws.MaxCurrent(24, 12, factor=0.5 * best.factor)
+    assert Balance.parse(settings["balance"]) == ws.MaxCurrent(24, 12, factor=0.5 * best.factor)
     assert settings["adjust"] == (None if best.smoothing is None else "l4:1.0,images=8")
 
 
@@ -285,8 +311,11 @@ def test_advice_goes_beyond_the_end_that_won():
     lines = findings.advice(sweep, ["weightsmith", "spike", "a b"], kept=True)
     assert lines[0] == "--factors smaller than 0.3: the smallest won 1 of 2 races"
     assert lines[1].startswith("weightsmith spike 'a b' --neuron if --encode poisson --balance max-current:factor=0.4 ")
+    assert findings.advice(sweep, ["a"], kept=False)[-1].startswith("--out FOLDER")
     assert len(lines) == 2  # the largest smoothing is no end: beyond it nothing changes
     smallest = dataclasses.replace(sweep, settings={**sweep.settings, "smoothings": [2.0, 5.0]})
+    two = dataclasses.replace(sweep, settings={**sweep.settings, "factors": [0.3, 0.4]})
+    assert len(findings.advice(two, [], kept=True)) == 1  # of two factors one always wins
     assert "--smoothings smaller than 2: the smallest won 1 of 1 races" in findings.advice(smallest, [], kept=True)
 
 

@@ -51,7 +51,7 @@ class Keeper:
 
     @property
     def tested(self) -> dict[str, np.ndarray]:
-        return {name: self._whole(name, 3) for name in self.parts}
+        return {name: self._whole(name, 3) for name, parts in self.parts.items() if parts[0][3] is not None}
 
 
 def weights(*shape: int, seed: int, size: float = 1.0) -> Tensor:

@@ -78,3 +78,16 @@ def test_given_trains():
 def test_inputs_that_are_refused(x, seed, error, message):
     with pytest.raises(error, match=message):
         source_of(network("conv"), x, seed, 0).step(slice(None), 0)
+
+
+def test_double_currents_stay_double():
+    """A third in float64 is not the third of float32, and a run in double precision can tell."""
+    found = network("mlp", encode=Constant())
+    x = torch.full((1, 127), 1 / 3, dtype=torch.float64)
+    assert torch.equal(source_of(found, x, 0, 0).x, x)
+    assert source_of(found, x.float(), 0, 0).x.dtype == torch.float32
+    assert source_of(network("mlp"), x, 0, 0).x.dtype == torch.float32
+    for path in ("auto", "steps"):
+        exact, rounded = (found.run(given, 1, precision="float64", path=path, observers=[]) for given in (x, x.float()))
+        assert exact.spikes() == rounded.spikes()
+        assert found.run(x, 5, path=path).spikes() == found.run(x.float(), 5, path=path).spikes()

@@ -179,7 +179,9 @@ def test_input_without_first_synapses_of_its_own_is_not_shared() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"leaks": ()}, "at least one leak"),
+        ({"leaks": ()}, "at least one of leaks"),
+        ({"factors": (0.5, 0.5)}, "twice"),
+        ({"smoothings": (float("inf"),)}, "infinite smoothing"),
         ({"steps": 0}, "steps"),
         ({"steps": ()}, "number of steps"),
         ({"leaks": (1.1,)}, "leak"),

@@ -37,7 +37,9 @@ def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
 
 def advice(record: SpikeRecord, *, kept: bool) -> list[str]:
     """At most three things to try, each with the number that speaks for it; ``kept``: the network was written."""
-    lines = [*_to_answer(record), *_to_be_right(record)] or _to_save(record)
+    lines = _to_answer(record)
+    lines += _to_be_right(record, longer=not any(line.startswith("--steps") for line in lines))
+    lines = lines or _to_save(record)
     if not kept:
         return [*lines[: _MOST - 1], "--out FOLDER: the spiking network was not kept"]
     return [*lines, *_to_hand_over(record)][:_MOST]
@@ -63,15 +65,15 @@ def _to_answer(record: SpikeRecord) -> list[str]:
     return lines
 
 
-def _to_be_right(record: SpikeRecord) -> list[str]:
-    """What may bring back accuracy that was lost, the likeliest first."""
+def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
+    """What may bring back accuracy that was lost, the likeliest first; more steps only where ``longer``."""
     decisions, settings = record.decisions, record.settings
     if inside_noise(record) or decisions.cost.difference >= 0:
         return []
     lost = f"{-100 * decisions.cost.difference:.2f} points were lost"
     lines = []
     gain = (decisions.correct[-1] - decisions.correct[(record.steps - 1) // 2]) / decisions.images
-    if gain > _RISING and not settings["early"]:
+    if longer and gain > _RISING and not settings["early"]:
         lines.append(
             f"--steps {2 * record.steps}: {lost}, and the second half of the steps still gained {100 * gain:.2f}"
         )

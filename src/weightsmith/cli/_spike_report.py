@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["accuracy_text", "points_text", "show_spike", "significant"]
 
-_LAYERS = "rate: spikes per neuron and step · spikes, accumulates and multiplications per image"
+_LAYERS = "rate: spikes per neuron and step · spikes and operations: per image"
 _DIRECT = "(direct): spikes that reach neurons without weights between"
 _PATHS = {
     "once": "once: a constant current, computed once for an image",
@@ -143,8 +143,8 @@ def _layer_table(layers: Sequence[LayerRow]) -> Table:
 def _layer_legend(layers: Sequence[LayerRow]) -> str:
     """What the columns are, and the words in them that occur."""
     words = [_LAYERS, *([_DIRECT] if any(row.kind == "direct" for row in layers) else [])]
-    words += [_PATHS[path] for path in sorted({row.path for row in layers if row.path}) if path in _PATHS]
-    return " · ".join(words)
+    paths = {word for row in layers if row.path for word in row.path.split()}
+    return " · ".join([*words, *(_PATHS[path] for path in sorted(paths & set(_PATHS)))])
 
 
 def _thresholds(row: LayerRow) -> str:

@@ -128,10 +128,12 @@ def _beyond(sweep: SpikeSweep, name: Literal["factors", "smoothings"]) -> list[s
     else:
         adjusted = [choice.adjusted for choice in sweep.chosen if choice.adjusted is not None]
         won = [setting.smoothing for setting in adjusted if setting.smoothing is not None]
-    if len(values) < 2 or not won:
+    if not won:
         return []
     ends = [(min(values), "smaller", "smallest")] if min(values) > 0 else []
     ends += [(max(values), "larger", "largest")] if name == "factors" else []
+    if len(values) <= len(ends):  # every value is an end: that one of them wins says nothing
+        return []
     return [
         f"--{name} {word} than {end:g}: the {most} won {won.count(end)} of {len(won)} races"
         for end, word, most in ends

@@ -85,7 +85,7 @@ def _list_row(spikes: Any, words: Any, at: int, channels: int, code: int, codes:
                 event: Any = code + np.int64(bits >> np.uint64(3))
                 if value < 0:
                     event += channels
-                    value = 1
+                    value = -value
                 for _ in range(value):
                     codes[found] = event
                     found += 1

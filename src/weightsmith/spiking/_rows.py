@@ -39,11 +39,11 @@ def add_rows(
     _context: Any, sums: Any, at: Any, table: Any, offset: Any, codes: Any, ranges: Any, first: Any, last: Any,
     registers: Any,
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
-    """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] over the events e of ranges.
+    """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] over the events of ranges.
 
     ``ranges`` holds begin, end and base (a number of rows) of each range, one after the other; those from number
-    ``first`` up to ``last`` are taken. width = registers · lanes of the table. Sums are floats, the table is of the same
-    type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and the sum of this
+    ``first`` up to ``last`` are taken. width = registers · lanes of the table. Sums are floats, the table is of the
+    same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and the sum of this
     call as a float. All arrays are flat and contiguous.
     """
     kind, total = _ELEMENTS.get(table.dtype), _ELEMENTS.get(sums.dtype)

@@ -68,7 +68,8 @@ class Trains:
 
     def step(self, images: slice | Tensor, step: int) -> Tensor:
         """The spikes of one step."""
-        return torch.from_numpy(self.spikes[images, step]).float()
+        rows = images.numpy() if isinstance(images, Tensor) else images  # NumPy takes a tensor of one for a number
+        return torch.from_numpy(self.spikes[rows, step]).float()
 
 
 Source = Currents | Draws | Trains
@@ -78,7 +79,10 @@ def source_of(network: SpikingNetwork, x: Tensor, seed: int, first: int) -> Curr
     """Inputs from the data, normalised by the network's card, as the network's encoding feeds them."""
     if len(x) == 0:
         raise UsageError("there is no image to run on")
-    shaped = [inputs.contiguous() for _, inputs in batches_for(network.card, x, 1024)]
+    # Draws compare numbers of 24 bits; currents in double precision are not rounded.
+    double = x.dtype == torch.float64 and not isinstance(network.encode, Poisson)
+    dtype = torch.float64 if double else torch.float32
+    shaped = [inputs.contiguous() for _, inputs in batches_for(network.card, x, 1024, dtype)]
     ready = torch.cat(shaped)
     if tuple(ready.shape[1:]) != network.input_shape:
         raise DataMismatch(f"the network takes inputs of shape {network.input_shape}, not {tuple(ready.shape[1:])}")

@@ -74,10 +74,6 @@ class SpikeSweep(Record):
     notes: tuple[str, ...]
     origin: Origin
 
-    def best(self) -> Chosen:
-        """The choice with the highest test accuracy of its training winner (the first of equals)."""
-        return max(self.chosen, key=lambda choice: choice.cost.difference)
-
 
 def _shown(smoothing: float | None) -> str:
     return "none" if smoothing is None else f"{smoothing:g}"

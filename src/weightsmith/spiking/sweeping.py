@@ -83,13 +83,9 @@ def spike_sweep(
     the same call goes on where it was stopped.
     """
     lengths = tuple(sorted({whole("steps", value) for value in ([steps] if isinstance(steps, int) else steps)}))
-    if not leaks or not resets or not factors or not lengths:
-        raise UsageError("a sweep needs at least one leak, one reset, one threshold factor and one number of steps")
-    for factor in factors:
-        if not 0 < factor < math.inf:
-            raise UsageError(f"a threshold factor must be a number > 0, not {factor!r}")
-    for smoothing in smoothings:
-        L4(smoothing)  # refuses what is none
+    if not lengths:
+        raise UsageError("a sweep needs at least one number of steps")
+    _check_grid(leaks=leaks, resets=resets, factors=factors, smoothings=smoothings)
     recipe = Recipe(
         neuron=IF(delay=delay),
         encode=Encode.of(encode),  # type: ignore[arg-type]  # the family has these two members
@@ -101,7 +97,7 @@ def spike_sweep(
         seed=whole("seed", seed, least=0),
     )
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
-    groups = [_neuron(leak, reset, delay=delay) for leak in dict.fromkeys(leaks) for reset in dict.fromkeys(resets)]
+    groups = [_neuron(leak, reset, delay=delay) for leak in leaks for reset in resets]
     subject = read_subject(
         network, data, images=None if test_images is None else whole("test_images", test_images), seed=recipe.seed
     )
@@ -336,6 +332,21 @@ class _Book:
             value = compute()
             self._journal.append(key, value, time.perf_counter() - begin)
         return self._journal[key]
+
+
+def _check_grid(**values: Sequence[Any]) -> None:
+    """Every list holds what it must, nothing twice; only smoothings may be left out."""
+    for name, given in values.items():
+        if not given and name != "smoothings":
+            raise UsageError(f"a sweep needs at least one of {name}")
+        if len(set(given)) < len(given):
+            raise UsageError(f"{name}: {', '.join(map(str, given))} names a value twice")
+    for factor in values["factors"]:
+        if not 0 < factor < math.inf:
+            raise UsageError(f"a threshold factor must be a finite number > 0, not {factor!r}")
+    for smoothing in values["smoothings"]:
+        if not L4(smoothing).smoothing < math.inf:
+            raise UsageError("an infinite smoothing changes nothing: it is the baseline, which every sweep has")
 
 
 def _neuron(leak: float, reset: str, *, delay: bool) -> IF | LIF:

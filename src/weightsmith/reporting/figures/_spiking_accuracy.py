@@ -14,7 +14,6 @@ from weightsmith.reporting.figures.style import GREY, house_style, new_figure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_accuracy"]
 
+_ENDED: dict[str, Any] = {"linestyle": DOTTED, "linewidth": 1.1, "zorder": 1.8}
 _NOTABLE = 0.01  # the share of undecided images from which on it is shown
 
 
@@ -36,22 +36,19 @@ def draw_accuracy(*records: SpikeRecord) -> Figure:
     silent = any((found.undecided >= _NOTABLE * found.images).any() for found in _decisions(records))
     with house_style():
         figure, axes = new_figure(5.5, 4.4 if silent else 3.5, 1 + silent, heights=(3, 1) if silent else None)
+        _draw_networks(axes[0], records)
         for place, (record, label) in enumerate(zip(records, labels, strict=True)):
             _draw_run(axes, record, label, run_look(place, record.steps), max(0.04, 0.3 / (1 + len(records))))
-        handles: list[Artist] = list(axes[0].get_legend_handles_labels()[0])
-        _draw_networks(axes[0], records)
-        handles = [*axes[0].get_legend_handles_labels()[0][len(handles) :], *handles]
         if any(_ended_early(record) for record in records):
-            handles.append(_line(color=GREY, linestyle=DOTTED, label="mean steps until an image ended"))
+            axes[0].plot([], [], color=GREY, label="mean steps until an image ended", **_ENDED)
         axes[0].set_ylabel("accuracy (%)")
         axes[0].set_title(_caption(_decisions(records)), **CAPTION)
         step_axis(axes[-1], max(record.steps for record in records))
         if silent:
-            axes[0].set_xlabel("")
             axes[1].set_ylabel("undecided (%)")
             axes[1].set_ylim(0, None)
             figure.align_ylabels()
-        legend_below(figure, handles)
+        legend_below(figure, axes[0].get_legend_handles_labels()[0])
     return figure
 
 
@@ -66,7 +63,7 @@ def _draw_run(axes: Sequence[Axes], record: SpikeRecord, label: str, look: dict[
         axes[0].vlines(steps, low, high, color=look["color"], alpha=0.6, linewidth=1.2)
     axes[0].plot(steps, value, label=f"{label}: {value[-1]:.1f} %", **look)
     if _ended_early(record):
-        axes[0].axvline(decisions.ended, color=look["color"], linestyle=DOTTED, linewidth=1.1, zorder=1.8)
+        axes[0].axvline(decisions.ended, color=look["color"], **_ENDED)
     for below in axes[1:]:
         below.plot(steps, 100 * decisions.undecided / decisions.images, **look)
 
@@ -98,9 +95,3 @@ def _caption(decisions: Sequence[Decisions]) -> str:
         return f"runs on different images, {bands}"
     ((images, split),) = judged
     return f"{images:,} {split} image{'s' * (images > 1)}, {bands}"
-
-
-def _line(**look: Any) -> Artist:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], linewidth=1.1, **look)

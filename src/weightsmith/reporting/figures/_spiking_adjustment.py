@@ -39,7 +39,8 @@ def draw_adjustment(adjustment: Adjustment) -> Figure:
     means = np.concatenate([_means(populations[place]) for place in places])
     with house_style():
         figure, panels = small_multiples(len(places), norm, "scalar ŝ of the unit", most=3)
-        colours = {"cmap": "viridis", "vmin": float(means.min()), "vmax": float(means.max()) or 1.0}
+        low, high = float(means.min()), float(means.max())
+        colours = {"cmap": "viridis", "vmin": low, "vmax": high if high > low else low + 1}
         for panel, place in zip(panels, places, strict=True):
             points = _draw_population(panel, populations[place], names[place], colours)
         bar = figure.colorbar(points, ax=panels, shrink=0.9, pad=0.02, aspect=30)

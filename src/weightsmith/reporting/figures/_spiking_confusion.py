@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +57,13 @@ def draw_confusion(confusion: Confusion, classes: Sequence[str] | None = None) -
             bar.set_label("images on which the two differ")
             bar.outline.set_visible(False)
         across = [*names, _UNDECIDED] if undecided else names
-        _name(axes.xaxis, across, upright=max(map(len, across)) * len(across) > 10 * side)
+        longest = min(max(map(len, across)), _LONGEST)
+        _name(axes.xaxis, across, upright=longest * len(across) > 10 * side)
         _name(axes.yaxis, names, upright=False)
         axes.set_xlabel("class by the spiking network")
         axes.set_ylabel("class by the network")
-        axes.set_title(_agreement(confusion, int(cells.sum())))
+        title = _agreement(confusion, int(cells.sum()))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
     return figure
 
 
@@ -91,7 +94,7 @@ def _write_numbers(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64
 
 def _name(axis: Axis, names: Sequence[str], *, upright: bool) -> None:
     """Every class by its name, or of many some."""
-    step = 1 if len(names) <= _NAMED + 1 else 10
+    step = 10 ** math.ceil(math.log10(max(len(names) - 1, 1) / _NAMED)) if len(names) > _NAMED + 1 else 1
     places = [*range(0, len(names), step)]
     if names[-1] == _UNDECIDED and places[-1] < len(names) - 1:
         places[-1] = len(names) - 1
