@@ -66,10 +66,11 @@ def _leaks_page(sweep: SpikeSweep) -> str:
     head = _filled(
         f"The sweep behind Figure 6 of the L4-norm paper, on `vgg5_fc512` ({_percent(sweep.plain)} % of these test "
         "images right without spikes): Poisson input, 75 steps, thresholds by the largest current. For five leaks and "
-        f"both resets the best of {len(sweep.settings['factors'])} threshold factors alone (baseline) and of these with "
+        f"both resets the best of {len(sweep.settings['factors'])} threshold factors alone (baseline) and of these "
+        "with "
         f"{len(sweep.settings['smoothings'])} smoothings (adjusted) was chosen on {sweep.train_images} training "
-        f"images and tested once on {sweep.test_images:,} test images, with the same spikes for all. Accuracies in per cent "
-        "with 95 % Wilson intervals; differences in points, paired, with 95 % intervals and McNemar's p."
+        f"images and tested once on {sweep.test_images:,} test images, with the same spikes for all. Accuracies in per "
+        "cent with 95 % Wilson intervals; differences in points, paired, with 95 % intervals and McNemar's p."
     )
     rows = []
     for chosen in sweep.chosen:
@@ -109,11 +110,11 @@ def _resnet_page(run: SpikeRecord) -> str:
     decisions, cost = run.decisions, run.cost
     head = _filled(
         "`akamaster_resnet20` with batch norm folded, as a spiking network: integrate and fire, soft reset, constant "
-        f"input, balance `{run.settings['balance']}` (the 99.9th percentile of every channel, membranes start at half a "
-        f"threshold), on {decisions.images:,} test images of CIFAR-10, of which the network has "
+        f"input, balance `{run.settings['balance']}` (the 99.9th percentile of every channel, membranes start at half "
+        f"a threshold), on {decisions.images:,} test images of CIFAR-10, of which the network has "
         f"{_percent(decisions.network)} % right. Thresholds come from 512 training images. Accuracies in per cent "
-        "with 95 % Wilson intervals; energy in µJ per image, 0.9 pJ for an addition and 4.6 pJ for a multiplication with it "
-        f"(45 nm), against {cost.network_energy / 1e6:.2f} µJ for the network."
+        "with 95 % Wilson intervals; energy in µJ per image, 0.9 pJ for an addition and 4.6 pJ for a multiplication "
+        f"with it (45 nm), against {cost.network_energy / 1e6:.2f} µJ for the network."
     )
     rows = [
         f"| {steps} | {_percent(decisions.accuracy(steps))} | "

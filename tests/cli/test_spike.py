@@ -190,6 +190,9 @@ def test_a_folder_holds_network_record_and_tables(converted, spiked):
     for row, correct in zip(steps, record.decisions.correct.tolist(), strict=True):
         expected = wilson(correct, 120)
         assert (float(row["accuracy"]), float(row["low"])) == (expected.value, expected.low)
+        assert float(row["difference"]) == expected.value - record.decisions.network.value
+    assert float(steps[-1]["difference"]) == pytest.approx(record.decisions.cost.difference)
+    assert float(steps[-1]["energy_microjoule"]) == pytest.approx(record.cost.energy / 1e6)
     layers = list(csv.DictReader((converted / "layers.csv").read_text().splitlines()))
     assert [row["name"] for row in layers] == ["dense1", "output"]
     assert float(layers[0]["rate"]) == record.populations[0].rate

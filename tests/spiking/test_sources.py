@@ -61,8 +61,9 @@ def test_given_trains():
     spikes = np.random.default_rng(0).integers(-1, 2, (3, 5, 2, 4, 4)).astype(np.int8)
     source = Trains(spikes)
     assert len(source) == 3
-    for images in (slice(1, None), torch.tensor([2, 0])):
-        assert np.array_equal(source.step(images, 3).numpy(), spikes[images, 3])
+    for images in (slice(1, None), torch.tensor([2, 0]), torch.tensor([1])):
+        rows = images if isinstance(images, slice) else images.numpy()
+        assert np.array_equal(source.step(images, 3).numpy(), spikes[rows, 3])
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_dropped_setting_keeps_what_it_saw() -> None:
     hits = {settings[0].key: True, settings[1].key: True, settings[2].key: False}
     for _ in range(3):
         race.add({key: np.full((8, 2), hit) for key, hit in hits.items() if key in {s.key for s in race.running}})
-        race.drop(Racing(0.99, least=12))
+        race.drop(Racing(0.01, least=12))
     assert [setting.factor for setting in race.running] == [0.3, 0.5]
     results = {row.setting.factor: (row.seen, row.correct, row.lost) for row in race.results()}
     assert results == {0.3: (24, (24, 24), False), 0.5: (24, (24, 24), False), 0.7: (16, (0, 0), True)}

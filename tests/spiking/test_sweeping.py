@@ -28,7 +28,7 @@ GRID: dict[str, Any] = {
     "train_images": 40,
     "test_images": 60,
     "mean_images": 16,
-    "race": "racing:0.95,least=16",
+    "race": "racing:0.05,least=16",
 }
 
 

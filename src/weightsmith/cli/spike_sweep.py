@@ -62,8 +62,8 @@ def spike_sweep(
         int, typer.Option(min=1, help="Training rows that give the adjustment its mean membranes.")
     ] = 64,
     race: Annotated[
-        str, typer.Option(help="racing:0.99 drops settings that are clearly worse early; none drops nothing.")
-    ] = "racing:0.99",
+        str, typer.Option(help="racing drops settings that are clearly worse early; none drops nothing.")
+    ] = "racing",
     precision: Annotated[Numbers, typer.Option(help="Numbers of the runs; int8 rounds the weights.")] = "float32",
     network: Annotated[
         str | None,

@@ -93,6 +93,8 @@ def read_card(weights: Weights) -> Card | None:
     try:
         return Card.from_json(sealed_content(weights.metadata))
     except (ValueError, RecursionError) as error:
+        if sealed_content(weights.metadata).startswith('{"spiking"'):
+            raise FileRefused(weights.path, "is a spiking network: load_spiking reads it") from error
         raise FileRefused(weights.path, f"its card was written by another version of weightsmith ({error})") from error
 
 

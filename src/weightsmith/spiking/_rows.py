@@ -43,8 +43,8 @@ def add_rows(
 
     ``ranges`` holds begin, end and base (a number of rows) of each range, one after the other; those from number
     ``first`` up to ``last`` are taken. width = registers · lanes of the table. Sums are floats, the table is of the
-    same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and the sum of this
-    call as a float. All arrays are flat and contiguous.
+    same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and the sum of
+    this call as a float. All arrays are flat and contiguous.
     """
     kind, total = _ELEMENTS.get(table.dtype), _ELEMENTS.get(sums.dtype)
     whole = isinstance(kind, ir.IntType)

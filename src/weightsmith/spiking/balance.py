@@ -177,7 +177,11 @@ def _by_current(
         dataclasses.replace(node, threshold=torch.full_like(node.threshold, found.get(node.name, 1.0)), start=0.0)
         for node in network.populations
     )
-    notes = [f"{len(fixed)} population(s) of residual blocks keep threshold 1"] if fixed else []
+    notes = (
+        [f"{len(fixed)} population(s) of residual blocks were not searched: theirs is 1 times the factor"]
+        if fixed
+        else []
+    )
     return placed.with_factor(balance.factor), notes
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import torch
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.graph import Neurons, Node, Shape, Synapses, is_finite, shapes_of
+from weightsmith.spiking.graph import Gate, Neurons, Node, Shape, Synapses, is_finite, shapes_of
 from weightsmith.spiking.neurons import IF, LIF
 
 if TYPE_CHECKING:
@@ -48,7 +50,14 @@ class SpikingNetwork:
         for node in self.nodes:
             if not is_finite(node):
                 raise DataMismatch(f"{node.name} holds NaN or infinity")
+        for node in self.nodes:
+            if isinstance(node, Gate) and not isinstance(self._named.get(node.source), Neurons | Gate):
+                raise UsageError(f"{node.name}: max pooling reads spikes of neurons, not what {node.source!r} gives")
         for population in self.populations:
+            if not math.isfinite(population.start):
+                raise DataMismatch(f"{population.name} starts at {population.start} thresholds")
+            if population.leak is not None and not bool(((population.leak >= 0) & (population.leak <= 1)).all()):
+                raise DataMismatch(f"{population.name} has a leak that is not between 0 and 1")
             if not bool((population.threshold > 0).all()):
                 raise DataMismatch(
                     f"{population.name}: a threshold is not positive, so that it would fire at every step"
@@ -78,10 +87,13 @@ class SpikingNetwork:
 
     def node(self, name: str) -> Node:
         """The node of that name."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise UnknownName("node", name, [node.name for node in self.nodes])
+        if name not in self._named:
+            raise UnknownName("node", name, self._named)
+        return self._named[name]
+
+    @functools.cached_property
+    def _named(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
 
     def replaced(self, nodes: Iterable[Node]) -> SpikingNetwork:
         """The same network with these nodes in place of those of the same names."""
@@ -96,8 +108,18 @@ class SpikingNetwork:
         return dataclasses.replace(self, neuron=neuron)
 
     def with_factor(self, factor: float) -> SpikingNetwork:
-        """The same network with every threshold times ``factor``."""
-        return self.replaced(dataclasses.replace(node, threshold=node.threshold * factor) for node in self.populations)
+        """The same network with every threshold times ``factor``; a spike that is worth its threshold is so still."""
+        from weightsmith.spiking.amplitudes import with_amplitudes
+
+        scaled = self.replaced(
+            dataclasses.replace(node, threshold=node.threshold * factor) for node in self.populations
+        )
+        worth = {
+            node.name: torch.full_like(node.amplitude, factor)
+            for node in self.populations
+            if node.amplitude is not None
+        }
+        return with_amplitudes(scaled, worth) if worth else scaled
 
     def run(
         self,
@@ -107,7 +129,7 @@ class SpikingNetwork:
         seed: int = 0,
         first: int = 0,
         precision: Precision = "float32",
-        early: Margin | None = None,
+        early: Margin | str | None = None,
         observers: Sequence[Observer] = (),
         device: str = "cpu",
         path: Literal["auto", "events", "dense", "steps"] = "auto",

@@ -67,16 +67,22 @@ class Form:
     whole: bool
 
 
-# Tables live as long as their layers: networks that differ in thresholds or neurons share them.
-_TABLES: WeakKeyDictionary[Synapses, dict[Form, Table]] = WeakKeyDictionary()
+# Tables live as long as their layers: networks that differ in thresholds or neurons share them. With each stands how
+# often its weights had been written to, so that weights changed in place are laid out anew.
+_TABLES: WeakKeyDictionary[Synapses, dict[Form, tuple[Table, tuple[int, int]]]] = WeakKeyDictionary()
 
 
 def table_of(node: Synapses, form: Form) -> Table:
     """The table of ``node``, laid out once."""
-    tables = _TABLES.setdefault(node, {})
-    if form not in tables:
-        tables[form] = _lay_out(node, form)
-    return tables[form]
+    tables, written = _TABLES.setdefault(node, {}), (_writes(node.weight), _writes(node.bias))
+    if form not in tables or tables[form][1] != written:
+        tables[form] = _lay_out(node, form), written
+    return tables[form][0]
+
+
+def _writes(values: Tensor | None) -> int:
+    """How often a tensor was written to in place; torch does not count that of inference tensors."""
+    return 0 if values is None or values.is_inference() else values._version
 
 
 def _lay_out(node: Synapses, form: Form) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, wilson
 from weightsmith.spiking.activity import ActivityRecord
@@ -56,6 +57,8 @@ class Decisions(Record):
 
     def accuracy(self, steps: int) -> Interval:
         """The accuracy after so many steps, with its Wilson interval."""
+        if not 1 <= steps <= len(self.correct):
+            raise UsageError(f"the network was run for {len(self.correct)} steps: there is no accuracy after {steps}")
         return wilson(int(self.correct[steps - 1]), self.images)
 
     def steps_within(self, points: float) -> int | None:
@@ -107,10 +110,11 @@ class SpikeRun:
         """One line: of what neurons, how right after how many steps, at what cost."""
         record = self.record
         decisions, cost = record.decisions, record.cost
+        share = "" if cost.ratio is None else f" ({cost.ratio:.2g} of the network's)"
         return (
             f"{record.settings['neuron']}, {record.settings['encode']}: {decisions.split} accuracy "
-            f"{decisions.network.value:.2%} → {decisions.spiking.value:.2%} after {record.steps} steps, "
-            f"{cost.energy / 1e6:.3g} µJ per image ({cost.ratio:.2g} of the network's)"
+            f"{decisions.network.value:.2%} → {decisions.spiking.value:.2%} after {record.steps} "
+            f"step{'s' if record.steps > 1 else ''}, {cost.energy / 1e6:.3g} µJ per image{share}"
         )
 
     @property
@@ -120,5 +124,5 @@ class SpikeRun:
 
     @property
     def rates(self) -> dict[str, float]:
-        """Spikes per neuron and step of each layer."""
-        return {population.layer: population.rate for population in self.record.populations}
+        """Spikes per neuron and step of each population."""
+        return {population.name: population.rate for population in self.record.populations}

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, get_args
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weightsmith.core.errors import DataMismatch, UnknownName
+from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.spiking.exits import Margin
+from weightsmith.spiking.exits import Exit, Margin
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.observing import Observer
 from weightsmith.spiking.quantise import check_quantised
@@ -25,7 +26,7 @@ from weightsmith.spiking.sources import Source, Trains, source_of
 from weightsmith.spiking.tally import Tally
 from weightsmith.training.settings import whole
 
-__all__ = ["Engine", "Part", "Path", "run_block", "simulate", "simulate_trains"]
+__all__ = ["Engine", "Part", "Path", "check_device", "run_block", "simulate", "simulate_trains"]
 
 Path = Literal["auto", "events", "dense", "steps"]
 Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (rows, steps, classes), counts (rows, steps)
@@ -69,7 +70,7 @@ def simulate(
     seed: int = 0,
     first: int = 0,
     precision: Precision = "float32",
-    early: Margin | None = None,
+    early: Margin | str | None = None,
     observers: Sequence[Observer] = (),
     device: str = "cpu",
     path: Path = "auto",
@@ -77,12 +78,15 @@ def simulate(
 ) -> Responses:
     """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
     length = whole("steps", steps)
+    check_device(device)
+    if not isinstance(x, Tensor):
+        raise UsageError(f"inputs are a tensor of rows or images, not {type(x).__name__}; torch.as_tensor makes one")
     return _run(
         network,
-        source_of(network, x, seed, first),
+        source_of(network, x, whole("seed", seed, least=0), whole("first", first, least=0)),
         length,
         precision=precision,
-        early=early,
+        early=None if early is None else Exit.of(early),  # type: ignore[arg-type]  # the family has one member
         observers=observers,
         device=device,
         path=path,
@@ -152,6 +156,14 @@ def run_block(
         if not going.all() and step < steps:
             rows = rows[going]
             engine.keep(going)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that cannot be used here."""
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch asserts that it was built for it
+        raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
 def _engine(

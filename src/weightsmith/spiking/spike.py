@@ -34,12 +34,22 @@ from weightsmith.spiking.quantise import quantised
 from weightsmith.spiking.raster import Raster
 from weightsmith.spiking.responses import UNDECIDED, Responses
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord, SpikeRun, Watched
-from weightsmith.spiking.simulate import simulate
+from weightsmith.spiking.simulate import check_device, simulate
 from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.training.run import TrainRun
+from weightsmith.training.schedules import Constant as Rate
 from weightsmith.training.settings import whole
 
-__all__ = ["Prepared", "Recipe", "calibration_rows", "checked_precision", "decisions_of", "prepare", "spike"]
+__all__ = [
+    "Prepared",
+    "Recipe",
+    "calibration_rows",
+    "checked_precision",
+    "decisions_of",
+    "encoding_of",
+    "prepare",
+    "spike",
+]
 
 Told = Callable[[str, int, int], None]
 
@@ -107,7 +117,7 @@ def spike(
     """
     recipe = Recipe(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
-        encode=Encode.of(encode),  # type: ignore[arg-type]
+        encode=encoding_of(encode),
         balance=Balance.of(balance),  # type: ignore[arg-type]
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
@@ -117,6 +127,12 @@ def spike(
     )
     rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]
+    looked_at = whole("watch", watch, least=0)
+    if recipe.precision == "int8" and recipe.mismatch is not None:
+        raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
+    check_device(device)
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)
     subject = read_subject(network, data, images=None if images is None else whole("images", images), seed=recipe.seed)
     prepared = prepare(subject, recipe, _told(progress, "balancing"))
     counts = UnitCounts(prepared.network)
@@ -136,7 +152,7 @@ def spike(
         "early": _written(rule),
         "prices": str(price),
         "images": images,
-        "watch": whole("watch", watch, least=0),
+        "watch": looked_at,
         "device": device,
     }
     architecture = architecture_of(subject.network)
@@ -148,7 +164,7 @@ def spike(
         decisions=decisions_of(subject, responses),
         cost=spike_cost(prepared.network, responses, counts, price),
         adjustment=prepared.adjustment,
-        watched=_watched(subject, prepared, recipe, watch) if watch else None,
+        watched=_watched(subject, prepared, recipe, rule, looked_at) if looked_at else None,
         paths=responses.paths,
         notes=prepared.notes,
         result=spiking_digest(prepared.network),
@@ -176,8 +192,6 @@ def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], Non
     if recipe.precision == "int8":
         network = quantised(network)
     if recipe.mismatch is not None:
-        if recipe.precision == "int8":
-            raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
         network = with_mismatch(network, recipe.mismatch, recipe.seed)
     lineage = network.card.lineage.then(f"spike {recipe.neuron}", subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
@@ -229,7 +243,7 @@ def _populations(prepared: Prepared, responses: Responses) -> tuple[Population, 
     )
 
 
-def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, images: int) -> Watched:
+def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, rule: Margin | None, images: int) -> Watched:
     """A second run of a few images, with membranes shown."""
     x = subject.judged.x[:images]
     network = prepared.network
@@ -238,7 +252,13 @@ def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, images: int) 
     raster = Raster(network, images=1, membranes=True, seed=recipe.seed)
     rates = Rates(network, images=len(x))
     simulate(
-        network, x, recipe.steps, seed=recipe.seed, precision=recipe.precision, observers=(statistics, raster, rates)
+        network,
+        x,
+        recipe.steps,
+        seed=recipe.seed,
+        precision=recipe.precision,
+        early=rule,
+        observers=(statistics, raster, rates),
     )
     found = correspondence(rates, prepared.converted.activations, x, seed=recipe.seed)
     return Watched(statistics.record(), found, raster.record())
@@ -249,6 +269,13 @@ def _shape(subject: Subject) -> tuple[int, ...] | None:
     from weightsmith.networks.card import card_of
 
     return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
+
+
+def encoding_of(given: Any) -> Poisson | Constant:
+    """The encoding that ``given`` is or names."""
+    if isinstance(given, Rate):
+        raise UsageError(f"{given!r} is a learning rate; the encoding is ws.ConstantInput(), or 'constant'")
+    return Encode.of(given)  # type: ignore[return-value]  # the family has these two members
 
 
 def checked_precision(given: str) -> Precision:

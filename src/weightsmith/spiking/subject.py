@@ -18,6 +18,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.copying import copied
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
+from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.training.run import TrainRun
 
 __all__ = ["Subject", "read_subject"]
@@ -62,16 +63,16 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, image
     )
 
 
-def _network(given: nn.Module | TrainRun | str | Path) -> nn.Module:
+def _network(given: Any) -> nn.Module:
     """A copy in ``eval`` mode."""
     if isinstance(given, TrainRun):
         return copied(given.network).eval()
     if isinstance(given, nn.Module):
         return copied(given).eval()
+    if isinstance(given, SpikingNetwork):
+        raise UsageError("this is a spiking network already: its run() runs it")
     if not isinstance(given, str | Path):
-        raise UsageError(
-            f"a network is a module, a training run, a file or a folder, not {given!r}; is a class not called?"
-        )
+        raise UsageError(f"a network is a module, a training run, a file or a folder, not {type(given).__name__}")
     return load(given).eval()
 
 

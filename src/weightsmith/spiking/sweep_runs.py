@@ -80,9 +80,9 @@ class Heat:
             self._right[setting.key].append(right[setting.key])
 
     def drop(self, rule: Racing) -> None:
-        """Drop what is clearly worse after all steps."""
-        right = np.array([np.concatenate(self._right[setting.key])[:, -1] for setting in self.running])
-        lost = dropped(right, rule)
+        """Drop what is clearly worse after every number of steps that is asked for."""
+        right = np.array([np.concatenate(self._right[setting.key]) for setting in self.running])
+        lost = np.all([dropped(right[:, :, place], rule) for place in range(right.shape[2])], axis=0)
         self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]
 
     def winner(self, place: int) -> Winner:

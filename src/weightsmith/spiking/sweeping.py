@@ -33,12 +33,12 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.spiking.adjust import L4, channel_factors, population_means
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
-from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.quantise import quantised, units_of
 from weightsmith.spiking.racing import Race, Racing
-from weightsmith.spiking.spike import Recipe, calibration_rows, checked_precision, prepare
+from weightsmith.spiking.spike import Recipe, calibration_rows, checked_precision, encoding_of, prepare
 from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
 from weightsmith.spiking.sweep_runs import Answers, Heat, SharedBlock, Winner, first_synapses
@@ -82,13 +82,18 @@ def spike_sweep(
     ``race=None`` every setting sees all training images. With ``out``, a folder, the sweep keeps its state there, and
     the same call goes on where it was stopped.
     """
-    lengths = tuple(sorted({whole("steps", value) for value in ([steps] if isinstance(steps, int) else steps)}))
+    several = [steps] if isinstance(steps, int | np.integer) else list(steps)
+    lengths = tuple(sorted({whole("steps", value) for value in several}))
+    leaks, resets, factors, smoothings = (
+        _listed(name, given)
+        for name, given in (("leaks", leaks), ("resets", resets), ("factors", factors), ("smoothings", smoothings))
+    )
     if not lengths:
         raise UsageError("a sweep needs at least one number of steps")
     _check_grid(leaks=leaks, resets=resets, factors=factors, smoothings=smoothings)
     recipe = Recipe(
         neuron=IF(delay=delay),
-        encode=Encode.of(encode),  # type: ignore[arg-type]  # the family has these two members
+        encode=encoding_of(encode),
         balance=Balance.of(balance),  # type: ignore[arg-type]
         adjust=None,
         mismatch=None,
@@ -163,10 +168,8 @@ class _Sweep:
         self, subject: Subject, network: SpikingNetwork, recipe: Recipe, lengths: tuple[int, ...], book: _Book
     ) -> None:
         self._subject, self._recipe, self._lengths, self._book = subject, recipe, lengths, book
-        self._plain = network
-        self._network = quantised(network) if recipe.precision == "int8" else network
-        self._units = _thresholds_in_units(network, self._network)
-        self._first = first_synapses(network)
+        self._plain, self._first = network, first_synapses(network)
+        self._bases: dict[float, _Base] = {}
         self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
 
     def measure_means(
@@ -182,7 +185,7 @@ class _Sweep:
         x = self._subject.train.x[calibration_rows(len(self._subject.train), images, self._recipe.seed)]
         population = self._plain.populations[0].name
         for done, ((leak, reset, factor), neuron) in enumerate(wanted.items()):
-            network = self._plain.with_neuron(neuron).with_factor(factor)
+            network = self._base(factor).plain.with_neuron(neuron)
 
             def measured(network: SpikingNetwork = network) -> list[float]:
                 means = population_means(network, population, x, steps=self._recipe.steps, seed=self._recipe.seed)
@@ -279,7 +282,8 @@ class _Sweep:
         first: int,
     ) -> Answers:
         """Whether each setting is right on a block of images after each of the steps asked for."""
-        block = SharedBlock(self._network, self._recipe, self._first, x, first)
+        running = list(running)
+        block = SharedBlock(self._base(running[0][1].factor).run, self._recipe, self._first, x, first)
         right: Answers = {}
         for neuron, setting in running:
 
@@ -293,21 +297,47 @@ class _Sweep:
         return right
 
     def _with(self, neuron: IF | LIF, setting: Setting) -> SpikingNetwork:
-        """The network of a setting: other neurons and thresholds, the same weights."""
-        thresholds = {node.name: node.threshold.double() * setting.factor for node in self._plain.populations}
+        """The network of a setting: other neurons and thresholds, the same weights where factors do not change them."""
+        base = self._base(setting.factor)
+        thresholds = {node.name: node.threshold.double() for node in base.plain.populations}
         if setting.smoothing is not None:
-            scaled = self._plain.with_neuron(neuron).with_factor(setting.factor)
-            population = self._plain.populations[0].name
+            population = base.plain.populations[0].name
             means = self._means[setting.leak, setting.reset, setting.factor]
-            factors = channel_factors(scaled, population, means, setting.smoothing)
+            factors = channel_factors(base.plain.with_neuron(neuron), population, means, setting.smoothing)
             thresholds[population] = thresholds[population] / torch.from_numpy(factors)
         nodes = []
-        for node in self._network.populations:
-            value = thresholds[node.name] * self._units[node.name]
+        for node in base.run.populations:
+            value = thresholds[node.name] * base.units[node.name]
             if self._recipe.precision == "int8":
                 value = value.round().clamp(min=1)
             nodes.append(dataclasses.replace(node, threshold=value.to(node.threshold.dtype)))
-        return self._network.replaced(nodes).with_neuron(neuron)
+        return base.run.replaced(nodes).with_neuron(neuron)
+
+    def _base(self, factor: float) -> _Base:
+        """The network with thresholds times ``factor``, made once.
+
+        Where a spike is worth its threshold, a factor changes the weights that follow; else all have theirs in common.
+        """
+        if factor not in self._bases:
+            plain = self._plain.with_factor(factor)
+            common = all(node.amplitude is None for node in plain.populations)
+            weights = self._plain if common else plain
+            known = next(iter(self._bases.values()), None)
+            run = known.run if known is not None and common else self._rounded(weights)
+            self._bases[factor] = _Base(plain, run, _thresholds_in_units(weights, run))
+        return self._bases[factor]
+
+    def _rounded(self, network: SpikingNetwork) -> SpikingNetwork:
+        return quantised(network) if self._recipe.precision == "int8" else network
+
+
+@dataclasses.dataclass(frozen=True)
+class _Base:
+    """The network at one threshold factor, the one that is run, and by what thresholds of the first are multiplied."""
+
+    plain: SpikingNetwork
+    run: SpikingNetwork
+    units: dict[str, Tensor]
 
 
 class _Book:
@@ -334,6 +364,12 @@ class _Book:
         return self._journal[key]
 
 
+def _listed(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f"{name} are several values, as ({given!r},), not {given!r}")
+    return tuple(given)
+
+
 def _check_grid(**values: Sequence[Any]) -> None:
     """Every list holds what it must, nothing twice; only smoothings may be left out."""
     for name, given in values.items():
@@ -342,7 +378,7 @@ def _check_grid(**values: Sequence[Any]) -> None:
         if len(set(given)) < len(given):
             raise UsageError(f"{name}: {', '.join(map(str, given))} names a value twice")
     for factor in values["factors"]:
-        if not 0 < factor < math.inf:
+        if not isinstance(factor, int | float) or not 0 < factor < math.inf:
             raise UsageError(f"a threshold factor must be a finite number > 0, not {factor!r}")
     for smoothing in values["smoothings"]:
         if not L4(smoothing).smoothing < math.inf:
