@@ -93,6 +93,14 @@ def test_rounding_and_sum_pools_are_told(run, pooled, tmp_path):
     assert NirExport.from_dict(told) == export_nir(load_spiking(pooled), tmp_path / "net.nir", **given)
 
 
+def test_spikes_before_rounding_are_told_where_they_differ(run, hard, tmp_path):
+    words = ("export", hard, tmp_path / "net.nir", "--data", "digits", "--rounding", 2)
+    told = json.loads(run(*words, "--json").out)["export"]
+    assert told["spikes"] != told["before"]
+    assert f"({sum(told['before'].values()):,} before rounding)" in run(*words).out
+    assert "before rounding" not in run(*words[:-2]).out
+
+
 def test_a_soft_reset_is_noted(run, trained, tmp_path):
     place = spiked(trained, tmp_path / "soft")
     answer = run("export", place, tmp_path / "net.nir")

@@ -14,6 +14,7 @@ from weightsmith.core.errors import UsageError, WeightsmithError
 from weightsmith.spiking import chunked
 from weightsmith.spiking.chunked import ChunkEngine, prefers_events
 from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.exits import Margin
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
@@ -254,6 +255,21 @@ def test_currents_shared_by_networks_with_other_neurons():
         assert np.array_equal(tally.responses({}).scores, twin.scores)
 
 
+@pytest.mark.parametrize(("kind", "errors"), [("gates", 12.0), ("residual", 4.0), ("units", 2.0)])
+def test_images_that_end_leave_the_others_alone(kind, errors):
+    """Membranes and the counts of gates go on with the images they belong to."""
+    found, rule = network(kind, LIF(0.95)), Margin(errors, least=2)
+    x = inputs(found, 9)
+    twin = found.run(x, 40, early=rule, precision="float64", path="steps")
+    assert len(set(twin.ended.tolist())) > 3
+    for path in PATHS:
+        got = found.run(x, 40, early=rule, precision="float64", path=path)
+        assert np.array_equal(got.ended, twin.ended)
+        assert np.array_equal(got.answers, twin.answers)
+        assert np.array_equal(got.scores, twin.scores)
+        assert got.spikes() == twin.spikes()
+
+
 def test_gates_take_spikes_only():
     for before, features in ((Pool("p", INPUT, (2, 2), (2, 2)), 2), (Scale("p", INPUT, torch.ones(2)), 8)):
         nodes = [
@@ -263,7 +279,7 @@ def test_gates_take_spikes_only():
             Neurons("n", "f", torch.ones(features)),
             Synapses("o", "n", torch.ones(2, features)),
         ]
-        with pytest.raises(UsageError, match="g: max pooling needs spikes"):
+        with pytest.raises(UsageError, match="g: max pooling reads spikes of neurons, not what 'p' gives"):
             chain(nodes, (2, 4, 4)).run(torch.ones(1, 2, 4, 4), 4)
 
 

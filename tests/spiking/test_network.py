@@ -118,4 +118,5 @@ def test_run_hands_on_all_it_is_told():
     assert set(part.paths.values()) == {"dense"}
     assert set(whole.paths.values()) == {"steps"}
     assert found.run(x, 64, early=Margin(1.0, least=2)).ended.max() < 64
-    assert set(found.run(x[:1], 3, device="cpu:0").paths.values()) == {"steps"}
+    with pytest.raises(UsageError, match="device 'abacus'"):
+        found.run(x[:1], 3, device="abacus")

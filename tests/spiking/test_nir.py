@@ -475,7 +475,7 @@ def refused_networks() -> dict[str, tuple[SpikingNetwork, str]]:
         "delay": (network(IF(delay=True)), "fires a step late.*use delay=False"),
         "start": (
             plain.replaced([dataclasses.replace(first, start=0.5)]),
-            r"if starts at 0.5 .*Percentile\(half=False\)",
+            r"if starts at 0.5 .*percentile:half=false",
         ),
         "threshold per unit": (
             plain.replaced([dataclasses.replace(first, threshold=draw(6, 8, 8).abs() + 1)]),

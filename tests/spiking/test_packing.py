@@ -9,7 +9,7 @@ from tests.spiking.networks import weights
 
 from weightsmith.spiking import packing
 from weightsmith.spiking.graph import INPUT, Synapses
-from weightsmith.spiking.packing import Form, columns_last, in_tiles, table_of
+from weightsmith.spiking.packing import Form, columns_last, in_tiles, plain_of, table_of
 
 OUTPUTS = (1, 3, 5, 8, 10, 17, 64, 100, 130)
 
@@ -96,6 +96,26 @@ def test_tables_are_laid_out_once_and_go_with_their_layer():
     del node, table
     gc.collect()
     assert len(packing._TABLES) < known
+
+
+def test_weights_for_products_are_put_in_order_once():
+    node = Synapses("d", INPUT, weights(4, 30, seed=1))
+    ordered = plain_of(node, 10, torch.float64)
+    assert ordered.dtype == torch.float64
+    assert torch.equal(ordered.float(), columns_last(node, 10))
+    assert plain_of(node, 10, torch.float64) is ordered
+    assert torch.equal(plain_of(node, 1, torch.float32), node.weight)
+    conv = Synapses("c", INPUT, weights(4, 3, 2, 2, seed=2))
+    assert torch.equal(plain_of(conv, 1, torch.float32), conv.weight)
+    assert plain_of(conv, 1, torch.float32).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_weights_changed_in_place_are_laid_out_anew():
+    node = Synapses("d", INPUT, weights(4, 12, seed=1))
+    before = [table_of(node, _form()).rows.copy(), plain_of(node, 1, torch.float64).clone()]
+    node.weight.mul_(2)
+    assert np.array_equal(table_of(node, _form()).rows, 2 * before[0])
+    assert torch.equal(plain_of(node, 1, torch.float64), 2 * before[1])
 
 
 def test_in_tiles():

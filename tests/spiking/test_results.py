@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.spiking.correspondence import confusion
 from weightsmith.spiking.results import Decisions, SpikeRecord
@@ -25,6 +26,7 @@ def _decisions(correct, images=20, network=15):
         cost=mcnemar(right, np.arange(images) < network),
         correct=np.array(correct),
         undecided=np.zeros(len(correct), np.int64),
+        only_network=np.array([max(0, network - right) for right in correct]),
         confusion=confusion(answers, answers, 2),
         settled=1,
         ended=float(len(correct)),
@@ -37,6 +39,22 @@ def test_accuracy_after_some_steps():
         assert found.accuracy(steps) == wilson(right, 20)
     assert found.accuracy(4) == found.spiking
     assert found.cost.difference == pytest.approx(-0.05)
+    for steps in (0, 5, -1):
+        with pytest.raises(UsageError, match="the network was run for 4 steps"):
+            found.accuracy(steps)
+
+
+def test_cost_after_some_steps():
+    """Images of which 3 only the network, 2 only the spiking one and 10 both have right, in any order."""
+    plain = np.array([True] * 13 + [False] * 7)
+    spiking = np.array([True] * 10 + [False] * 3 + [True] * 2 + [False] * 5)
+    found = dataclasses.replace(
+        _decisions([0, 12], network=13), only_network=np.array([13, 3]), cost=mcnemar(spiking, plain)
+    )
+    assert found.cost_after(2) == found.cost
+    assert found.cost_after(1) == mcnemar(np.zeros(20, bool), plain)
+    with pytest.raises(UsageError, match="the network was run for 2 steps"):
+        found.cost_after(3)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +97,9 @@ def test_a_run_says_what_it_is(run):
 
 def test_shortcuts(run):
     assert run.accuracy == run.record.decisions.spiking
-    assert run.rates == {"0": run.record.populations[0].rate}
-    assert 0 < run.rates["0"] < 1
+    (population,) = run.record.populations
+    assert run.rates == {population.name: population.rate}
+    assert 0 < population.rate < 1
 
 
 def test_a_record_reads_as_it_was_written(run):

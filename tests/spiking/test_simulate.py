@@ -186,7 +186,7 @@ def test_numpy_steps_will_do():
         ({"precision": "float16"}, UnknownName, "unknown precision 'float16'; did you mean"),
         ({"precision": "int8"}, UsageError, "one: int8 runs need weights of 8 bits"),
         ({"path": "event"}, UnknownName, "unknown path 'event'; did you mean 'events'"),
-        ({"device": "abacus"}, UsageError, "device 'abacus' is none that torch knows"),
+        ({"device": "abacus"}, UsageError, "device 'abacus' cannot be used here"),
         ({"seed": -1}, UsageError, "seed must be"),
     ],
 )

@@ -229,11 +229,10 @@ def test_mismatch_and_8_bits_are_refused_together(trained, digits):
         spike(trained, digits, precision="int8", mismatch="mismatch:0.1", steps=4, images=4)
 
 
-def test_double_precision_and_another_device(trained, digits):
-    double = spike(trained, digits, precision="float64", steps=16, images=40)
-    steps = spike(trained, digits, steps=16, images=40, device="cpu:0")
-    assert set(steps.record.paths.values()) == {"steps"}
-    assert abs(double.accuracy.value - steps.accuracy.value) <= 0.05
+def test_double_precision(trained, digits):
+    single, double = (spike(trained, digits, precision=kind, steps=16, images=40) for kind in ("float32", "float64"))
+    assert np.abs(single.record.decisions.correct - double.record.decisions.correct).max() <= 1
+    assert double.record.settings["precision"] == "float64"
 
 
 def test_max_current_is_for_networks_without_bias(trained, digits):
@@ -295,7 +294,8 @@ def test_decisions_by_hand(trained, digits):
     assert found.settled == 3
     plain = subject.answers.numpy() == labels
     right = np.arange(30) >= 4
-    assert found.cost == mcnemar(right, plain)
+    assert found.cost == found.cost_after(5) == mcnemar(right, plain)
+    assert found.only_network.tolist() == [int((plain & (answers[:, step] != labels)).sum()) for step in range(5)]
     assert (found.spiking, found.network) == (wilson(26, 30), wilson(int(plain.sum()), 30))
     assert int(found.confusion.matrix.sum()) == 30
     assert found.ended == 5.0
@@ -340,7 +340,7 @@ def test_precisions():
         ({"seed": -1}, UsageError, "seed must be a whole number ≥ 0, not -1"),
         ({"watch": -1}, UsageError, "watch must be a whole number ≥ 0, not -1"),
         ({"precision": "bf16"}, UsageError, "precision must be"),
-        ({"device": "abacus"}, UsageError, "device 'abacus' is none that torch knows"),
+        ({"device": "abacus"}, UsageError, "device 'abacus' cannot be used here"),
         ({"prices": "joule"}, UnknownName, "joule"),
     ],
 )
@@ -381,7 +381,7 @@ def _dead():
         (_net(nn.ReLU(), nn.LayerNorm(8)), UsageError, "3.* cannot be made spiking: normalises by the values"),
         (nn.Sequential(*_net(nn.ReLU()), nn.ReLU()), UsageError, "4: a ReLU stands after the last layer"),
         (_net(nn.Identity()), UsageError, "the network has no ReLU: nothing in it would spike"),
-        (nn.Linear, UsageError, "is a class not called?"),
+        (nn.Linear, UsageError, "a network is a module, a training run, a file or a folder, not type"),
     ],
 )
 def test_networks_that_are_refused(digits, network, error, message):

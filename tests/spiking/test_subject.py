@@ -60,6 +60,14 @@ def test_judging_rows_are_drawn_by_the_seed(trained, digits):
     assert torch.equal(one.answers, scores(trained.network, one.judged.x).argmax(dim=1))
 
 
+def test_no_row_judges_twice(trained):
+    """Rows that tell their number: those drawn are different ones, in their order."""
+    numbered = torch.arange(90.0)[:, None].expand(90, 64) / 90
+    subject = read_subject(trained, (numbered, torch.arange(90) % 10), images=80, seed=0)
+    assert (subject.judged.x[:, 0].diff() > 0).all()
+    assert torch.equal(subject.judged.y, (subject.judged.x[:, 0] * 90).round().long() % 10)
+
+
 def test_more_rows_than_there_are_is_all_of_them(trained, digits):
     total = len(digits.split("test"))
     assert len(read_subject(trained, digits, images=total + 1, seed=0).judged) == total

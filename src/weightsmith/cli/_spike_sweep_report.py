@@ -129,7 +129,7 @@ def _racing(sweep: SpikeSweep) -> str:
     if not told.dropped:
         return f"{rule}: no setting was dropped"
     share = f"{count_text(told.saved)} of {count_text(told.runs)} runs of an image saved"
-    last = f", judged after {max(sweep.steps)} steps" if len(sweep.steps) > 1 else ""
+    last = ", worse after every number of steps" if len(sweep.steps) > 1 else ""
     return f"{rule}: {told.dropped} of {told.settings} settings dropped early{last}, {share}"
 
 

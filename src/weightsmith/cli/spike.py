@@ -62,6 +62,7 @@ def spike(
     early: Annotated[
         str | None, typer.Option(help="margin:3 ends an image once its answer leads by 3 standard errors.")
     ] = None,
+    settle: Annotated[int, typer.Option(min=0, help="First steps whose outputs are left out of the sums.")] = 0,
     mismatch: Annotated[
         str | None, typer.Option(help="mismatch:threshold=0.1,leak=0.1 gives every neuron values of its own.")
     ] = None,
@@ -114,6 +115,7 @@ def spike(
     options: dict[str, Any] = {
         **asked.keywords(),
         "steps": steps,
+        "settle": settle,
         "precision": precision,
         "images": images,
         "watch": watch,

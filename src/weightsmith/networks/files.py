@@ -30,6 +30,8 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     is written atomically and sealed: a damaged one is refused on reading.
     """
     path = Path(path)
+    if not isinstance(network, nn.Module):
+        raise UsageError(f"save writes a module, not {type(network).__name__}; save_spiking writes a spiking network")
     if path.suffix != ".safetensors":
         raise UsageError(f"{path}: network files end in .safetensors")
     filled = _checked_card(card_of(network), card)

@@ -49,7 +49,7 @@ def _checked(node: Node, network: SpikingNetwork) -> Node:
     if node.start:
         raise UsageError(
             f"{node.name} starts at {node.start:g} thresholds, and NIR has no first membrane; "
-            "convert with balance=Percentile(half=False)"
+            "convert with balance percentile:half=false"
         )
     channels = network.shapes[node.name][0]
     rows = node.threshold.reshape(channels, -1)

@@ -35,7 +35,7 @@ from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.percentile import Level, activation_levels
 from weightsmith.spiking.sources import source_of
 
-__all__ = ["Balance", "Balanced", "MaxCurrent", "Percentile", "ThresholdRange", "balanced"]
+__all__ = ["Balance", "Balanced", "MaxCurrent", "Percentile", "ThresholdRange", "balanced", "threshold_range"]
 
 Progress = Callable[[int, int], None]
 
@@ -107,7 +107,7 @@ def balanced(
             network, notes = _by_percentile(converted, balance, x, progress)
         else:
             network, notes = _by_current(converted.network, balance, x, seed, progress)
-    return Balanced(network, tuple(notes), {node.name: _range(node) for node in network.populations})
+    return Balanced(network, tuple(notes), {node.name: threshold_range(node) for node in network.populations})
 
 
 def _by_percentile(
@@ -185,6 +185,7 @@ def _by_current(
     return placed.with_factor(balance.factor), notes
 
 
-def _range(node: Neurons) -> ThresholdRange:
+def threshold_range(node: Neurons) -> ThresholdRange:
+    """Least, median and largest threshold of a population."""
     values = node.threshold.double()
     return ThresholdRange(node.layer, float(values.min()), float(values.median()), float(values.max()))

@@ -23,7 +23,7 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, 
 from weightsmith.spiking.kinds import kinds_of
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.observing import Observer
-from weightsmith.spiking.packing import Form, Table, columns_last, in_tiles, table_of
+from weightsmith.spiking.packing import Form, Table, in_tiles, plain_of, table_of
 from weightsmith.spiking.quantise import floating_nodes
 from weightsmith.spiking.sources import Currents, Draws, Source
 from weightsmith.spiking.tally import INPUTS
@@ -64,7 +64,6 @@ class ChunkEngine:
         self._whole, self._floating = precision == "int8", floating_nodes(network)
         self._kinds = kinds_of(network, precision, steps)
         self._readers = _readers(network.nodes)
-        self._dense: dict[str, Any] = {}
         self._neurons = {
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
         }
@@ -120,7 +119,7 @@ class ChunkEngine:
             for observer in observers:
                 if observer.inputs:
                     observer.see(INPUT, self._images, step, chunk.values[INPUT].data, None)
-        for node in self._network.nodes:
+        for node in self._nodes():
             if node.name not in chunk.values:
                 chunk.values[node.name] = self._value(node, chunk)
             if isinstance(node, Neurons):
@@ -134,6 +133,13 @@ class ChunkEngine:
             len(self._images), -1, self._network.classes
         )
         return np.broadcast_to(outputs, (len(self._images), count, self._network.classes)), chunk.counts
+
+    def _nodes(self) -> Sequence[Node]:
+        """The nodes that are computed: all, or those from the shared synapses on."""
+        if self.shared is None:
+            return self._network.nodes
+        names = [node.name for node in self._network.nodes]
+        return self._network.nodes[names.index(self.shared[0]) :]
 
     def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[np.uint8]]) -> Values:
         """What the node ``name`` gives in the next ``count`` steps if the populations of ``given`` give these spikes.
@@ -158,13 +164,16 @@ class ChunkEngine:
 
         Constant currents have one step, which stands for all.
         """
-        parts: list[NDArray[Any]] = []
+        found = np.empty(0)
         for step in range(0, steps, self.chunk):
             values = self.compute(name, step, min(self.chunk, steps - step), {})
-            parts.append(values.floats(self._kinds[name]))
+            part = values.floats(self._kinds[name])
             if values.constant:
-                break
-        return np.concatenate(parts, axis=1)
+                return part
+            if step == 0:
+                found = np.empty((len(part), steps, *part.shape[2:]), part.dtype)
+            found[:, step : step + part.shape[1]] = part
+        return found
 
     def _entering(self, step: int, count: int) -> Values:
         """The input of a chunk, positions first."""
@@ -306,16 +315,12 @@ class ChunkEngine:
         shape = self._network.shapes[node.name]
         kind = torch.float64 if self._kinds[node.name] is np.float64 else torch.float32
         if node.dense:
-            if node.name not in self._dense:
-                self._dense[node.name] = columns_last(node, positions).to(kind).numpy()
-            products: NDArray[Any] = values.reshape(images * steps, -1) @ self._dense[node.name].T
+            weights = plain_of(node, positions, kind).numpy()
+            products: NDArray[Any] = values.reshape(images * steps, -1) @ weights.T
             if node.bias is not None:
                 products += node.bias.to(kind).numpy()
             return products.reshape(images, steps, 1, shape[0])
-        if node.name not in self._dense:
-            weight = node.weight.to(kind).contiguous(memory_format=torch.channels_last)
-            self._dense[node.name] = weight, None if node.bias is None else node.bias.to(kind)
-        weight, bias = self._dense[node.name]
+        weight, bias = plain_of(node, 1, kind), None if node.bias is None else node.bias.to(kind)
         height, width = self._network.shapes[node.source][1:]
         maps = torch.from_numpy(values).view(images * steps, height, width, channels).permute(0, 3, 1, 2)
         answer = functional.conv2d(maps, weight, bias, node.stride, node.padding, node.dilation, node.groups)

@@ -56,11 +56,11 @@ class Poisson(Encode, name="poisson"):
             )
 
 
-class Constant(Encode, name="constant"):
+class ConstantInput(Encode, name="constant"):
     """The value of the pixel as a current, the same at every step."""
 
 
-ConstantInput = Constant  # under this name beside the constant schedule of training
+Constant = ConstantInput  # inside this room, where no learning rate has that name
 
 
 def image_keys(seed: int, images: Tensor) -> Tensor:

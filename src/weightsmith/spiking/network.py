@@ -30,7 +30,7 @@ __all__ = ["Precision", "SpikingNetwork"]
 Precision = Literal["float32", "float64", "int8"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpikingNetwork:
     """Nodes in an order in which they can be computed, the neuron they are made of, and how inputs are encoded.
 
@@ -64,6 +64,13 @@ class SpikingNetwork:
                 )
         if isinstance(self.nodes[-1], Neurons) or len(shapes[self.nodes[-1].name]) != 1:
             raise UsageError(f"the last node {self.nodes[-1].name!r} must give one score per class, without firing")
+
+    def __repr__(self) -> str:
+        units = sum(math.prod(self.shapes[node.name]) for node in self.populations)
+        return (
+            f"SpikingNetwork({units:,} neurons ({self.neuron}) in {len(self.populations)} populations, "
+            f"{self.encode} input of shape {self.input_shape}, {self.classes} classes)"
+        )
 
     @functools.cached_property
     def shapes(self) -> dict[str, Shape]:
@@ -130,6 +137,7 @@ class SpikingNetwork:
         first: int = 0,
         precision: Precision = "float32",
         early: Margin | str | None = None,
+        settle: int = 0,
         observers: Sequence[Observer] = (),
         device: str = "cpu",
         path: Literal["auto", "events", "dense", "steps"] = "auto",
@@ -137,8 +145,9 @@ class SpikingNetwork:
         """Run on inputs ``x`` as they come from the data (normalised here by the card), from clean membranes.
 
         ``first`` is the number of the first image, by which its spikes are drawn: rows 100 to 199 of a data set run
-        alone see the same spikes as in a run of all rows when ``first`` is 100. On other devices than the CPU the
-        network runs step by step in torch.
+        alone see the same spikes as in a run of all rows when ``first`` is 100. What the output gives in the first
+        ``settle`` steps is left out of the sums: deep layers need some steps until their rates are right. On other
+        devices than the CPU the network runs step by step in torch.
         """
         from weightsmith.spiking.simulate import simulate
 
@@ -150,6 +159,7 @@ class SpikingNetwork:
             first=first,
             precision=precision,
             early=early,
+            settle=settle,
             observers=observers,
             device=device,
             path=path,

@@ -13,12 +13,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.spiking.graph import Synapses
 
-__all__ = ["Form", "Table", "columns_last", "in_tiles", "table_of"]
+__all__ = ["Form", "Table", "columns_last", "in_tiles", "plain_of", "table_of", "writes"]
 
 _REGISTERS = (8, 4, 2, 1)
 _LINE = 64  # bytes
@@ -71,16 +72,30 @@ class Form:
 # often its weights had been written to, so that weights changed in place are laid out anew.
 _TABLES: WeakKeyDictionary[Synapses, dict[Form, tuple[Table, tuple[int, int]]]] = WeakKeyDictionary()
 
+_PLAIN: WeakKeyDictionary[Synapses, dict[tuple[int, torch.dtype], tuple[Tensor, int]]] = WeakKeyDictionary()
+
 
 def table_of(node: Synapses, form: Form) -> Table:
     """The table of ``node``, laid out once."""
-    tables, written = _TABLES.setdefault(node, {}), (_writes(node.weight), _writes(node.bias))
+    tables, written = _TABLES.setdefault(node, {}), (writes(node.weight), writes(node.bias))
     if form not in tables or tables[form][1] != written:
         tables[form] = _lay_out(node, form), written
     return tables[form][0]
 
 
-def _writes(values: Tensor | None) -> int:
+def plain_of(node: Synapses, positions: int, kind: torch.dtype) -> Tensor:
+    """The weights for dense products, put in order once: columns by position, or channels last."""
+    kept, written = _PLAIN.setdefault(node, {}), writes(node.weight)
+    if (positions, kind) not in kept or kept[positions, kind][1] != written:
+        if node.dense:
+            ordered = columns_last(node, positions).to(kind)
+        else:
+            ordered = node.weight.to(kind).contiguous(memory_format=torch.channels_last)
+        kept[positions, kind] = ordered, written
+    return kept[positions, kind][0]
+
+
+def writes(values: Tensor | None) -> int:
     """How often a tensor was written to in place; torch does not count that of inference tensors."""
     return 0 if values is None or values.is_inference() else values._version
 

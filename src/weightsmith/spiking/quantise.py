@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -25,11 +25,13 @@ from weightsmith.core.errors import UsageError
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.packing import writes
 
 __all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
 
 LARGEST = 127
-_WHOLE: WeakSet[Synapses] = WeakSet()  # layers known to be of 8 bits
+# Layers known to be of 8 bits, with how often they had been written to by then.
+_WHOLE: WeakKeyDictionary[Synapses, int] = WeakKeyDictionary()
 
 
 def quantised(network: SpikingNetwork) -> SpikingNetwork:
@@ -97,11 +99,12 @@ def check_quantised(network: SpikingNetwork) -> None:
         if isinstance(node, Pool) and node.average and node.name not in floating:
             raise UsageError(f"{node.name}: int8 runs need sums in place of averages: run quantised(network)")
     for node in network.synapses:
-        if node in _WHOLE or node.name in floating:
+        written = writes(node.weight)
+        if _WHOLE.get(node) == written or node.name in floating:
             continue
         if not torch.equal(node.weight, node.weight.round()) or float(node.weight.abs().max()) > LARGEST:
             raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
-        _WHOLE.add(node)
+        _WHOLE[node] = written
 
 
 def _summed(network: SpikingNetwork) -> tuple[Node, ...]:

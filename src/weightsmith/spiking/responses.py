@@ -12,7 +12,7 @@ __all__ = ["UNDECIDED", "Responses"]
 UNDECIDED = -1  # in answers: nothing has reached the output yet
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Responses:
     """Answers after each step and what the populations fired.
 
@@ -32,6 +32,9 @@ class Responses:
     spikes_per_image: dict[str, NDArray[np.int64]]
     inputs_per_step: NDArray[np.int64] | None
     paths: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"Responses({self.images} images, {self.steps} steps, {sum(self.spikes().values()):,} spikes)"
 
     @property
     def images(self) -> int:

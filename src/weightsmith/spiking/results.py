@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
-from weightsmith.core.statistics import Comparison, Interval, wilson
+from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.spiking.activity import ActivityRecord
 from weightsmith.spiking.adjust import Adjustment
 from weightsmith.spiking.balance import ThresholdRange
@@ -24,7 +24,7 @@ __all__ = ["Decisions", "Population", "SpikeRecord", "SpikeRun", "Watched"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Population(Record):
-    """One population: its neurons, thresholds, rate (spikes per neuron and step) and how its layer was computed."""
+    """One population: neurons, thresholds (for int8 before they are rounded), rate in spikes per neuron and step."""
 
     name: str
     layer: str
@@ -38,10 +38,11 @@ class Population(Record):
 class Decisions(Record):
     """Answers on the same images: of the network that came in, and of the spiking one after each step.
 
-    ``correct[t]`` counts right answers after step t + 1, ``undecided[t]`` images without any answer yet. ``cost``
-    compares the spiking network after the last step with the network, image by image (McNemar): its difference is a
-    gain. ``settled`` is the number of steps after which half of the images never change their answer again, ``ended``
-    the mean number of steps an image was run for.
+    ``correct[t]`` counts right answers after step t + 1, ``undecided[t]`` images without any answer yet, and
+    ``only_network[t]`` those that only the network has right. ``cost`` compares the spiking network after the last step
+    with the network, image by image (McNemar): its difference is a gain; :meth:`cost_after` does so for other steps.
+    ``settled`` is the number of steps after which half of the images never change their answer again, ``ended`` the
+    mean number of steps an image was run for.
     """
 
     split: str
@@ -51,15 +52,28 @@ class Decisions(Record):
     cost: Comparison
     correct: NDArray[np.int64]
     undecided: NDArray[np.int64]
+    only_network: NDArray[np.int64]
     confusion: Confusion
     settled: int
     ended: float
 
     def accuracy(self, steps: int) -> Interval:
         """The accuracy after so many steps, with its Wilson interval."""
+        return wilson(int(self.correct[self._place(steps)]), self.images)
+
+    def cost_after(self, steps: int) -> Comparison:
+        """The spiking network after so many steps against the network, paired (McNemar)."""
+        place = self._place(steps)
+        lost, right = int(self.only_network[place]), int(self.correct[place])
+        both = round(self.network.value * self.images) - lost
+        # Images in the order: both right, only the spiking network, only the network, neither.
+        number = np.arange(self.images)
+        return mcnemar(number < right, (number < both) | ((number >= right) & (number < right + lost)))
+
+    def _place(self, steps: int) -> int:
         if not 1 <= steps <= len(self.correct):
-            raise UsageError(f"the network was run for {len(self.correct)} steps: there is no accuracy after {steps}")
-        return wilson(int(self.correct[steps - 1]), self.images)
+            raise UsageError(f"the network was run for {len(self.correct)} steps: there are no answers after {steps}")
+        return steps - 1
 
     def steps_within(self, points: float) -> int | None:
         """The first number of steps from which on the spiking network is no more than ``points`` per cent worse."""

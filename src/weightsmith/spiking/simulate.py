@@ -71,6 +71,7 @@ def simulate(
     first: int = 0,
     precision: Precision = "float32",
     early: Margin | str | None = None,
+    settle: int = 0,
     observers: Sequence[Observer] = (),
     device: str = "cpu",
     path: Path = "auto",
@@ -87,6 +88,7 @@ def simulate(
         length,
         precision=precision,
         early=None if early is None else Exit.of(early),  # type: ignore[arg-type]  # the family has one member
+        settle=settle,
         observers=observers,
         device=device,
         path=path,
@@ -122,6 +124,7 @@ def _run(
     precision: Precision,
     early: Margin | None,
     observers: Sequence[Observer],
+    settle: int = 0,
     device: str,
     path: Path,
     progress: Callable[[int, int], None] | None = None,
@@ -132,7 +135,11 @@ def _run(
     if precision == "int8":
         check_quantised(network)
     units = {node.name: math.prod(network.shapes[node.name]) for node in network.populations}
-    tally = Tally(len(source), steps, network.classes, units, early)
+    if whole("settle", settle, least=0) >= steps:
+        raise UsageError(
+            f"settle must be less than the {steps} steps of the run, not {settle}: nothing would be summed"
+        )
+    tally = Tally(len(source), steps, network.classes, units, early, settle=settle)
     engine = _engine(network, source, steps, precision=precision, device=device, path=path)
     with pinned_threads(1):
         for start in range(0, len(source), engine.block):
@@ -169,7 +176,7 @@ def check_device(device: str) -> None:
 def _engine(
     network: SpikingNetwork, source: Source, steps: int, *, precision: Precision, device: str, path: Path
 ) -> Engine:
-    if path == "steps" or device != "cpu":
+    if path == "steps" or torch.device(device).type != "cpu":
         from weightsmith.spiking.twin import StepEngine
 
         return StepEngine(network, source, precision, device)

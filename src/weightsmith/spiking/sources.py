@@ -22,7 +22,6 @@ class Currents:
     """Constant currents (images, …), the same at every step."""
 
     x: Tensor
-    signed = True
 
     def __len__(self) -> int:
         return len(self.x)

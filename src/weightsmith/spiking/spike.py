@@ -20,7 +20,7 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.spiking.activity import Statistics
 from weightsmith.spiking.adjust import L4, Adjust, Adjustment, adjusted
-from weightsmith.spiking.balance import Balance, Balanced, MaxCurrent, Percentile, balanced
+from weightsmith.spiking.balance import Balance, Balanced, MaxCurrent, Percentile, balanced, threshold_range
 from weightsmith.spiking.convert import Converted, convert
 from weightsmith.spiking.correspondence import Rates, confusion, correspondence
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
@@ -30,7 +30,7 @@ from weightsmith.spiking.files import save_spiking, spiking_digest
 from weightsmith.spiking.mismatch import with_mismatch
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron
-from weightsmith.spiking.quantise import quantised
+from weightsmith.spiking.quantise import quantised, units_of
 from weightsmith.spiking.raster import Raster
 from weightsmith.spiking.responses import UNDECIDED, Responses
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord, SpikeRun, Watched
@@ -90,6 +90,7 @@ def spike(
     steps: int = 64,
     precision: Precision = "float32",
     early: Margin | str | None = None,
+    settle: int = 0,
     mismatch: Mismatch | str | None = None,
     prices: Prices | str = "picojoule",
     images: int | None = None,
@@ -103,10 +104,11 @@ def spike(
 
     Thresholds are found by ``balance`` on training rows; ``adjust`` (``L4(smoothing)``) changes the weights of the
     first layer by their L4 norms. ``images`` of the test rows are drawn by the seed (None: all). ``early``
-    (``Margin(3)``) ends an image once its answer is clear, ``mismatch`` gives every neuron its own threshold and leak,
-    ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are looked at closely: statistics of firing, rates
-    against activations, some spike trains (0: none). With ``out``, a folder, the spiking network and the record are
-    written.
+    (``Margin(3)``) ends an image once its answer is clear; outputs of the first ``settle`` steps are left out of the
+    sums, because deep layers need some steps until their rates are right. ``mismatch`` gives every neuron its own
+    threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are looked at closely:
+    statistics of firing, rates against activations, some spike trains (0: none). With ``out``, a folder, the spiking
+    network and the record are written.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -128,13 +130,18 @@ def spike(
     rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]
     looked_at = whole("watch", watch, least=0)
+    if whole("settle", settle, least=0) >= recipe.steps:
+        raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
     check_device(device)
-    if out is not None:
-        Path(out).mkdir(parents=True, exist_ok=True)
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"{out} is a file; out is a folder")
     subject = read_subject(network, data, images=None if images is None else whole("images", images), seed=recipe.seed)
     prepared = prepare(subject, recipe, _told(progress, "balancing"))
+    notes = prepared.notes
+    if rule is not None and rule.least >= recipe.steps:
+        notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
     counts = UnitCounts(prepared.network)
     responses = simulate(
         prepared.network,
@@ -143,6 +150,7 @@ def spike(
         seed=recipe.seed,
         precision=recipe.precision,
         early=rule,
+        settle=settle,
         observers=(counts,),
         device=device,
         progress=_told(progress, "running"),
@@ -150,6 +158,7 @@ def spike(
     settings = {
         **{field.name: _written(getattr(recipe, field.name)) for field in dataclasses.fields(recipe)},
         "early": _written(rule),
+        "settle": settle,
         "prices": str(price),
         "images": images,
         "watch": looked_at,
@@ -160,13 +169,13 @@ def spike(
         settings=settings,
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         steps=recipe.steps,
-        populations=_populations(prepared, responses),
+        populations=_populations(prepared, recipe, responses),
         decisions=decisions_of(subject, responses),
         cost=spike_cost(prepared.network, responses, counts, price),
         adjustment=prepared.adjustment,
         watched=_watched(subject, prepared, recipe, rule, looked_at) if looked_at else None,
         paths=responses.paths,
-        notes=prepared.notes,
+        notes=notes,
         result=spiking_digest(prepared.network),
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
     )
@@ -190,16 +199,34 @@ def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], Non
                 "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
             )
     if recipe.precision == "int8":
+        notes += _small_thresholds(network)
         network = quantised(network)
     if recipe.mismatch is not None:
         network = with_mismatch(network, recipe.mismatch, recipe.seed)
+        if recipe.mismatch.leak and recipe.neuron.leak == 1:
+            notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
     lineage = network.card.lineage.then(f"spike {recipe.neuron}", subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
     return Prepared(network, converted, found, report, tuple(notes))
 
 
+def _small_thresholds(network: SpikingNetwork) -> list[str]:
+    """Say it where a threshold is less than one unit of its 8-bit weights, to which it is then raised."""
+    units = units_of(network)
+    small = sum(
+        int(
+            (node.threshold.flatten(1).amin(1) if node.threshold.dim() > 1 else node.threshold)
+            .lt(units[node.name])
+            .sum()
+        )
+        for node in network.populations
+        if node.name in units
+    )
+    return [f"the thresholds of {small} channels are less than one unit of their 8-bit weights"] if small else []
+
+
 def calibration_rows(total: int, images: int, seed: int) -> Tensor:
-    """The training rows that thresholds and adjustments look at: the same ones for both, ascending."""
+    """The numbers of ``images`` training rows, drawn by the seed, ascending."""
     if total <= images:
         return torch.arange(total)
     return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
@@ -222,20 +249,21 @@ def decisions_of(subject: Subject, responses: Responses) -> Decisions:
         cost=mcnemar(right[:, -1], plain),
         correct=right.sum(axis=0, dtype=np.int64),
         undecided=(responses.answers == UNDECIDED).sum(axis=0, dtype=np.int64),
+        only_network=(plain[:, None] & ~right).sum(axis=0, dtype=np.int64),
         confusion=confusion(answers, last.astype(np.int64), responses.scores.shape[1]),
         settled=int(np.median(settled)),
         ended=float(responses.ended.mean()),
     )
 
 
-def _populations(prepared: Prepared, responses: Responses) -> tuple[Population, ...]:
+def _populations(prepared: Prepared, recipe: Recipe, responses: Responses) -> tuple[Population, ...]:
     rates, spikes = responses.rates(), responses.spikes()
     return tuple(
         Population(
             name=node.name,
             layer=node.layer,
             units=math.prod(prepared.network.shapes[node.name]),
-            threshold=prepared.balance.thresholds[node.name],
+            threshold=prepared.balance.thresholds[node.name] if recipe.precision == "int8" else threshold_range(node),
             rate=rates[node.name],
             spikes_per_image=spikes[node.name] / responses.images,
         )

@@ -21,7 +21,7 @@ __all__ = ["State", "Stepper", "linear"]
 
 @dataclasses.dataclass
 class State:
-    """What a run carries from step to step: membranes, the spikes of the step before (with a delay), gate counts."""
+    """What a run carries from step to step: membranes and gate counts."""
 
     membranes: dict[str, Tensor]
     counts: dict[str, Tensor]

@@ -23,7 +23,7 @@ class Setting(Record):
     @property
     def key(self) -> str:
         """Its name in journals and tables."""
-        return f"leak={self.leak:g} reset={self.reset} factor={self.factor:g} smoothing={_shown(self.smoothing)}"
+        return f"leak={self.leak} reset={self.reset} factor={self.factor} smoothing={_shown(self.smoothing)}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,4 +76,4 @@ class SpikeSweep(Record):
 
 
 def _shown(smoothing: float | None) -> str:
-    return "none" if smoothing is None else f"{smoothing:g}"
+    return "none" if smoothing is None else str(smoothing)

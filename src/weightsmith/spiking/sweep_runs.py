@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.spiking.chunked import ChunkEngine
-from weightsmith.spiking.graph import INPUT, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.racing import Racing, dropped
@@ -21,8 +22,10 @@ from weightsmith.spiking.spike import Recipe
 from weightsmith.spiking.sweep_results import Setting, SettingResult
 from weightsmith.spiking.tally import Tally
 
-__all__ = ["Answers", "Heat", "SharedBlock", "Winner", "first_synapses"]
+__all__ = ["Answers", "Heat", "SharedBlock", "Winner", "block_of", "first_synapses"]
 
+_BLOCK = 8
+_BUDGET = 400_000_000  # bytes
 Answers = dict[str, NDArray[np.bool_]]  # setting → (images, steps): right or not
 
 
@@ -35,10 +38,21 @@ class Winner:
 
 
 def first_synapses(network: SpikingNetwork) -> str | None:
-    """The synapses that alone read the input and lead to the first population, if it is so."""
-    readers = [node for node in network.nodes if INPUT in node.sources]
-    source = network.populations[0].source
-    return source if len(readers) == 1 and isinstance(readers[0], Synapses) and readers[0].name == source else None
+    """The synapses whose currents all settings share: they alone read the input, for the first population."""
+    name = INPUT
+    while True:
+        readers = [node for node in network.nodes if name in node.sources]
+        if len(readers) != 1 or isinstance(readers[0], Add | Gate | Neurons):
+            return None
+        name = readers[0].name
+        if isinstance(readers[0], Synapses):
+            return name if network.populations[0].source == name else None
+
+
+def block_of(network: SpikingNetwork, steps: int) -> int:
+    """How many images are run together, so that the currents they share fit the memory set aside for them."""
+    units = math.prod(network.shapes[network.populations[0].name])
+    return max(1, min(_BLOCK, _BUDGET // (4 * units * steps)))
 
 
 class SharedBlock:

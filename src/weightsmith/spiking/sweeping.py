@@ -41,13 +41,12 @@ from weightsmith.spiking.racing import Race, Racing
 from weightsmith.spiking.spike import Recipe, calibration_rows, checked_precision, encoding_of, prepare
 from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
-from weightsmith.spiking.sweep_runs import Answers, Heat, SharedBlock, Winner, first_synapses
+from weightsmith.spiking.sweep_runs import Answers, Heat, SharedBlock, Winner, block_of, first_synapses
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 
 __all__ = ["spike_sweep"]
 
-_BLOCK = 8  # images that are run together
 _LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
 _FACTORS = (0.3, 0.4, 0.5, 0.7)
 _SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -170,6 +169,7 @@ class _Sweep:
         self._subject, self._recipe, self._lengths, self._book = subject, recipe, lengths, book
         self._plain, self._first = network, first_synapses(network)
         self._bases: dict[float, _Base] = {}
+        self._block = block_of(network, recipe.steps)
         self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
 
     def measure_means(
@@ -191,7 +191,7 @@ class _Sweep:
                 means = population_means(network, population, x, steps=self._recipe.steps, seed=self._recipe.seed)
                 return [float(value) for value in means]
 
-            key = f"means leak={leak:g} reset={reset} factor={factor:g}"
+            key = f"means leak={leak} reset={reset} factor={factor}"
             self._means[leak, reset, factor] = np.array(self._book.entry(key, measured))
             if told is not None:
                 told(done + 1, len(wanted))
@@ -207,8 +207,8 @@ class _Sweep:
         rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
         x, labels = self._subject.train.x[rows], self._subject.train.y[rows].numpy()
         races = [Heat(neuron, part) for neuron, settings in grid.items() for part in _split(settings)]
-        for start in range(0, len(x), _BLOCK):
-            block = slice(start, min(start + _BLOCK, len(x)))
+        for start in range(0, len(x), self._block):
+            block = slice(start, min(start + self._block, len(x)))
             running = [(race.neuron, setting) for race in races for setting in race.running]
             right = self._run(f"train {start}", running, x[block], labels[block], first=start)
             for race in races:
@@ -238,8 +238,8 @@ class _Sweep:
             for setting in wanted.values()
         ]
         parts: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in wanted}
-        for start in range(0, len(x), _BLOCK):
-            block = slice(start, min(start + _BLOCK, len(x)))
+        for start in range(0, len(x), self._block):
+            block = slice(start, min(start + self._block, len(x)))
             # Test images draw other spikes than training images: they are numbered after them.
             first = len(self._subject.train) + start
             for key, right in self._run(f"test {start}", running, x[block], labels[block], first=first).items():
@@ -367,7 +367,14 @@ class _Book:
 def _listed(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise UsageError(f"{name} are several values, as ({given!r},), not {given!r}")
-    return tuple(given)
+    return tuple(value if isinstance(value, str) else _number(name, value) for value in given)
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} are numbers, not {value!r}") from error
 
 
 def _check_grid(**values: Sequence[Any]) -> None:
@@ -378,7 +385,7 @@ def _check_grid(**values: Sequence[Any]) -> None:
         if len(set(given)) < len(given):
             raise UsageError(f"{name}: {', '.join(map(str, given))} names a value twice")
     for factor in values["factors"]:
-        if not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        if not (isinstance(factor, float) and 0 < factor < math.inf):
             raise UsageError(f"a threshold factor must be a finite number > 0, not {factor!r}")
     for smoothing in values["smoothings"]:
         if not L4(smoothing).smoothing < math.inf:

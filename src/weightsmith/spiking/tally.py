@@ -18,8 +18,17 @@ INPUTS = "input"  # under this name spikes that are fed in are counted
 class Tally:
     """Adds up what the parts of a run give; memory grows with images and steps by two bytes for each answer only."""
 
-    def __init__(self, images: int, steps: int, classes: int, units: Mapping[str, int], early: Margin | None) -> None:
-        self._steps, self._units, self._early = steps, dict(units), early
+    def __init__(
+        self,
+        images: int,
+        steps: int,
+        classes: int,
+        units: Mapping[str, int],
+        early: Margin | None,
+        *,
+        settle: int = 0,
+    ) -> None:
+        self._steps, self._units, self._early, self._settle = steps, dict(units), early, settle
         self._answers = np.full((images, steps), UNDECIDED, np.int16)
         self._scores = np.zeros((images, classes))
         self._squares = np.zeros((images, classes))
@@ -50,6 +59,8 @@ class Tally:
         return np.asarray(self._ended[rows] > step + length)
 
     def _answer(self, rows: NDArray[np.int64], alive: NDArray[np.bool_], now: int, output: NDArray[np.float64]) -> None:
+        if now < self._settle:
+            return
         going = rows[alive]
         self._scores[going] += output[alive]
         scores = self._scores[going]
@@ -58,7 +69,7 @@ class Tally:
         if self._early is None:
             return
         self._squares[going] += output[alive] ** 2
-        done = going[self._leads(going, now + 1) & ~silent]
+        done = going[self._leads(going, now + 1 - self._settle) & ~silent]
         if now + 1 >= self._early.least and now + 1 < self._steps:
             self._ended[done] = now + 1
             self._answers[done, now + 1 :] = self._answers[done, now, None]
