@@ -6,12 +6,16 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from tests.spiking.networks import KINDS, NEURONS, chain, inputs, network
+from torch.nn.functional import conv2d
 
+from weightsmith.spiking import stepping
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.sources import source_of
-from weightsmith.spiking.stepping import Stepper
+from weightsmith.spiking.stepping import Stepper, convolved
 
 
 class _Slow:
@@ -175,3 +179,32 @@ def test_precision_is_that_asked_for():
         values, tested = stepper.step(stepper.begin(1), torch.ones(1, 1))
         assert values["o"].dtype == tested["n"].dtype == dtype
         assert float(values["o"]) == float(torch.tensor(1 / 3, dtype=dtype))
+
+
+pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    size=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    kernel=pairs,
+    stride=pairs,
+    dilation=pairs,
+    padding=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+)
+def test_no_bias_is_handed_to_windows_that_see_nothing(size, kernel, stride, dilation, padding):
+    """torch itself would end the process there; sums are the same, and elsewhere biases go in as usual."""
+    node = Synapses("c", INPUT, torch.ones(2, 1, *kernel), torch.tensor([0.5, -1.0]), stride, padding, dilation)
+    assume(all(size[k] + 2 * padding[k] > dilation[k] * (kernel[k] - 1) for k in (0, 1)))
+    seen = conv2d(torch.ones(1, 1, *size).double(), node.weight[:1].double(), None, stride, padding, dilation)
+    given_bias = []
+
+    def watched(maps, weight, bias, *rest):
+        given_bias.append(bias)
+        return conv2d(maps, weight, bias, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stepping.functional, "conv2d", watched)
+        found = convolved(node, torch.ones(1, 1, *size), node.weight, node.bias)
+    assert (given_bias[0] is None) == bool((seen == 0).any())
+    assert torch.equal(found.double(), seen + node.bias.double()[:, None, None])

@@ -16,7 +16,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from weightsmith.core.errors import UsageError
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
@@ -26,6 +25,7 @@ from weightsmith.spiking.observing import Observer
 from weightsmith.spiking.packing import Form, Table, in_tiles, plain_of, table_of
 from weightsmith.spiking.quantise import floating_nodes
 from weightsmith.spiking.sources import Currents, Draws, Source
+from weightsmith.spiking.stepping import convolved
 from weightsmith.spiking.tally import INPUTS
 from weightsmith.spiking.values import NeuronRows, Values
 
@@ -323,8 +323,7 @@ class ChunkEngine:
         weight, bias = plain_of(node, 1, kind), None if node.bias is None else node.bias.to(kind)
         height, width = self._network.shapes[node.source][1:]
         maps = torch.from_numpy(values).view(images * steps, height, width, channels).permute(0, 3, 1, 2)
-        answer = functional.conv2d(maps, weight, bias, node.stride, node.padding, node.dilation, node.groups)
-        last = answer.permute(0, 2, 3, 1).contiguous()
+        last = convolved(node, maps, weight, bias).permute(0, 2, 3, 1).contiguous()
         return last.numpy().reshape(images, steps, math.prod(shape[1:]), shape[0])
 
     def _fire(self, node: Neurons, chunk: _Chunk) -> Values:

@@ -6,6 +6,7 @@ It is the twin of the compiled kernels: the tests hold them against it, and othe
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 
@@ -13,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Shape, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["State", "Stepper", "linear"]
+__all__ = ["State", "Stepper", "convolved", "linear"]
 
 
 @dataclasses.dataclass
@@ -101,9 +102,7 @@ def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, T
         case Synapses() if node.dense:
             return functional.linear(entering, node.weight, node.bias)
         case Synapses():
-            return functional.conv2d(
-                entering, node.weight, node.bias, node.stride, node.padding, node.dilation, node.groups
-            )
+            return convolved(node, entering, node.weight, node.bias)
         case Pool():
             pooled = functional.avg_pool2d(entering, node.kernel, node.stride, node.padding, divisor_override=1)
             return pooled / math.prod(node.kernel) if node.average else pooled
@@ -113,6 +112,31 @@ def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, T
             return entering * _spread(node.factor, entering.dim())
         case Add():
             return torch.stack([values[name] for name in node.sources]).sum(dim=0)
+
+
+def convolved(node: Synapses, maps: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The convolution of ``node`` on ``maps`` with its weights and biases in the type and order of the caller.
+
+    oneDNN as in torch 2.13 ends the process where a bias meets windows that lie wholly in the padding (its issue 5942):
+    biases are then added afterwards.
+    """
+    apart = bias is not None and _misses(maps.shape[2:], weight.shape[2:], node.stride, node.padding, node.dilation)
+    found = functional.conv2d(
+        maps, weight, None if apart else bias, node.stride, node.padding, node.dilation, node.groups
+    )
+    return found if bias is None or not apart else found + bias[:, None, None]
+
+
+@functools.cache
+def _misses(size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> bool:
+    """Whether there are windows that see nothing of an image of ``size``."""
+    for axis in (0, 1):
+        span = dilation[axis] * kernel[axis]
+        last = size[axis] + 2 * padding[axis] - span + dilation[axis]
+        for begin in range(-padding[axis], last - padding[axis], stride[axis]):
+            if not any(0 <= place < size[axis] for place in range(begin, begin + span, dilation[axis])):
+                return True
+    return False
 
 
 def _passed(node: Gate, spikes: Tensor, counts: Tensor) -> Tensor:
