@@ -155,7 +155,7 @@ def test_neurons_of_residual_blocks_can_keep_threshold_one():
             assert told.least == told.largest == pytest.approx(0.5 * every.thresholds[name].least)
         else:
             assert told.least == told.largest == 0.5
-    assert stem.notes == ("8 population(s) of residual blocks were not searched: 1 times the factor",)
+    assert stem.notes == ("8 population(s) of residual blocks were not searched: theirs is 1 times the factor",)
     assert every.notes == ()
 
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Pool, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Pool, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.racing import Racing
 from weightsmith.spiking.spike import Recipe
 from weightsmith.spiking.sweep_results import Setting
-from weightsmith.spiking.sweep_runs import Heat, SharedBlock, first_synapses
+from weightsmith.spiking.sweep_runs import Heat, SharedBlock, block_of, first_synapses
 
 STEPS = 37  # more than a chunk, and no multiple of one
 
@@ -45,7 +45,7 @@ def recipe(encode: Poisson | Constant) -> Recipe:
 @pytest.mark.parametrize("pooled", [False, True])
 def test_answers_are_those_of_runs_of_their_own(encode: Poisson | Constant, pooled: bool) -> None:
     base = network(encode, pooled=pooled)
-    assert first_synapses(base) == (None if pooled else "conv")
+    assert first_synapses(base) == "conv"
     x = torch.rand((5, 2, 6, 6), generator=torch.Generator().manual_seed(1)) * 2 - 1
     block = SharedBlock(base, recipe(encode), first_synapses(base), x, first=40)
     for neuron, factor in ((IF(), 0.5), (LIF(0.9), 0.7), (LIF(0.9, "hard"), 0.3)):
@@ -82,3 +82,17 @@ def test_the_winner_depends_on_the_steps_and_the_first_of_equals_wins() -> None:
     )
     assert (race.winner(0).setting.factor, race.winner(0).correct) == (0.3, 1)
     assert (race.winner(1).setting.factor, race.winner(1).correct) == (0.5, 2)
+
+
+def test_what_is_not_shared() -> None:
+    """Where something else reads the input too, or the first population reads more than its synapses."""
+    base = network(Poisson())
+    beside = (*base.nodes[:1], Synapses("other", INPUT, torch.ones(5, 2, 1, 1)), Add("both", ("conv", "other")))
+    first = Neurons("first", "both", torch.ones(5))
+    assert first_synapses(SpikingNetwork((*beside, first, *base.nodes[2:]), (2, 6, 6), IF(), Poisson())) is None
+
+
+def test_blocks_are_as_small_as_memory_needs() -> None:
+    assert block_of(network(Poisson()), 75) == 8
+    assert block_of(network(Poisson()), 200_000) == 2
+    assert block_of(network(Poisson()), 10_000_000) == 1

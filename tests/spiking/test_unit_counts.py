@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.exits import Margin
+from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import LIF
@@ -88,26 +87,13 @@ def test_parts_of_any_length_give_the_same(chunk):
     assert one.images == parts.images == 300
 
 
-def test_inputs_are_drawn_again_as_the_run_drew_them():
+def test_inputs_are_counted_as_the_run_drew_them():
     network, x = gated(), rows(70)
     counts = UnitCounts(network)
     responses = network.run(x, 20, seed=5, first=30, observers=[counts])
-    assert not counts.saw(INPUT)
-    counts.draw_inputs(x, responses.ended, seed=5, first=30)
     assert counts.fired(INPUT, 20).tolist() == responses.inputs_per_step.tolist()
     expected = 20 * x.abs().sum(dim=0).flatten(1).T.numpy()
     assert np.abs(counts.units(INPUT) - expected).max() < 5 * np.sqrt(70 * 20 / 4)
-    with pytest.raises(UsageError, match="counted already"):
-        counts.draw_inputs(x, responses.ended, seed=5, first=30)
-
-
-def test_images_that_ended_early_are_fed_nothing_more():
-    network, x = gated(), rows(70)
-    counts = UnitCounts(network)
-    responses = network.run(x, 60, seed=5, early=Margin(1.0, least=3), observers=[counts])
-    assert responses.ended.min() < 30
-    counts.draw_inputs(x, responses.ended, seed=5)
-    assert counts.fired(INPUT, 60).tolist() == responses.inputs_per_step.tolist()
 
 
 def test_spikes_with_a_sign_count_alike():
@@ -122,7 +108,3 @@ def test_what_cannot_be_counted_is_refused():
         counts.units("one")
     with pytest.raises(DataMismatch, match=r"one has \(20, 3\) positions and channels, not the \(3, 20\)"):
         counts.see("one", np.arange(1), 0, np.zeros((1, 1, 3, 20), np.uint8), None)
-    with pytest.raises(DataMismatch, match="70 images were run, but there are 3"):
-        counts.draw_inputs(rows(3), np.full(70, 5))
-    with pytest.raises(UsageError, match="constant currents are no spikes"):
-        UnitCounts(gated(Constant())).draw_inputs(rows(3), np.full(3, 5))

@@ -51,10 +51,9 @@ def spike_cost(
 ) -> SpikeCost:
     """The cost of the run that gave ``responses`` and that ``counts`` watched.
 
-    Every spike is counted with the reach of its own unit. Three things are estimates and say so: Poisson input that was
-    not counted (:meth:`UnitCounts.draw_inputs`); what passes a gate that does not read a population (all of it); and an
-    early exit, since observers are shown some steps that the run then takes back: spikes are those of the run also
-    then, only their mean reach is that of the steps shown.
+    Every spike is counted with the reach of its own unit. Two things are estimates and say so: what passes a gate that
+    does not read a population (all of it); and an early exit, since observers are shown some steps that the run then
+    takes back: spikes are those of the run also then, only their mean reach is that of the steps shown.
     """
     if counts.network is not network:
         raise UsageError("the unit counts are those of another network: let UnitCounts(network) watch this one")

@@ -143,7 +143,8 @@ def std_bound(weights: ArrayLike, rates: ArrayLike, tau: float, time: ArrayLike 
     w, lam, tau = numbers(weights, "weights"), rates_of(rates), check_tau(tau)
     check_fit(w, lam, "rates")
     norm = entrywise(torch.tensor(w), 4, dim=-1).numpy()
-    largest = np.sqrt(np.linalg.norm(lam, axis=-1)) * norm
+    top = np.max(lam, axis=-1, keepdims=True, initial=np.finfo(np.float64).tiny)  # small rates must not vanish squared
+    largest = np.sqrt(top[..., 0] * np.linalg.norm(lam / top, axis=-1)) * norm
     bound: NDArray[np.float64] = np.multiply.outer(largest, np.sqrt(_reach(tau / 2, time)))
     return bound
 

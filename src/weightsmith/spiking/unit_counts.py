@@ -2,7 +2,6 @@
 
     counts = UnitCounts(network)
     responses = network.run(x, 75, seed=0, observers=[counts])
-    counts.draw_inputs(x, responses.ended, seed=0)       # only for Poisson input
 
 Images are added up as they come, so that memory is that of one image and does not grow with the run.
 """
@@ -10,29 +9,25 @@ Images are added up as they come, so that memory is that of one image and does n
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.errors import UsageError
 from weightsmith.spiking._fan_out import Landing, landings_of, root_gates
 from weightsmith.spiking._passing import Passing
 from weightsmith.spiking._watching import check_units
 from weightsmith.spiking.graph import INPUT, Gate
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.sources import Draws, source_of
 
 __all__ = ["UnitCounts"]
 
 _SLICE = 255  # spikes of so many images add up within 8 bits, which is several times faster
-_BLOCK = 64
 
 
 class UnitCounts:
     """An observer that counts the spikes of every unit over all images and steps of one run.
 
-    Gates are followed too: what they let pass is counted under their names. Spikes that are fed in are counted where
-    they are shown under the name ``INPUT``, or drawn again by :meth:`draw_inputs`.
+    Gates are followed too: what they let pass is counted under their names. Spikes that are fed in are counted
+    under the name ``INPUT``.
     """
 
     membranes, inputs = False, True
@@ -65,25 +60,6 @@ class UnitCounts:
         self._count(population, step, fired)
         for gate in self._reading.get(population, ()):
             self.see(gate.gate.name, images, step, gate.passed(images, step, fired), None)
-
-    def draw_inputs(self, x: Tensor, ended: NDArray[np.integer], *, seed: int = 0, first: int = 0) -> None:
-        """Count the Poisson spikes that a run on ``x`` with this seed was fed, by drawing them once more.
-
-        ``ended`` says how many steps each image was run for (:attr:`Responses.ended`).
-        """
-        source = source_of(self.network, x, seed, first)
-        if not isinstance(source, Draws):
-            raise UsageError("constant currents are no spikes: there is nothing to count in the input")
-        if len(ended) != len(source):
-            raise DataMismatch(f"ended says how long {len(ended)} images were run, but there are {len(source)}")
-        if INPUT in self._fired:
-            raise UsageError("the spikes of the input are counted already")
-        for start in range(0, len(source), _BLOCK):
-            rows = np.arange(start, min(start + _BLOCK, len(source)))
-            for step in range(int(ended[rows].max())):
-                drawn = source.step(torch.from_numpy(rows[ended[rows] > step]), step) != 0
-                flat = drawn.flatten(2).transpose(1, 2) if drawn.dim() > 2 else drawn[:, None]
-                self._count(INPUT, step, flat[:, None].contiguous().numpy().view(np.uint8))
 
     def units(self, root: str) -> NDArray[np.int64]:
         """Spikes (positions, channels) of a population, a gate or the input, over all images and steps."""
