@@ -50,8 +50,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _leaks(weights: Path, folder: Path) -> None:
-    network = ws.load(weights / "vgg5_fc512.safetensors")
-    sweep = ws.spike_sweep(network, ws.data.load("cifar10"), out=folder, progress=_tell)
+    record = folder / "record.json"
+    if not record.exists():
+        network = ws.load(weights / "vgg5_fc512.safetensors")
+        ws.spike_sweep(network, ws.data.load("cifar10"), out=folder, progress=_tell)
+    sweep = SpikeSweep.from_json(record.read_text(encoding="utf-8"))
     points = [
         LeakPoint(chosen.leak, chosen.reset, adjusted, accuracy, _interval(chosen.gain) if adjusted else None)
         for chosen in sweep.chosen
