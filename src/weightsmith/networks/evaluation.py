@@ -68,6 +68,10 @@ def evaluate(
     ``progress`` is told (images done, images in all).
     """
     if not isinstance(network, nn.Module):
+        if not isinstance(network, str | Path):
+            raise UsageError(
+                f"evaluate takes a module or its file, not {type(network).__name__}; a spiking one has run()"
+            )
         network = load(network)
     known = as_data(data, splits=(split or "test",))
     chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")

@@ -52,7 +52,7 @@ class Poisson(Encode, name="poisson"):
         if largest * self.scale > 1:
             raise DataMismatch(
                 f"poisson spikes need inputs between −1 and 1, these reach {largest:.4g}; "
-                "train with normalise=0.5/0.5, give a scale (poisson:0.5), or encode=constant"
+                f"train with normalise=0.5/0.5, give a scale (poisson:{0.99 / largest:.3g}), or encode=constant"
             )
 
 

@@ -41,6 +41,10 @@ _MOST_NUMBER = 1e300  # NaN and infinity are not below it either
 
 def save_spiking(network: SpikingNetwork, path: str | Path) -> Path:
     """Write ``network`` to ``path`` (``.safetensors``): atomically, sealed, the same bytes for the same network."""
+    if not isinstance(network, SpikingNetwork):
+        raise UsageError(
+            f"save_spiking writes a SpikingNetwork (the .network of a SpikeRun), not {type(network).__name__}"
+        )
     path = Path(path)
     if path.suffix != ".safetensors":
         raise UsageError(f"{path}: files of spiking networks end in .safetensors")

@@ -26,7 +26,7 @@ from weightsmith.spiking.correspondence import Rates, confusion, correspondence
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
 from weightsmith.spiking.energy import PriceList, Prices, UnitCounts, spike_cost
 from weightsmith.spiking.exits import Exit, Margin
-from weightsmith.spiking.files import save_spiking, spiking_digest
+from weightsmith.spiking.files import is_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.mismatch import with_mismatch
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron
@@ -135,8 +135,8 @@ def spike(
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
     check_device(device)
-    if out is not None and Path(out).exists() and not Path(out).is_dir():
-        raise UsageError(f"{out} is a file; out is a folder")
+    if out is not None:
+        _check_folder(Path(out))
     subject = read_subject(network, data, images=None if images is None else whole("images", images), seed=recipe.seed)
     prepared = prepare(subject, recipe, _told(progress, "balancing"))
     notes = prepared.notes
@@ -319,6 +319,15 @@ def _written(value: Any) -> Any:
 
 def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
     return None if progress is None else lambda done, total: progress(stage, done, total)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is a file, or that holds a network which is no spiking one."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; out is a folder")
+    network = folder / "network.safetensors"
+    if network.exists() and not is_spiking(network):
+        raise UsageError(f"{folder} holds a network that is not spiking, which would be lost; give another folder")
 
 
 def _write(folder: Path, run: SpikeRun) -> None:
