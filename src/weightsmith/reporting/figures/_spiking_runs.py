@@ -22,7 +22,7 @@ _STYLES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
 _MARKED = 32  # steps up to which each is marked
 _LONGEST = 60
 _WITHOUT = {"adjust": "not adjusted", "early": "no early exit", "mismatch": "no mismatch", "images": "all images"}
-_COUNTED = {"steps": "{} steps", "seed": "seed {}", "images": "{} images"}
+_COUNTED = {"settle": "settle {}", "steps": "{} steps", "seed": "seed {}", "images": "{} images"}
 _UNSEEN = ("watch", "device")  # they change nothing that a figure shows
 
 
