@@ -99,6 +99,7 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
         "adjust": "l4:1.5,images=16",
         "precision": "float64",
         "early": "margin:2.0,least=3",
+        "settle": 2,
         "mismatch": "mismatch:threshold=0.2",
         "prices": "picojoule:accumulate=0.1,multiply=2.0",
         "images": 30,

@@ -66,6 +66,7 @@ def decisions_of(correct, undecided=None, network=190, ended=None, images=IMAGES
         cost=mcnemar(right, np.arange(images) < network),
         correct=np.array(correct, np.int64),
         undecided=np.zeros(len(correct), np.int64) if undecided is None else np.array(undecided, np.int64),
+        only_network=np.zeros(len(correct), np.int64),
         confusion=confusion(np.zeros(images, int), np.zeros(images, int), 10),
         settled=1,
         ended=float(len(correct) if ended is None else ended),
