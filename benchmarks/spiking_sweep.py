@@ -26,11 +26,12 @@ from benchmarks.measure import machine
 from benchmarks.spiking_peers import Reset, Work, spikingjelly_single
 from weightsmith.core.records import versions
 from weightsmith.core.storage import write_atomic
-from weightsmith.spiking import sweeping
+from weightsmith.spiking.preparing import Recipe, calibration_rows, prepare
 from weightsmith.spiking.sources import source_of
-from weightsmith.spiking.spike import Recipe, calibration_rows, prepare
 from weightsmith.spiking.subject import read_subject
+from weightsmith.spiking.sweep_grid import neuron_of
 from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep_work import SweepWork
 
 __all__ = ["main"]
 
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -> tuple[SpikeSweep, float]:
     """A sweep, and the CPU seconds of choosing; eight test images, since testing is not what is timed."""
     spent = 0.0
-    choose = sweeping._Sweep.choose
+    choose = SweepWork.choose
 
     def timed(self: Any, *given: Any) -> Any:
         nonlocal spent
@@ -72,13 +73,13 @@ def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -
         spent = time.process_time() - begin
         return answer
 
-    sweeping._Sweep.choose = timed  # type: ignore[method-assign,assignment]
+    SweepWork.choose = timed  # type: ignore[method-assign,assignment]
     try:
         result = ws.spike_sweep(
             network, data, steps=_STEPS, train_images=images, test_images=8, race=race, balance="max-current:128,50"
         )
     finally:
-        sweeping._Sweep.choose = choose  # type: ignore[method-assign]
+        SweepWork.choose = choose  # type: ignore[method-assign]
     return result, spent
 
 
@@ -102,7 +103,7 @@ def _peer(network: torch.nn.Module, data: Any, images: int) -> float:
         begin = time.process_time()
         outcome = spikingjelly_single(work)
         spent += time.process_time() - begin
-        ours = spiking.with_factor(0.4).with_neuron(sweeping._neuron(leak, reset, delay=False))
+        ours = spiking.with_factor(0.4).with_neuron(neuron_of(leak, reset, delay=False))
         answers = ours.run(subject.train.x[rows], _STEPS).scores.argmax(axis=1)
         if np.mean(outcome.scores.argmax(dim=1).numpy() == answers) < 0.9:
             raise RuntimeError(f"SpikingJelly answers otherwise at leak {leak:g}, {reset} reset")

@@ -80,8 +80,8 @@ def test_flattened_images_count_channel_by_channel():
     node = Synapses("d", INPUT, weight)
     image = torch.arange(30.0).reshape(3, 10)
     by_position = image.t().reshape(-1)
-    assert torch.equal(columns_last(node, 10) @ by_position, weight @ image.reshape(-1))
-    assert columns_last(node, 1) is weight
+    assert torch.equal(columns_last(weight, 10) @ by_position, weight @ image.reshape(-1))
+    assert columns_last(weight, 1) is weight
     rows = _unpacked(table_of(node, _form(positions=10, part=15)), 2)[:, :, :4].reshape(30, 4)
     assert np.array_equal(by_position.numpy() @ rows, (weight @ image.reshape(-1)).numpy())
 
@@ -102,7 +102,7 @@ def test_weights_for_products_are_put_in_order_once():
     node = Synapses("d", INPUT, weights(4, 30, seed=1))
     ordered = plain_of(node, 10, torch.float64)
     assert ordered.dtype == torch.float64
-    assert torch.equal(ordered.float(), columns_last(node, 10))
+    assert torch.equal(ordered.float(), columns_last(node.weight, 10))
     assert plain_of(node, 10, torch.float64) is ordered
     assert torch.equal(plain_of(node, 1, torch.float32), node.weight)
     conv = Synapses("c", INPUT, weights(4, 3, 2, 2, seed=2))

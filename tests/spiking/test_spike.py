@@ -17,11 +17,11 @@ from weightsmith.spiking.balance import MaxCurrent, Percentile
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.exits import Exit, Margin
 from weightsmith.spiking.files import load_spiking, spiking_digest
-from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF, Mismatch
+from weightsmith.spiking.neurons import LIF, Mismatch
+from weightsmith.spiking.preparing import Recipe
 from weightsmith.spiking.responses import UNDECIDED, Responses
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.spike import Recipe, calibration_rows, checked_precision, decisions_of, prepare, spike
+from weightsmith.spiking.spike import decisions_of, spike
 from weightsmith.spiking.subject import read_subject
 
 
@@ -244,38 +244,11 @@ def test_max_current_is_for_networks_without_bias(trained, digits):
     assert run.record.decisions.cost.difference > -0.1
 
 
-# Its parts
+# How answers are counted
 
 
 def _subject(trained, digits):
     return read_subject(trained, digits, images=30, seed=0)
-
-
-def _recipe(**changes):
-    plain = Recipe(IF(), Constant(), Percentile(), None, None, "float32", 8, 0)
-    return dataclasses.replace(plain, **changes)
-
-
-def test_preparing_without_running(trained, digits):
-    subject = _subject(trained, digits)
-    plain = prepare(subject, _recipe())
-    assert isinstance(plain.network, SpikingNetwork)
-    assert plain.adjustment is None
-    assert set(plain.balance.thresholds) == {node.name for node in plain.network.populations}
-    scaled = prepare(subject, _recipe(balance=Percentile(factor=2.0)))
-    for before, after in zip(plain.network.populations, scaled.network.populations, strict=True):
-        assert torch.allclose(after.threshold, 2 * before.threshold)
-    changed = prepare(subject, _recipe(encode=Poisson(), adjust=L4(0.5, images=16)))
-    assert not torch.equal(changed.network.synapses[0].weight, plain.network.synapses[0].weight)
-
-
-def test_calibration_rows():
-    rows = calibration_rows(100, 30, 5)
-    assert torch.equal(rows, rows.unique())
-    assert (len(rows), int(rows.min()) >= 0, int(rows.max()) < 100) == (30, True, True)
-    assert torch.equal(rows, calibration_rows(100, 30, 5))
-    assert not torch.equal(rows, calibration_rows(100, 30, 6))
-    assert torch.equal(calibration_rows(20, 30, 5), torch.arange(20))
 
 
 def test_decisions_by_hand(trained, digits):
@@ -308,12 +281,6 @@ def test_settled_is_the_median_of_the_last_changes(trained, digits):
         answers[image, : image % 6] = 1  # the last other answer is that after step image % 6
     responses = Responses(6, answers, np.zeros((30, 10)), np.full(30, 6, np.int32), {}, {}, {}, None, {})
     assert decisions_of(subject, responses).settled == int(np.median([image % 6 + 1 for image in range(30)]))
-
-
-def test_precisions():
-    assert [checked_precision(name) for name in ("float32", "float64", "int8")] == ["float32", "float64", "int8"]
-    with pytest.raises(UsageError, match="precision must be float32, float64 or int8, not 'bf16'"):
-        checked_precision("bf16")
 
 
 # What is refused
@@ -414,3 +381,27 @@ def test_inputs_that_are_no_numbers(digits):
 def test_data_of_another_shape(trained, digits):
     with pytest.raises(DataMismatch, match="shape"):
         spike(trained, (torch.zeros(9, 1, 7, 7), torch.zeros(9, dtype=torch.int64)), steps=3)
+
+
+@pytest.mark.parametrize("name", ["record.json", "journal.jsonl"])
+def test_a_folder_with_results_of_another_verb(trained, digits, tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(UsageError, match="holds the results of something else, as of a sweep; give another folder"):
+        spike(trained, digits, steps=3, images=5, out=tmp_path)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "{}")]
+
+
+def test_a_folder_with_a_network_that_is_not_spiking(trained, digits, tmp_path):
+    ws.save(trained.network, tmp_path / "network.safetensors")
+    before = (tmp_path / "network.safetensors").read_bytes()
+    with pytest.raises(UsageError, match="holds a network that is not spiking, which would be lost"):
+        spike(trained, digits, steps=3, images=5, out=tmp_path)
+    with pytest.raises(UsageError, match="is a file; out is a folder"):
+        spike(trained, digits, steps=3, images=5, out=tmp_path / "network.safetensors")
+    assert (tmp_path / "network.safetensors").read_bytes() == before
+
+
+def test_its_own_folder_may_be_written_again(trained, digits, tmp_path):
+    for steps in (3, 4):
+        spike(trained, digits, steps=steps, images=5, watch=0, out=tmp_path)
+    assert SpikeRecord.from_json((tmp_path / "record.json").read_text()).steps == 4

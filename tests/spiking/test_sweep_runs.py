@@ -10,8 +10,8 @@ from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Pool, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.preparing import Recipe
 from weightsmith.spiking.racing import Racing
-from weightsmith.spiking.spike import Recipe
 from weightsmith.spiking.sweep_results import Setting
 from weightsmith.spiking.sweep_runs import Heat, SharedBlock, block_of, first_synapses
 

@@ -14,9 +14,11 @@ from torch import nn
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.core.statistics import mcnemar
-from weightsmith.spiking import sweeping
 from weightsmith.spiking.adjust import L4
+from weightsmith.spiking.preparing import Recipe, prepare
+from weightsmith.spiking.subject import read_subject
 from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep_work import Book, SweepWork
 from weightsmith.spiking.sweeping import spike_sweep
 
 GRID: dict[str, Any] = {
@@ -82,8 +84,8 @@ def test_a_setting_gives_what_the_verb_gives(smoothing: float | None) -> None:
     grid = {**GRID, "leaks": (0.9,), "factors": (0.6,), "smoothings": () if smoothing is None else (smoothing,)}
     result = spike_sweep(network(), digits(), **{**grid, "resets": ("soft",), "steps": 24, "race": None})
     (chosen,) = result.chosen
-    subject = sweeping.read_subject(network(), digits(), images=60, seed=0)
-    recipe = sweeping.Recipe(
+    subject = read_subject(network(), digits(), images=60, seed=0)
+    recipe = Recipe(
         neuron=ws.LIF(0.9),
         encode=ws.Poisson(),
         balance=ws.MaxCurrent(32, 24, factor=0.6),
@@ -93,7 +95,7 @@ def test_a_setting_gives_what_the_verb_gives(smoothing: float | None) -> None:
         steps=24,
         seed=0,
     )
-    alone = sweeping.prepare(subject, recipe).network
+    alone = prepare(subject, recipe).network
     first = len(subject.train)
     right = alone.run(subject.judged.x, 24, first=first).correct(subject.judged.y.numpy())[:, -1]
     expected = chosen.baseline_test if smoothing is None else chosen.adjusted_test
@@ -103,13 +105,13 @@ def test_a_setting_gives_what_the_verb_gives(smoothing: float | None) -> None:
 
 def test_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
-    whole = sweeping._Sweep.test
+    whole = SweepWork.test
 
     def spied(self: Any, winners: Any, told: Any) -> Any:
         kept.append(whole(self, winners, told))
         return kept[-1]
 
-    monkeypatch.setattr(sweeping._Sweep, "test", spied)
+    monkeypatch.setattr(SweepWork, "test", spied)
     result = spike_sweep(network(), digits(), **{**GRID, "leaks": (0.9,), "resets": ("hard",), "steps": 24})
     (chosen,), (tested,) = result.chosen, kept
     assert chosen.adjusted is not None
@@ -135,7 +137,7 @@ def test_eight_bits_choose_and_answer_much_alike() -> None:
 
 def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
-    entry = sweeping._Book.entry
+    entry = Book.entry
 
     def killed(self: Any, key: str, compute: Any) -> Any:
         nonlocal calls
@@ -145,7 +147,7 @@ def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: p
         return entry(self, key, compute)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweeping._Book, "entry", killed)
+        patch.setattr(Book, "entry", killed)
         with pytest.raises(KeyboardInterrupt):
             spike_sweep(network(), digits(), **GRID, out=tmp_path)
     assert not (tmp_path / "record.json").exists()

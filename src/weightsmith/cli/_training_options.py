@@ -23,6 +23,7 @@ __all__ = [
     "DataPath",
     "Device",
     "Epochs",
+    "HowNormalised",
     "LossName",
     "Network",
     "Normalise",
@@ -34,6 +35,7 @@ __all__ = [
     "Stopping",
     "Threads",
     "Validation",
+    "WhatNetwork",
     "Workers",
     "network_of",
     "none_or",
@@ -87,6 +89,14 @@ Validation = Annotated[
 Normalise = Annotated[
     str | None,
     typer.Option("--normalise", help="none, 0.5/0.5, imagenet …; without it the network's own, or the data's."),
+]
+WhatNetwork = Annotated[
+    str | None,
+    typer.Option("--network", help="What the network is, if its file does not tell: vgg:16, package.module:function."),
+]
+HowNormalised = Annotated[
+    str | None,
+    typer.Option("--normalise", help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …"),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of weights, split, order and dropout.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda …")]

@@ -45,13 +45,8 @@ def angles(
     ] = 0.1,
     top: Annotated[int, typer.Option(min=0, help="Nearest pairs listed of each layer.")] = 20,
     rows: Annotated[int | None, typer.Option(min=1, help="Training rows that are looked at (all).")] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
-    ] = None,
-    normalise: Annotated[
-        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
-    ] = None,
+    network: given.WhatNetwork = None,
+    normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
     csv: Annotated[Path | None, typer.Option(help="Write the listed pairs as CSV.")] = None,
     figures: Annotated[

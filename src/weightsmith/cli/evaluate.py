@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
+from weightsmith.cli import _training_options as given
 from weightsmith.cli._spike_evaluation import run_spiking, show_spiking
 from weightsmith.cli._spike_options import Numbers
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
@@ -25,19 +26,12 @@ _STEPS = 64
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
     data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
-    data_path: Annotated[
-        Path | None, typer.Option(readable=False, help="Where the files of the data set are, if not found.")
-    ] = None,
+    data_path: given.DataPath = None,
     split: Annotated[
         str | None, typer.Option(help="Which part of the data (by default test, or the only one).")
     ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
-    ] = None,
-    normalise: Annotated[
-        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
-    ] = None,
+    network: given.WhatNetwork = None,
+    normalise: given.HowNormalised = None,
     removed: Annotated[
         Literal["skip", "zero"], typer.Option(help="What all-zero convolutions of a ResNet are: removed, or zero.")
     ] = "skip",

@@ -62,13 +62,8 @@ def reduce(
         str | None, typer.Option(help="Train the small network from scratch beside it, as fine-tune:20 (three seeds).")
     ] = None,
     latency: Annotated[bool, typer.Option(help="Measure the time per image before and after.")] = True,
-    network: Annotated[
-        str | None,
-        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
-    ] = None,
-    normalise: Annotated[
-        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
-    ] = None,
+    network: given.WhatNetwork = None,
+    normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
     least_accuracy: Annotated[
         float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")

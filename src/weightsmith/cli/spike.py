@@ -71,13 +71,8 @@ def spike(
     ] = "picojoule",
     images: Annotated[int | None, typer.Option(min=1, help="Test rows that judge the result (all).")] = None,
     watch: Annotated[int, typer.Option(min=0, help="Images looked at closely, for statistics and figures.")] = 8,
-    network: Annotated[
-        str | None,
-        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
-    ] = None,
-    normalise: Annotated[
-        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
-    ] = None,
+    network: given.WhatNetwork = None,
+    normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
     least_accuracy: Annotated[
         float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")

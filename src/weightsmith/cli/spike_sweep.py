@@ -65,13 +65,8 @@ def spike_sweep(
         str, typer.Option(help="racing drops settings that are clearly worse early; none drops nothing.")
     ] = "racing",
     precision: Annotated[Numbers, typer.Option(help="Numbers of the runs; int8 rounds the weights.")] = "float32",
-    network: Annotated[
-        str | None,
-        typer.Option(help="What the network is, if its file does not tell: vgg:16, package.module:function."),
-    ] = None,
-    normalise: Annotated[
-        str | None, typer.Option(help="How inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …")
-    ] = None,
+    network: given.WhatNetwork = None,
+    normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
     out_folder: Annotated[
         Path | None,

@@ -42,13 +42,11 @@ class Table:
     most: int
 
 
-def columns_last(node: Synapses, positions: int) -> Tensor:
+def columns_last(weight: Tensor, positions: int) -> Tensor:
     """Dense weights (out, positions · channels) for inputs that come position by position."""
     if positions == 1:
-        return node.weight
-    outputs = len(node.weight)
-    by_channel = node.weight.reshape(outputs, -1, positions)
-    return by_channel.transpose(1, 2).reshape(outputs, -1)
+        return weight
+    return weight.reshape(len(weight), -1, positions).transpose(1, 2).reshape(len(weight), -1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +86,7 @@ def plain_of(node: Synapses, positions: int, kind: torch.dtype) -> Tensor:
     kept, written = _PLAIN.setdefault(node, {}), writes(node.weight)
     if (positions, kind) not in kept or kept[positions, kind][1] != written:
         if node.dense:
-            ordered = columns_last(node, positions).to(kind)
+            ordered = columns_last(node.weight, positions).to(kind)
         else:
             ordered = node.weight.to(kind).contiguous(memory_format=torch.channels_last)
         kept[positions, kind] = ordered, written
@@ -101,21 +99,17 @@ def writes(values: Tensor | None) -> int:
 
 
 def _lay_out(node: Synapses, form: Form) -> Table:
-    kind = np.dtype(np.int16 if form.whole else form.state)
-    if node.dense:
-        by_input = columns_last(node, form.positions).t().reshape(-1, form.part, len(node.weight))
-    else:
-        by_input = node.weight.permute(2, 3, 1, 0).flatten(0, 1)
-    places, channels, outputs = by_input.shape
+    """Tile by tile, so that no second copy of all weights is ever made."""
+    kind, outputs = np.dtype(np.int16 if form.whole else form.state), len(node.weight)
     lanes = _VECTOR // kind.itemsize
     registers = min(_REGISTERS, key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count))
     tile = registers * lanes
     tiles = -(-outputs // tile)
+    places, channels, _ = _by_input(node.weight[:1], form).shape
     depth = 2 * channels if form.signed else channels
     rows = _aligned((tiles, places, depth, tile), kind)
-    source = (by_input if form.unit == 1 else by_input.double() * form.unit).numpy()
     for number in range(tiles):
-        part = source[:, :, number * tile : (number + 1) * tile]
+        part = _by_input(node.weight[number * tile : (number + 1) * tile], form)
         rows[number, :, :channels, : part.shape[2]] = part
         if form.signed:
             rows[number, :, channels:, : part.shape[2]] = -part
@@ -124,6 +118,16 @@ def _lay_out(node: Synapses, form: Form) -> Table:
         bias[:outputs] = node.bias.numpy()
     most = _SAFE if form.whole else _ANY
     return Table(rows.reshape(-1), registers, depth, bias.reshape(1, tiles, tile), most)
+
+
+def _by_input(weight: Tensor, form: Form) -> NDArray[Any]:
+    """Weights of some outputs as (kernel positions or parts, channels, outputs), times what an event is worth."""
+    if weight.dim() == 2:
+        ordered = columns_last(weight, form.positions).t().reshape(-1, form.part, len(weight))
+    else:
+        ordered = weight.permute(2, 3, 1, 0).flatten(0, 1)
+    scaled: NDArray[Any] = (ordered if form.unit == 1 else ordered.double() * form.unit).numpy()
+    return scaled
 
 
 def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:

@@ -2,81 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
-from weightsmith.core.seeds import stream
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
 from weightsmith.spiking.activity import Statistics
-from weightsmith.spiking.adjust import L4, Adjust, Adjustment, adjusted
-from weightsmith.spiking.balance import Balance, Balanced, MaxCurrent, Percentile, balanced, threshold_range
-from weightsmith.spiking.convert import Converted, convert
+from weightsmith.spiking.adjust import L4, Adjust
+from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile, threshold_range
 from weightsmith.spiking.correspondence import Rates, confusion, correspondence
-from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.energy import PriceList, Prices, UnitCounts, spike_cost
 from weightsmith.spiking.exits import Exit, Margin
 from weightsmith.spiking.files import is_spiking, save_spiking, spiking_digest
-from weightsmith.spiking.mismatch import with_mismatch
-from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.network import Precision
 from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron
-from weightsmith.spiking.quantise import quantised, units_of
+from weightsmith.spiking.preparing import Prepared, Recipe, checked_precision, encoding_of, prepare
 from weightsmith.spiking.raster import Raster
 from weightsmith.spiking.responses import UNDECIDED, Responses
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord, SpikeRun, Watched
 from weightsmith.spiking.simulate import check_device, simulate
 from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.training.run import TrainRun
-from weightsmith.training.schedules import Constant as Rate
 from weightsmith.training.settings import whole
 
-__all__ = [
-    "Prepared",
-    "Recipe",
-    "calibration_rows",
-    "checked_precision",
-    "decisions_of",
-    "encoding_of",
-    "prepare",
-    "spike",
-]
+__all__ = ["decisions_of", "spike"]
 
 Told = Callable[[str, int, int], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How a network is converted."""
-
-    neuron: IF | LIF
-    encode: Poisson | Constant
-    balance: Percentile | MaxCurrent
-    adjust: L4 | None
-    mismatch: Mismatch | None
-    precision: Precision
-    steps: int
-    seed: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """A spiking network that is ready to run, and what was done to make it so."""
-
-    network: SpikingNetwork
-    converted: Converted
-    balance: Balanced
-    adjustment: Adjustment | None
-    notes: tuple[str, ...]
 
 
 def spike(
@@ -156,8 +116,8 @@ def spike(
         progress=_told(progress, "running"),
     )
     settings = {
-        **{field.name: _written(getattr(recipe, field.name)) for field in dataclasses.fields(recipe)},
-        "early": _written(rule),
+        **recipe.written(),
+        "early": None if rule is None else str(rule),
         "settle": settle,
         "prices": str(price),
         "images": images,
@@ -183,53 +143,6 @@ def spike(
     if out is not None:
         _write(Path(out), run)
     return run
-
-
-def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], None] | None = None) -> Prepared:
-    """Convert, balance, adjust, quantise, and give neurons their spread, in this order."""
-    converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
-    found = balanced(converted, recipe.balance, subject.train.x, seed=recipe.seed, progress=progress)
-    network, notes, report = found.network, list(found.notes), None
-    if recipe.adjust is not None:
-        rows = calibration_rows(len(subject.train), recipe.adjust.images, recipe.seed)
-        made = adjusted(network, recipe.adjust, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed)
-        network, report = made.network, made.report
-        if isinstance(recipe.encode, Constant):
-            notes.append(
-                "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
-            )
-    if recipe.precision == "int8":
-        notes += _small_thresholds(network)
-        network = quantised(network)
-    if recipe.mismatch is not None:
-        network = with_mismatch(network, recipe.mismatch, recipe.seed)
-        if recipe.mismatch.leak and recipe.neuron.leak == 1:
-            notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
-    lineage = network.card.lineage.then(f"spike {recipe.neuron}", subject.inputs["network"])
-    network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
-    return Prepared(network, converted, found, report, tuple(notes))
-
-
-def _small_thresholds(network: SpikingNetwork) -> list[str]:
-    """Say it where a threshold is less than one unit of its 8-bit weights, to which it is then raised."""
-    units = units_of(network)
-    small = sum(
-        int(
-            (node.threshold.flatten(1).amin(1) if node.threshold.dim() > 1 else node.threshold)
-            .lt(units[node.name])
-            .sum()
-        )
-        for node in network.populations
-        if node.name in units
-    )
-    return [f"the thresholds of {small} channels are less than one unit of their 8-bit weights"] if small else []
-
-
-def calibration_rows(total: int, images: int, seed: int) -> Tensor:
-    """The numbers of ``images`` training rows, drawn by the seed, ascending."""
-    if total <= images:
-        return torch.arange(total)
-    return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
 
 
 def decisions_of(subject: Subject, responses: Responses) -> Decisions:
@@ -292,42 +205,19 @@ def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, rule: Margin 
     return Watched(statistics.record(), found, raster.record())
 
 
-def _shape(subject: Subject) -> tuple[int, ...] | None:
-    """The shape of an input where the network does not say it."""
-    from weightsmith.networks.card import card_of
-
-    return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
-
-
-def encoding_of(given: Any) -> Poisson | Constant:
-    """The encoding that ``given`` is or names."""
-    if isinstance(given, Rate):
-        raise UsageError(f"{given!r} is a learning rate; the encoding is ws.ConstantInput(), or 'constant'")
-    return Encode.of(given)  # type: ignore[return-value]  # the family has these two members
-
-
-def checked_precision(given: str) -> Precision:
-    """``given`` if it is one that the engine knows."""
-    if given not in ("float32", "float64", "int8"):
-        raise UsageError(f"precision must be float32, float64 or int8, not {given!r}")
-    return given  # type: ignore[return-value]
-
-
-def _written(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | str) else str(value)
-
-
 def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
     return None if progress is None else lambda done, total: progress(stage, done, total)
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is a file, or that holds a network which is no spiking one."""
+    """Refuse a folder that is a file, or that holds what another verb wrote: a plain network, a record, a journal."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; out is a folder")
     network = folder / "network.safetensors"
     if network.exists() and not is_spiking(network):
         raise UsageError(f"{folder} holds a network that is not spiking, which would be lost; give another folder")
+    if not network.exists() and any((folder / name).exists() for name in ("record.json", "journal.jsonl")):
+        raise UsageError(f"{folder} holds the results of something else, as of a sweep; give another folder")
 
 
 def _write(folder: Path, run: SpikeRun) -> None:

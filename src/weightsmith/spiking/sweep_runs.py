@@ -15,10 +15,10 @@ from weightsmith.spiking.chunked import ChunkEngine
 from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.preparing import Recipe
 from weightsmith.spiking.racing import Racing, dropped
 from weightsmith.spiking.simulate import run_block
 from weightsmith.spiking.sources import source_of
-from weightsmith.spiking.spike import Recipe
 from weightsmith.spiking.sweep_results import Setting, SettingResult
 from weightsmith.spiking.tally import Tally
 

@@ -1,0 +1,123 @@
+"""From a trained network to a spiking one that is ready to run: convert, balance, adjust, round, spread."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import stream
+from weightsmith.networks.card import card_of
+from weightsmith.spiking.adjust import L4, Adjustment, adjusted
+from weightsmith.spiking.balance import Balanced, MaxCurrent, Percentile, balanced
+from weightsmith.spiking.convert import Converted, convert
+from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.mismatch import with_mismatch
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF, Mismatch
+from weightsmith.spiking.quantise import quantised, units_of
+from weightsmith.spiking.subject import Subject
+from weightsmith.training.schedules import Constant as Rate
+
+__all__ = ["Prepared", "Recipe", "calibration_rows", "checked_precision", "encoding_of", "prepare"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a network is converted."""
+
+    neuron: IF | LIF
+    encode: Poisson | Constant
+    balance: Percentile | MaxCurrent
+    adjust: L4 | None
+    mismatch: Mismatch | None
+    precision: Precision
+    steps: int
+    seed: int
+
+    def written(self) -> dict[str, Any]:
+        """Every option in its text form, as records keep them."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value if isinstance(value, int | str | None) else str(value) for name, value in values.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A spiking network that is ready to run, and what was done to make it so."""
+
+    network: SpikingNetwork
+    converted: Converted
+    balance: Balanced
+    adjustment: Adjustment | None
+    notes: tuple[str, ...]
+
+
+def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], None] | None = None) -> Prepared:
+    """Convert, balance, adjust, quantise, and give neurons their spread, in this order."""
+    converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
+    found = balanced(converted, recipe.balance, subject.train.x, seed=recipe.seed, progress=progress)
+    network, notes, report = found.network, list(found.notes), None
+    if recipe.adjust is not None:
+        rows = calibration_rows(len(subject.train), recipe.adjust.images, recipe.seed)
+        made = adjusted(network, recipe.adjust, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed)
+        network, report = made.network, made.report
+        if isinstance(recipe.encode, Constant):
+            notes.append(
+                "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
+            )
+    if recipe.precision == "int8":
+        notes += _small_thresholds(network)
+        network = quantised(network)
+    if recipe.mismatch is not None:
+        network = with_mismatch(network, recipe.mismatch, recipe.seed)
+        if recipe.mismatch.leak and recipe.neuron.leak == 1:
+            notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
+    lineage = network.card.lineage.then(f"spike {recipe.neuron}", subject.inputs["network"])
+    network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
+    return Prepared(network, converted, found, report, tuple(notes))
+
+
+def _small_thresholds(network: SpikingNetwork) -> list[str]:
+    """Say it where a threshold is less than one unit of its 8-bit weights, to which it is then raised."""
+    units = units_of(network)
+    small = sum(
+        int(
+            (node.threshold.flatten(1).amin(1) if node.threshold.dim() > 1 else node.threshold)
+            .lt(units[node.name])
+            .sum()
+        )
+        for node in network.populations
+        if node.name in units
+    )
+    return [f"the thresholds of {small} channels are less than one unit of their 8-bit weights"] if small else []
+
+
+def calibration_rows(total: int, images: int, seed: int) -> Tensor:
+    """The numbers of ``images`` training rows, drawn by the seed, ascending."""
+    if total <= images:
+        return torch.arange(total)
+    return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
+
+
+def encoding_of(given: Any) -> Poisson | Constant:
+    """The encoding that ``given`` is or names."""
+    if isinstance(given, Rate):
+        raise UsageError(f"{given!r} is a learning rate; the encoding is ws.ConstantInput(), or 'constant'")
+    return Encode.of(given)  # type: ignore[return-value]  # the family has these two members
+
+
+def checked_precision(given: str) -> Precision:
+    """``given`` if it is one that the engine knows."""
+    if given not in ("float32", "float64", "int8"):
+        raise UsageError(f"precision must be float32, float64 or int8, not {given!r}")
+    return given  # type: ignore[return-value]
+
+
+def _shape(subject: Subject) -> tuple[int, ...] | None:
+    """The shape of an input where the network does not say it."""
+    return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
