@@ -113,6 +113,19 @@ def test_data_at_a_path_of_the_users_own(run, tmp_path, shared_data_folder):
     assert (answer.code, "10 images" in answer.out) == (0, True)
 
 
+def test_the_folder_of_a_run_tells_its_data(run, network, tmp_path):
+    copy = tmp_path / "network.safetensors"
+    copy.write_bytes(network.read_bytes())
+    missing = run("evaluate", tmp_path)
+    assert (missing.code, len(missing.lines), missing.out) == (2, 1, "")
+    assert "--data is missing: accuracy is measured on rows with labels" in missing.err
+    (tmp_path / "record.json").write_text(json.dumps({"settings": {"data": "digits"}}))
+    for file in (tmp_path, copy):
+        answer = run("evaluate", file)
+        assert (answer.code, "360 images" in answer.out) == (0, True)
+        assert answer.lines[0] == f"data: digits, as in the record of {file}"
+
+
 def test_a_table_of_the_users_own(run, tmp_path):
     rows = np.random.default_rng(0).random((12, 3)).round(3)
     lines = ["label,a,b,c", *(f"{'cat' if i % 2 else 'dog'},{','.join(map(str, row))}" for i, row in enumerate(rows))]

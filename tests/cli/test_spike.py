@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from safetensors.torch import save_file
 import weightsmith as ws
 from weightsmith.cli._spike_findings import advice, concerns
 from weightsmith.cli._spike_options import say_if_compiling
+from weightsmith.cli._spike_records import steps_of
 from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._spike_rows import layer_rows, shown_steps, step_rows
 from weightsmith.core.statistics import wilson
@@ -111,7 +113,7 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
     answer = run("spike", file, "--data", "digits", *words, "--json", "--quiet")
     assert answer.code in (0, 1), answer.err
     record = json.loads(answer.out)["record"]
-    assert record["settings"] == {**options, "device": "cpu"}
+    assert record["settings"] == {**options, "data": "digits", "device": "cpu"}
     assert record["decisions"]["images"] == 30
     shown = run("spike", file, "--data", "digits", *words, "--quiet").out
     for words in (
@@ -256,7 +258,7 @@ def test_shortcuts_have_rows_of_their_own_and_shares_add_up(run, tmp_path):
 def test_a_run_tells_its_data_and_other_files_must_be_told(run, trained, tmp_path):
     words = ("--steps", 2, "--images", 5, "--watch", 0)
     answer = run("spike", trained, *words)
-    assert (answer.code, "data: digits, on which the network was trained" in answer.err) == (0, True)
+    assert (answer.code, f"data: digits, as in the record of {trained}" in answer.err) == (0, True)
     assert run("spike", trained / "network.safetensors", *words, "--quiet").code == 0
     copy = tmp_path / "network.safetensors"
     copy.write_bytes((trained / "network.safetensors").read_bytes())
@@ -407,6 +409,33 @@ def test_networks_are_never_written_over(run, trained, tmp_path):
     assert not is_spiking(other)
 
 
+@pytest.mark.parametrize("name", ["record.json", "journal.jsonl"])
+def test_results_of_a_sweep_are_never_written_over(run, trained, tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    answer = run("spike", trained, "--data", "digits", "--out", tmp_path, *QUICK)
+    assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
+    assert f"--out {tmp_path} holds the results of something else, as of a sweep" in answer.err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["{}"]
+
+
+@pytest.mark.parametrize("command", ["spike", "spike-sweep", "evaluate"])
+def test_a_wrong_path_is_told_before_data_that_are_missing(run, tmp_path, command):
+    (tmp_path / "text").write_text("no weights")
+    for name, message in (("gone", "gone: no such file"), ("text", "is not a weight file"), ("", "holds no weight")):
+        answer = run(command, tmp_path / name)
+        assert (answer.code, len(answer.lines), answer.out) == (3, 1, "")
+        assert message in answer.err
+    assert "--data is missing: " in run(command, saved("mlp:3", tmp_path / "n.safetensors")).err
+
+
+@pytest.mark.parametrize("command", ["spike", "spike-sweep", "evaluate"])
+@pytest.mark.parametrize("path", ["gone/data", "gone.csv", "./gone", "folder:gone", "table:gone.csv"])
+def test_a_wrong_path_of_data_is_told_as_a_path(run, trained, command, path):
+    answer = run(command, trained, "--data", path, "--quiet")
+    assert (answer.code, len(answer.lines), answer.out) == (3, 1, "")
+    assert answer.err.startswith(f"weightsmith: {path.rpartition(':')[2]}: no such f")
+
+
 def test_a_spiking_network_is_not_converted_again(run, converted):
     for file in (converted, converted / "network.safetensors"):
         answer = run("spike", file, "--data", "digits")
@@ -448,6 +477,56 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     assert f"{100 * record.decisions.spiking.value:.2f} %" in shown.out
     below = run(*words, "--at-least", 99.9)
     assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)
+
+
+def test_a_folder_tells_its_data_and_steps(run, converted, tmp_path):
+    for file in (converted, converted / "network.safetensors"):
+        answer = run("evaluate", file, "--images", 30, "--json")
+        assert (answer.code, len(json.loads(answer.out)["steps"])) == (0, 20)
+        assert f"data: digits, as in the record of {file}\nsteps: 20, as in the record of {file}\n" in answer.err
+    told = run("evaluate", converted, "--data", "digits", "--steps", 3, "--images", 30, "--json")
+    assert (len(json.loads(told.out)["steps"]), "in the record" in told.err) == (3, False)
+    assert run("evaluate", converted, "--images", 30, "--json", "--quiet").err == ""
+    alone = shutil.copy(converted / "network.safetensors", tmp_path / "alone.safetensors")
+    assert "--data is missing: accuracy is measured on rows with labels" in run("evaluate", alone).err
+    usual = run("evaluate", alone, "--data", "digits", "--images", 5, "--json", "--quiet")
+    assert len(json.loads(usual.out)["steps"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "message"),
+    [
+        ({"steps": 5, "early": "margin:3.0", "settle": 2}, 5, "here without --early margin:3.0 and --settle 2"),
+        ({"steps": 5, "early": None, "settle": 0}, 5, "steps: 5, as in"),
+        ({"steps": 0}, 64, None),
+        ({"steps": True}, 64, None),
+        ({"steps": "7"}, 64, None),
+        ([], 64, None),
+    ],
+)
+def test_what_a_record_says_of_steps(tmp_path, capsys, settings, steps, message):
+    (tmp_path / "record.json").write_text(json.dumps({"settings": settings}))
+    assert steps_of(tmp_path, None, quiet=False) == steps
+    err = " ".join(capsys.readouterr().err.split())
+    assert (message is None and err == "") or (message is not None and message in err)
+    assert steps_of(tmp_path, 9, quiet=False) == 9
+
+
+def test_nir_files_are_told_apart_and_come_in_through_python(run, trained, tmp_path):
+    pytest.importorskip("nir", reason="the extra nir is not installed")
+    made = spike(trained, "digits", balance="percentile:half=false", steps=4, images=5, watch=0)
+    ws.export_nir(made.network, tmp_path / "net.nir")
+    for words in (("evaluate", "--data", "digits"), ("evaluate",), ("inspect",), ("spike",), ("spike-sweep",)):
+        answer = run(words[0], tmp_path / "net.nir", *words[1:])
+        assert (answer.code, len(answer.lines), answer.out) == (3, 1, "")
+        assert "net.nir: a NIR file, which Python reads: ws.save_spiking(ws.import_nir(FILE), " in answer.err
+    assert "net.nir: a NIR file" in run("export", tmp_path / "net.nir", tmp_path / "again.nir").err
+    assert "gone.nir: no such file" in run("inspect", tmp_path / "gone.nir").err
+    path = ws.save_spiking(ws.import_nir(tmp_path / "net.nir"), tmp_path / "net.safetensors")
+    words = ("--data", "digits", "--steps", 4, "--json", "--quiet")
+    save_spiking(made.network, tmp_path / "as_given.safetensors")
+    here, there = (json.loads(run("evaluate", file, *words).out) for file in (tmp_path / "as_given.safetensors", path))
+    assert here["steps"][-1]["accuracy"] == pytest.approx(there["steps"][-1]["accuracy"], abs=0.01)
 
 
 def test_random_spikes_are_those_of_the_conversion(run, trained, tmp_path):
@@ -532,6 +611,12 @@ def test_advice_follows_the_numbers(spiked):
         ("balance", "max-current:factor=0.5", "--balance percentile, or another factor, as max-current:factor=0.35"),
     ):
         assert advice(with_settings(flat, **{name: value}), kept=True)[0].startswith(line)
+    devices = advice(with_settings(rising, mismatch="mismatch:threshold=0.8"), kept=True)
+    assert devices[0] == (
+        "without --mismatch mismatch:threshold=0.8: how much is it the devices? (12.00 points were lost)"
+    )
+    assert devices[1].startswith("--steps 40: ")
+    assert not any("--mismatch" in line for line in advice(with_settings(fine, mismatch="mismatch:0.1"), kept=False))
     assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
     assert not any("points were lost" in line for line in advice(fine, kept=True))
     waiting = of_decisions(rising, undecided=np.full(20, 2))
@@ -559,7 +644,15 @@ def test_advice_tells_how_to_hand_over(spiked):
     record = with_loss(spiked.record, 0.0, 1.0)
     assert "--balance percentile:half=false, if it is to be exported" in advice(record, kept=True)[-1]
     other = with_settings(record, balance="percentile:half=false")
-    assert advice(other, kept=True)[-1] == "weightsmith export: for other simulators and for hardware"
+    export = "weightsmith export: for other simulators and for hardware"
+    assert advice(other, kept=True)[-1] == export
+    spread = {"mismatch": "mismatch:leak=0.1", "neuron": "lif:0.9"}
+    refused = "without --mismatch mismatch:leak=0.1, if it is to be exported: NIR has one leak per layer"
+    assert advice(with_settings(other, **spread), kept=True)[-1] == refused
+    assert advice(with_settings(other, **{**spread, "neuron": "if"}), kept=True)[-1] == export
+    assert advice(with_settings(other, **{**spread, "mismatch": "mismatch:0.1"}), kept=True)[-1] == export
+    both = advice(with_settings(record, **spread), kept=True)[-1]
+    assert both.startswith("--balance percentile:half=false, without --mismatch mismatch:leak=0.1, if")
 
 
 def test_concerns_name_layer_and_bar(spiked):

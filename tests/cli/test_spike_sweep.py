@@ -215,12 +215,34 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
         answer = run(*words)
     assert answer.code == 130
     assert f"stopped at racing, 8 of 24; {tmp_path / 's'} keeps what is done: repeat to go on" in answer.err
+    assert "going on" not in answer.err
     assert not (tmp_path / "s" / "record.json").exists()
-    assert run(*words, "--quiet").code == 0
+    other = run(*words, "--seed", 1)
+    assert (other.code, "going on" in other.err) == (2, False)
+    again = run(*words)
+    told = f"going on in {tmp_path / 's'}: racing was at 8 of 24 train images\nspike-sweep: balancing: "
+    assert (again.code, told in again.err) == (0, True)
+    assert f"all of it was done: read from {tmp_path / 's'}\nspike-sweep: balancing: " in run(*words).err
     assert (tmp_path / "s" / "record.json").read_text() == expected.to_json(indent=1) + "\n"
     other = run(*words, "--seed", 1, "--quiet")
     assert (other.code, len(other.lines)) == (2, 1)
     assert "belongs to another call" in other.err
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (("means", 3), "means was at 3 of 4 neurons and factors"),
+        (("racing", 16), "racing was at 16 of 24 train images"),
+        (("testing", 8), "testing was at 8 of 360 test images"),
+        (None, None),
+    ],
+)
+def test_how_far_a_sweep_had_come(tmp_path, monkeypatch, found, line):
+    monkeypatch.setattr("weightsmith.spiking.sweep_work.reached", lambda _: found)
+    options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "train_images": 24, "test_images": 1000}
+    told = files.begun(tmp_path, ws.data.load("digits"), options)
+    assert told == (None if line is None else f"going on in {tmp_path}: {line}")
 
 
 def test_without_a_folder_an_interrupt_keeps_nothing(run, network, monkeypatch):
@@ -373,7 +395,7 @@ def test_places_and_files_that_will_not_do(run, tmp_path, network):
         ((network / "network.safetensors", "--out", network), 2, "the folder of a network"),
         ((network, "--out", tmp_path / "file"), 2, "is a file"),
         ((tmp_path / "gone", "--data", "digits"), 3, "gone"),
-        ((tmp_path / "gone",), 2, "--data is missing"),
+        ((tmp_path / "gone",), 3, "gone: no such file"),
         ((network, *GRID, "--balance", "max-current:0"), 2, "images must be ≥ 1"),
     ):
         answer = run("spike-sweep", *words, "--quiet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 import struct
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Lineage
@@ -21,7 +23,7 @@ from weightsmith.networks import load, mlp, save
 from weightsmith.networks.card import Card
 from weightsmith.networks.sealed import write_sealed
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
+from weightsmith.spiking.files import checked_spiking, is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
@@ -109,6 +111,35 @@ def test_a_result_folder_is_opened(tmp_path):
     save_spiking(small(), tmp_path / "network.safetensors")
     assert is_spiking(tmp_path)
     assert load_spiking(tmp_path).neuron == IF()
+
+
+@pytest.mark.parametrize(
+    ("given", "way"),
+    [
+        ("net.safetensors", "ws.load_spiking reads it from a file), not str"),
+        (Path("runs"), "ws.load_spiking reads it from a file), not PosixPath"),
+        (nn.Linear(2, 2), "ws.spike makes one), not Linear"),
+        (None, "ws.spike makes one), not NoneType"),
+    ],
+)
+def test_what_is_no_spiking_network_is_named(tmp_path, given, way):
+    expected = re.escape(f"save_spiking writes a SpikingNetwork (the .network of a SpikeRun; {way}")
+    with pytest.raises(UsageError, match=expected):
+        save_spiking(given, tmp_path / "s.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_spiking_network_is_handed_on():
+    network = small()
+    assert checked_spiking(network, "save_spiking") is network
+
+
+def test_nir_files_are_told_apart(tmp_path):
+    (tmp_path / "net.nir").write_bytes(b"\x89HDF\r\n\x1a\n")
+    with pytest.raises(FileRefused, match=r"net\.nir: a NIR file: ws\.import_nir reads it"):
+        load_spiking(tmp_path / "net.nir")
+    with pytest.raises(FileRefused, match=r"gone\.nir: no such file"):
+        load_spiking(tmp_path / "gone.nir")
 
 
 def test_telling_spiking_from_plain(tmp_path):

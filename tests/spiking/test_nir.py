@@ -27,8 +27,9 @@ from weightsmith.spiking._nir_windows import as_convolutions
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.files import spiking_digest
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
+from weightsmith.spiking.mismatch import with_mismatch
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Mismatch
 from weightsmith.spiking.nir import export_nir, import_nir
 from weightsmith.spiking.simulate import simulate_trains
 
@@ -846,3 +847,24 @@ def test_damaged_files_are_refused_or_read_as_they_are(tmp_path):
         except FileRefused:
             continue
         assert found.input_shape == (6,)
+
+
+@pytest.mark.parametrize("given_", ["runs/snn", None, torch.nn.Linear(2, 2)])
+def test_what_is_no_spiking_network_is_named(tmp_path, given_):
+    with pytest.raises(UsageError, match=r"export_nir writes a SpikingNetwork .*SpikeRun.*, not (str|NoneType|Linear)"):
+        export_nir(given_, tmp_path / "n.nir")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mismatch_goes_out_as_thresholds_of_dense_layers_alone(tmp_path):
+    """As docs/spiking.md says."""
+    spread = with_mismatch(mlp(), Mismatch(threshold=0.3), 0)
+    written = export_nir(spread, tmp_path / "n.nir")
+    assert any(line.startswith("thresholds of ra into ") for line in written.folded)
+    assert written.spikes == written.before
+    for given_, mismatch, reason in (
+        (network(), Mismatch(threshold=0.3), "thresholds that differ within a channel"),
+        (mlp(LIF(0.9)), Mismatch(leak=0.3), "leaks that differ"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            export_nir(with_mismatch(given_, mismatch, 0), tmp_path / "m.nir")

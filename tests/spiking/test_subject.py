@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -97,6 +98,13 @@ def test_tensors_will_do(trained, digits):
 def test_what_is_no_network(given, digits):
     with pytest.raises(UsageError, match="a network is a module, a training run, a file or a folder, not"):
         read_subject(given, digits, images=None, seed=0)
+
+
+def test_what_spikes_already(trained, digits):
+    run = ws.spike(trained, digits, steps=2, images=5, watch=0)
+    for given, way in ((run, "its network.run()"), (run.network, "its run()")):
+        with pytest.raises(UsageError, match=re.escape(f"this is a spiking network already: {way} runs it")):
+            read_subject(given, digits, images=None, seed=0)
 
 
 def test_no_training_rows(trained, digits):

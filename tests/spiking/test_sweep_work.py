@@ -21,7 +21,7 @@ from weightsmith.spiking.neurons import IF
 from weightsmith.spiking.preparing import Recipe, calibration_rows, prepare
 from weightsmith.spiking.subject import Subject, read_subject
 from weightsmith.spiking.sweep_grid import Grid
-from weightsmith.spiking.sweep_work import Book, SweepWork
+from weightsmith.spiking.sweep_work import Book, SweepWork, reached
 
 RECIPE = Recipe(IF(), Poisson(), MaxCurrent(16, 12), None, None, "float32", 12, 0)
 GRID = Grid((1.0, 0.9), ("soft",), (0.3, 1.5), (1.0,))
@@ -59,6 +59,20 @@ def test_what_is_written_is_not_computed_again(tmp_path: Path) -> None:
         assert book.entry("b", lambda: "new") == "new"
     with pytest.raises(UsageError, match="seed is 0 in the journal and 1 in this call"):
         Book(tmp_path, {"seed": 1})
+
+
+def test_how_far_a_sweep_had_come(tmp_path: Path) -> None:
+    assert reached(tmp_path) is None
+    with Book(tmp_path, {}) as book:
+        assert reached(tmp_path) is None
+        sweep = work(book)
+        sweep.measure_means(GRID.races()[:2], 10, None)
+        assert reached(tmp_path) == ("means", 2)
+        sweep.measure_means(GRID.races(), 10, None)
+        _, winners = sweep.choose(GRID.races(), 20, None, None)
+        assert reached(tmp_path) == ("racing", 16)  # the block of four that begins there may be the one that was cut
+        sweep.test(winners, None)
+        assert reached(tmp_path) == ("testing", 16)
 
 
 # The work

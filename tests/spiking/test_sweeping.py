@@ -158,6 +158,13 @@ def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: p
         spike_sweep(network(), digits(), **{**GRID, "factors": (0.7,)}, out=tmp_path)
 
 
+def test_the_record_of_a_network_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "network.safetensors").touch()
+    with pytest.raises(UsageError, match="is the folder of a network, whose record would be lost; give another"):
+        spike_sweep(network(), digits(), **GRID, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["network.safetensors"]
+
+
 def test_input_without_first_synapses_of_its_own_is_not_shared() -> None:
     class Pooled(nn.Module):
         def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
         return []
     lost = f"{-100 * decisions.cost.difference:.2f} points were lost"
     lines = []
+    if settings["mismatch"]:
+        lines.append(f"without --mismatch {settings['mismatch']}: how much is it the devices? ({lost})")
     gain = (decisions.correct[-1] - decisions.correct[(record.steps - 1) // 2]) / decisions.images
     if longer and gain > _RISING and not settings["early"]:
         lines.append(
@@ -133,8 +136,22 @@ def _to_save(record: SpikeRecord) -> list[str]:
 def _to_hand_over(record: SpikeRecord) -> list[str]:
     from weightsmith.spiking.balance import Balance, Percentile
 
+    changes, because = [], []
     balance = Balance.parse(record.settings["balance"])
     if isinstance(balance, Percentile) and balance.half:
-        without = _replaced(balance, half=False)
-        return [f"--balance {without}, if it is to be exported: NIR has no membranes that start half full"]
+        changes.append(f"--balance {_replaced(balance, half=False)}")
+        because.append("no membranes that start half full")
+    if _leaks_differ(record.settings):
+        changes.append(f"without --mismatch {record.settings['mismatch']}")
+        because.append("one leak per layer")
+    if changes:
+        return [f"{', '.join(changes)}, if it is to be exported: NIR has {' and '.join(because)}"]
     return ["weightsmith export: for other simulators and for hardware"]
+
+
+def _leaks_differ(settings: Mapping[str, Any]) -> bool:
+    from weightsmith.spiking.neurons import LIF, Devices, Mismatch, Neuron
+
+    neuron = Neuron.parse(settings["neuron"])
+    spread = None if settings["mismatch"] is None else Devices.parse(settings["mismatch"])
+    return isinstance(neuron, LIF) and isinstance(spread, Mismatch) and spread.leak > 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weightsmith.cli._figure_files import check_places
 from weightsmith.cli.terminal import say_note
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import FileRefused, UsageError
 
 if TYPE_CHECKING:
     from weightsmith.spiking.adjust import Adjust
@@ -18,11 +18,19 @@ if TYPE_CHECKING:
     from weightsmith.spiking.exits import Exit
     from weightsmith.spiking.neurons import Devices, Neuron
 
-__all__ = ["Asked", "Numbers", "check_out", "data_of", "read_options", "refuse_spiking", "say_if_compiling"]
+__all__ = [
+    "ROWS",
+    "Asked",
+    "Numbers",
+    "check_out",
+    "read_options",
+    "refuse_nir",
+    "refuse_spiking",
+    "say_if_compiling",
+]
 
 Numbers = Literal["float32", "float64", "int8"]
-
-_MOST_RECORD = 100_000_000  # bytes; that of a training run has thousands
+ROWS = "thresholds are found on training rows, accuracies on test rows"  # what a conversion needs data for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +90,16 @@ def refuse_spiking(file: Path) -> None:
         )
 
 
+def refuse_nir(file: Path) -> None:
+    """NIR files are HDF5, which readers of weights would take for a network of Keras."""
+    if file.suffix.lower() == ".nir" and file.is_file():
+        raise FileRefused(
+            file,
+            "a NIR file, which Python reads: ws.save_spiking(ws.import_nir(FILE), 'net.safetensors') makes one "
+            "that evaluate, inspect and export take",
+        )
+
+
 def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
     """Before any work: what is asked for can be written, and not over the network that comes in or another one."""
     from weightsmith.spiking.files import is_spiking
@@ -94,29 +112,8 @@ def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
         raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
     if network.exists() and not is_spiking(network):
         raise UsageError(f"--out {folder} holds another network, which would be written over: give another folder")
-
-
-def data_of(file: Path, named: str | None, quiet: bool) -> str:
-    """The data set asked for, or the known one that the training run in the folder of ``file`` names."""
-    if named is not None:
-        return named
-    from weightsmith.data.catalogue import CATALOGUE
-    from weightsmith.networks.readers.ranges import read_json
-
-    record = (file.parent if file.name == "network.safetensors" else file) / "record.json"
-    content = None
-    if record.is_file() and record.stat().st_size <= _MOST_RECORD:
-        content = read_json(record, record.read_bytes(), "the record")
-    settings = content.get("settings") if isinstance(content, dict) else None
-    found = settings.get("data") if isinstance(settings, dict) else None
-    if not isinstance(found, str) or found not in CATALOGUE:
-        raise UsageError(
-            "--data is missing: thresholds are found on training rows, accuracies on test rows "
-            "(a data set by name, folder:PATH or table:PATH; only the folder of a training run tells it by itself)"
-        )
-    if not quiet:
-        say_note(f"data: {found}, on which the network was trained")
-    return found
+    if not network.exists() and any((folder / name).exists() for name in ("record.json", "journal.jsonl")):
+        raise UsageError(f"--out {folder} holds the results of something else, as of a sweep: give another folder")
 
 
 def say_if_compiling(quiet: bool) -> None:

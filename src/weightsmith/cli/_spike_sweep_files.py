@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,10 @@ from weightsmith.core.storage import write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from weightsmith.data import Data
     from weightsmith.spiking.sweep_results import SpikeSweep
 
-__all__ = ["as_dict", "draw", "write_tables"]
+__all__ = ["as_dict", "begun", "draw", "write_tables"]
 
 
 def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str]) -> dict[str, Any]:
@@ -34,6 +36,25 @@ def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str])
         "try_next": list(try_next),
         "files": [str(path) for path in written],
     }
+
+
+def begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
+    """What to say of a sweep with these options that finds results of its own in ``folder``."""
+    from weightsmith.spiking.sweep_work import reached
+
+    found = reached(folder)
+    if found is None:
+        return None
+    if (folder / "record.json").exists():
+        return f"all of it was done: read from {folder}"
+    stage, done = found
+    if stage == "means":
+        total, what = math.prod(len(options[name]) for name in ("leaks", "resets", "factors")), "neurons and factors"
+    else:
+        split, asked = ("train", "train_images") if stage == "racing" else ("test", "test_images")
+        rows = len(known.split(split)) if split in known.splits else options[asked]
+        total, what = min(options[asked], rows), f"{split} images"
+    return f"going on in {folder}: {stage} was at {done:,} of {total:,} {what}"
 
 
 def write_tables(folder: Path, sweep: SpikeSweep) -> list[Path]:

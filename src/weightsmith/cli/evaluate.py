@@ -10,7 +10,8 @@ from rich.markup import escape
 
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._spike_evaluation import run_spiking, show_spiking
-from weightsmith.cli._spike_options import Numbers
+from weightsmith.cli._spike_options import Numbers, refuse_nir
+from weightsmith.cli._spike_records import data_of, steps_of
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
 
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate", "show"]
 
-_STEPS = 64
+_WHAT_FOR = "accuracy is measured on rows with labels"
 
 
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
-    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="A data set by name (weightsmith data list), folder:PATH or table:PATH; a run's folder tells its own."
+        ),
+    ] = None,
     data_path: given.DataPath = None,
     split: Annotated[
         str | None, typer.Option(help="Which part of the data (by default test, or the only one).")
@@ -40,7 +46,10 @@ def evaluate(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 64,
     threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
-    steps: Annotated[int | None, typer.Option(min=1, help="Spiking networks: time steps for each image (64).")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Spiking networks: time steps for each image (its record's, or 64)."),
+    ] = None,
     images: Annotated[
         int | None, typer.Option(min=1, help="Spiking networks: rows that are drawn by the seed (all).")
     ] = None,
@@ -64,10 +73,13 @@ def evaluate(
     of_spiking = {"steps": steps, "images": images, "seed": seed, "precision": precision}
     if is_spiking(file):
         _refuse_given(of_plain, {"removed": "skip", "batch": 64, "threads": 1}, f"{file} is a spiking network")
-        _evaluate_spiking(file, _load_data(data, data_path, split), split, of_spiking, at_least, as_json, quiet)
+        known = _load_data(data_of(file, data, quiet, what_for=_WHAT_FOR), data_path, split)
+        of_spiking["steps"] = steps_of(file, steps, quiet)
+        _evaluate_spiking(file, known, split, of_spiking, at_least, as_json, quiet)
         return
+    refuse_nir(file)
     _refuse_given(of_spiking, {}, f"{file} does not spike (weightsmith spike converts a network)")
-    known = _load_data(data, data_path, split)
+    known = _load_data(data_of(file, data, quiet, what_for=_WHAT_FOR), data_path, split)
     loaded = load(
         file,
         network=network,
@@ -110,7 +122,7 @@ def _evaluate_spiking(
         file,
         known,
         split=split,
-        steps=given["steps"] or _STEPS,
+        steps=given["steps"],
         images=given["images"],
         seed=given["seed"] or 0,
         precision=given["precision"] or "float32",

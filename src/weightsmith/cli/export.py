@@ -13,6 +13,7 @@ from rich.table import Table
 
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._reduction_report import files_line, named_line, named_lines
+from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli._spike_report import significant
 from weightsmith.cli.grade import check_targets
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, say_note, table
@@ -72,6 +73,7 @@ def export(
     if data is None and (images is not None or data_path is not None):
         raise UsageError(f"--{'images' if data_path is None else 'data-path'} belongs to --data, which is not given")
     check_targets({"NET.nir": target}, {})
+    refuse_nir(file)
     network = load_spiking(file)
     x = None if data is None else _rows(data, data_path, images or _IMAGES, quiet)
     written = export_nir(network, target, sumpool=sumpool, rounding=rounding, x=x, steps=steps, seed=seed)

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli._spike_inspection import describe_spiking, show_description
+from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli.terminal import count_text, out, print_json, table
 
 __all__ = ["inspect"]
@@ -38,6 +39,7 @@ def inspect(
         described = describe_spiking(file, layers)
         (print_json if as_json else show_description)(described)
         return
+    refuse_nir(file)
     weights = open_weights(file)
     card = read_card(weights)
     walked = walk(weights, layers=layers)

@@ -13,13 +13,15 @@ from weightsmith.cli import _training_options as given
 from weightsmith.cli._reduction_options import check_bar
 from weightsmith.cli._spike_findings import concerns
 from weightsmith.cli._spike_options import (
+    ROWS,
     Numbers,
     check_out,
-    data_of,
     read_options,
+    refuse_nir,
     refuse_spiking,
     say_if_compiling,
 )
+from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._stages import stages
 from weightsmith.cli.reduce import loaded
@@ -104,8 +106,9 @@ def spike(
     check_bar(least_accuracy)
     place = _figure_place(figures, no_figures, out_folder)
     refuse_spiking(file)
+    refuse_nir(file)
     check_out(file, out_folder, place)
-    known = load_all(data_of(file, data, quiet), path=data_path)
+    known = load_all(data_of(file, data, quiet, what_for=ROWS), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     options: dict[str, Any] = {
         **asked.keywords(),

@@ -9,7 +9,8 @@ import typer
 
 from weightsmith.cli import _spike_sweep_files as files
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._spike_options import Numbers, data_of, refuse_spiking, say_if_compiling
+from weightsmith.cli._spike_options import ROWS, Numbers, refuse_nir, refuse_spiking, say_if_compiling
+from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._spike_sweep_findings import advice, concern
 from weightsmith.cli._spike_sweep_options import check_out, read_grid, read_rules
 from weightsmith.cli._spike_sweep_report import show_sweep
@@ -99,8 +100,9 @@ def spike_sweep(
         "out": out_folder,
     }
     refuse_spiking(file)
+    refuse_nir(file)
     check_out(file, out_folder, figures)
-    name = data_of(file, data, quiet)
+    name = data_of(file, data, quiet, what_for=ROWS)
     known = load_all(name, path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     sweep = _swept(module, known, options, quiet)
@@ -128,6 +130,8 @@ def _swept(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool)
 
             def told(stage: str, done: int, total: int) -> None:
                 nonlocal reached
+                if not reached and not quiet:  # by now the sweep has found that what is there belongs to this call
+                    _say_if_begun(known, options)
                 reached = f"stopped at {stage}, {done:,} of {total:,}; "
                 if progress is not None:
                     progress(stage, done, total)
@@ -138,6 +142,12 @@ def _swept(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool)
         kept = "without --out nothing is kept" if folder is None else f"{folder} keeps what is done: repeat to go on"
         say_note(f"{reached}{kept}")
         raise
+
+
+def _say_if_begun(known: Data, options: dict[str, Any]) -> None:
+    found = None if options["out"] is None else files.begun(options["out"], known, options)
+    if found is not None:
+        say_note(found)
 
 
 def _write(sweep: SpikeSweep, folder: Path | None, figures: Path | None) -> list[Path]:

@@ -30,7 +30,7 @@ from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pool, S
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Neuron
 
-__all__ = ["is_spiking", "load_spiking", "save_spiking", "spiking_digest"]
+__all__ = ["checked_spiking", "is_spiking", "load_spiking", "save_spiking", "spiking_digest"]
 
 _VERSION = 1
 _PARTS = ("spiking", "input_shape", "neuron", "encode", "card", "nodes")
@@ -41,10 +41,7 @@ _MOST_NUMBER = 1e300  # NaN and infinity are not below it either
 
 def save_spiking(network: SpikingNetwork, path: str | Path) -> Path:
     """Write ``network`` to ``path`` (``.safetensors``): atomically, sealed, the same bytes for the same network."""
-    if not isinstance(network, SpikingNetwork):
-        raise UsageError(
-            f"save_spiking writes a SpikingNetwork (the .network of a SpikeRun), not {type(network).__name__}"
-        )
+    checked_spiking(network, "save_spiking")
     path = Path(path)
     if path.suffix != ".safetensors":
         raise UsageError(f"{path}: files of spiking networks end in .safetensors")
@@ -53,8 +50,19 @@ def save_spiking(network: SpikingNetwork, path: str | Path) -> Path:
     return write_sealed(path, tensors, json.dumps(content, allow_nan=False, ensure_ascii=False))
 
 
+def checked_spiking(given: Any, verb: str) -> SpikingNetwork:
+    """``given`` if it is a spiking network; else say what ``verb`` writes, and how to come by it."""
+    if isinstance(given, SpikingNetwork):
+        return given
+    name = type(given).__name__
+    way = "ws.load_spiking reads it from a file" if isinstance(given, str | Path) else "ws.spike makes one"
+    raise UsageError(f"{verb} writes a SpikingNetwork (the .network of a SpikeRun; {way}), not {name}")
+
+
 def load_spiking(path: str | Path) -> SpikingNetwork:
     """The spiking network in a file or result folder; :class:`FileRefused` names what is wrong with it."""
+    if Path(path).suffix.lower() == ".nir" and Path(path).is_file():
+        raise FileRefused(path, "a NIR file: ws.import_nir reads it")
     weights = open_weights(path)
     content = _spiking_content(weights.path, sealed_content(weights.metadata)) if is_sealed(weights.metadata) else None
     if content is None:

@@ -31,7 +31,7 @@ from weightsmith.spiking._nir_tree import read_tree
 from weightsmith.spiking._nir_vector import Vector, drive_for, run_drive, vector_path, write_vector
 from weightsmith.spiking._nir_windows import as_convolutions
 from weightsmith.spiking.encoding import Poisson
-from weightsmith.spiking.files import spiking_digest
+from weightsmith.spiking.files import checked_spiking, spiking_digest
 from weightsmith.spiking.graph import Add, Neurons, Node
 from weightsmith.spiking.network import SpikingNetwork
 
@@ -89,6 +89,7 @@ def export_nir(
     same spikes to the last one. The test vector is made from the images ``x`` as they come from the data, or from
     random spikes, over ``steps`` steps.
     """
+    checked_spiking(network, "export_nir")
     path = Path(path)
     if path.suffix != ".nir":
         raise UsageError(f"{path}: NIR files end in .nir")

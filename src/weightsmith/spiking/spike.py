@@ -116,6 +116,7 @@ def spike(
         progress=_told(progress, "running"),
     )
     settings = {
+        "data": subject.data.name,
         **recipe.written(),
         "early": None if rule is None else str(rule),
         "settle": settle,

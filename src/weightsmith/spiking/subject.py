@@ -19,6 +19,7 @@ from weightsmith.networks.copying import copied
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.results import SpikeRun
 from weightsmith.training.run import TrainRun
 
 __all__ = ["Subject", "read_subject"]
@@ -69,8 +70,9 @@ def _network(given: Any) -> nn.Module:
         return copied(given.network).eval()
     if isinstance(given, nn.Module):
         return copied(given).eval()
-    if isinstance(given, SpikingNetwork):
-        raise UsageError("this is a spiking network already: its run() runs it")
+    if isinstance(given, SpikingNetwork | SpikeRun):
+        which = "its run()" if isinstance(given, SpikingNetwork) else "its network.run()"
+        raise UsageError(f"this is a spiking network already: {which} runs it")
     if not isinstance(given, str | Path):
         raise UsageError(f"a network is a module, a training run, a file or a folder, not {type(given).__name__}")
     return load(given).eval()

@@ -6,6 +6,7 @@ Everything that takes time goes through a :class:`Book`, so that a sweep that wa
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weightsmith.core.journal import Journal
+from weightsmith.core.journal import Journal, read_journal
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.spiking.adjust import channel_factors, population_means
 from weightsmith.spiking.network import SpikingNetwork
@@ -29,7 +30,7 @@ from weightsmith.spiking.sweep_grid import neuron_of
 from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult
 from weightsmith.spiking.sweep_runs import Answers, Heat, SharedBlock, Winner, block_of, first_synapses
 
-__all__ = ["Book", "SweepWork"]
+__all__ = ["Book", "SweepWork", "reached"]
 
 Competitors = tuple[IF | LIF, list[Setting]]
 # Under (leak, reset, steps): the winners without and with adjustment.
@@ -58,6 +59,21 @@ class Book:
             value = compute()
             self._journal.append(key, value, time.perf_counter() - begin)
         return self._journal[key]
+
+
+def reached(folder: str | Path) -> tuple[str, int] | None:
+    """How far a sweep had come that was begun in ``folder``: the stage, and how many means or images were done in it.
+
+    Images count once all settings have seen them. None if nothing was done yet.
+    """
+    path = Path(folder) / "journal.jsonl"
+    keys = list(read_journal(path).values) if path.exists() else []
+    if not keys:
+        return None
+    block = re.match(r"(train|test) (\d+): ", keys[-1])
+    if block is None:
+        return "means", len(keys)
+    return "racing" if block[1] == "train" else "testing", int(block[2])
 
 
 class SweepWork:

@@ -89,6 +89,8 @@ def spike_sweep(
         steps=max(lengths),
         seed=whole("seed", seed, least=0),
     )
+    if out is not None and (Path(out) / "network.safetensors").exists():
+        raise UsageError(f"{out} is the folder of a network, whose record would be lost; give another folder")
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
     subject = read_subject(
         network, data, images=None if test_images is None else whole("test_images", test_images), seed=recipe.seed
