@@ -14,14 +14,14 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from weightsmith.reporting._words import harmless
 from weightsmith.reporting.figures import style
+from weightsmith.reporting.parts import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "Cell", "csv_link", "inline_svg"]
-
-Cell = float | int | str | None
 
 COLOURS = {
     style.BLUE: "blue",
@@ -40,7 +40,11 @@ COLOURS = {
 
 _LEAST, _MOST = 0.95, 1.5  # pixels to a point of the figure: below they cannot be read, beyond they shout
 _TAG = re.compile(r"<[^>]*>")
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _NAMES = {colour.lower(): f"var(--{name})" for colour, name in COLOURS.items()}
+# Some are too pale for words, though not for lines: the style sheet has a darker one of each.
+_PALE = ("var(--orange)", "var(--grey)")
+_DOTS_PER_INCH = 144  # of what is not drawn as lines: heat maps, clouds of points
 
 
 def inline_svg(figure: Figure, prefix: str, label: str) -> str:
@@ -53,14 +57,16 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
 
     content = io.StringIO()
     with style.house_style(), mpl.rc_context({"svg.fonttype": "none"}):
-        figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(content, format="svg", dpi=_DOTS_PER_INCH, metadata={"Date": None, "Creator": None})
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", content.getvalue(), flags=re.DOTALL)
-    end = text.index(">", text.index("<svg")) + 1
+    body = _shorter(text[text.index(">", text.index("<svg")) + 1 :], prefix)
     width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
     size = (
         f'viewBox="0 0 {width:g} {height:g}" style="min-width:{_LEAST * width:.0f}px;max-width:{_MOST * width:.0f}px"'
     )
-    return f'<svg {size} role="img" aria-label="{html.escape(label)}">{_shorter(text[end:], prefix)}'
+    # Colours that are not the page's own, such as those of a heat map, were chosen for white paper.
+    card = ' class="card"' if "<image" in body or _COLOUR.search(body) else ""
+    return f'<svg{card} {size} role="img" aria-label="{html.escape(label)}">{body}'
 
 
 def _shorter(body: str, prefix: str) -> str:
@@ -72,10 +78,15 @@ def _shorter(body: str, prefix: str) -> str:
         text = found[0]
         if text == "</g>":
             return text if kept.pop() else ""
+        if text.startswith("<image"):
+            return re.sub(r"\s+", " ", text).replace("base64, ", "base64,").replace("xlink:href", "href")
         text = re.sub(r' id="([^"]*)"', lambda name: f' id="{prefix}{name[1]}"' if name[1] in used else "", text)
         text = re.sub(r'xlink:href="#', f'href="#{prefix}', text)
         text = text.replace("url(#", f"url(#{prefix}")
-        text = re.sub(r"#[0-9a-f]{6}\b", lambda colour: _NAMES.get(colour[0], colour[0]), text)
+        text = _COLOUR.sub(lambda colour: _NAMES.get(colour[0]) or _grey(colour[0]), text)
+        if text.startswith(("<text", "<tspan")):
+            for pale in _PALE:
+                text = text.replace(pale, f"{pale[:-1]}-text)")
         text = re.sub(r" transform=\"rotate\(-0[^\"]*\"| ?font-family: [^;\"]*;?", "", text)
         text = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), text)
         text = re.sub(r"([:;]) ", r"\1", re.sub(r"\s+", " ", text)).replace(' "', '"')
@@ -90,17 +101,26 @@ def _shorter(body: str, prefix: str) -> str:
     return re.sub(r">\s*\n\s*<", "><", body).strip()
 
 
+def _grey(colour: str) -> str:
+    """A shade between ink and paper as a mixture of the page's own; other colours as they are."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    if not red == green == blue:
+        return colour
+    share = min(100, round(100 * (255 - red) / (255 - int(style.INK[1:3], 16))))
+    return f"color-mix(in srgb,var(--ink) {share}%,var(--paper))"
+
+
 def csv_link(rows: Sequence[Mapping[str, Cell]]) -> str:
-    """The rows as CSV in an address that needs no file: ``<a download="…" href="{csv_link(rows)}">``."""
+    """The rows as CSV in an address that needs no file: ``<a download="…" href="{csv_link(rows)}">``.
+
+    Columns are all keys of the rows in the order they come; a row without one of them has nothing there. No cell is
+    taken for a formula by a spreadsheet: names come from files.
+    """
+    heads = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO(newline="")
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\r\n")
-        writer.writeheader()
-        writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
+    if heads:
+        writer = csv.writer(text, lineterminator="\r\n")
+        writer.writerow(map(harmless, heads))
+        writer.writerows([harmless(row.get(head)) for head in heads] for row in rows)
     content = text.getvalue().encode("utf-8", "replace")
     return "data:text/csv;charset=utf-8," + urllib.parse.quote(content, safe=",.:;+-_()[]")
-
-
-def _harmless(value: Cell) -> Cell:
-    """Text that a spreadsheet would take for a formula is quoted by an apostrophe: names come from files."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -325,7 +325,7 @@ def test_disagreement_is_coloured_and_every_cell_numbered():
     (axes,) = figure.axes
     diagonal, apart = (image.get_array() for image in axes.images)
     assert apart.filled(0).tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
-    assert diagonal.filled(0).tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    assert diagonal.filled(-1).tolist() == [[2, -1, -1, -1], [-1, 2, -1, -1], [-1, -1, 0, -1]]
     cells = {(round(text.get_position()[1]), round(text.get_position()[0])): text for text in axes.texts}
     assert {place: text.get_text() for place, text in cells.items()} == {
         (0, 0): "2", (0, 2): "1", (1, 1): "2", (2, 3): "1",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, PURPLE, RED, house_style, new_figure
 from weightsmith.training.gradients import GROWN, LARGEST_UPDATE, SHRUNK, Health
 
@@ -26,7 +27,7 @@ _MARKS = {
     Health.NOT_FINITE: (PURPLE, "D"),
     Health.FROZEN: (GREY, "s"),
 }
-_MOST_NAMES, _LONGEST_NAME = 64, 20
+_MOST_NAMES, _LONGEST_NAME, _LONGEST_REFERENCE = 64, 36, 20
 _EDGE, _BAND = 0.04, 0.11  # of the height: marks of what no logarithmic axis can show; a shaded band, at least
 _LEAST = 1e-4  # updates down to this one are shown even where all are larger
 
@@ -47,14 +48,14 @@ def gradient_figure(diagnosis: GradientDiagnosis) -> Figure:
     )
     flat = count * (max(len(layer.name) for layer in layers) + 2) < 80
     with house_style():
-        longest = 0 if flat else max(len(layer.name) for layer in layers)
+        longest = 0 if flat else max(min(len(layer.name), _LONGEST_NAME) for layer in layers)
         figure, (upper, lower) = new_figure(
             min(max(6.0, 3.0 + 0.14 * count), 11.0), 4.9 + 0.05 * longest, 2, heights=(3, 2)
         )
         hollow = _draw(upper, layers, ratios, shades, limits=(SHRUNK, GROWN))
         hollow |= _draw(lower, layers, updates, shades, limits=(None, LARGEST_UPDATE))
-        short = reference is not None and len(reference.name) <= _LONGEST_NAME
-        upper.set_ylabel(f"sensitivity ÷ that of {diagnosis.reference if short else 'the last layer'}")
+        short = reference is not None and len(reference.name) <= _LONGEST_REFERENCE
+        upper.set_ylabel(f"sensitivity ÷ that of {shown(reference.name) if reference and short else 'the last layer'}")
         lower.set_ylabel("update ÷ weights")
         _shade(upper, "vanishing", BLUE, below=SHRUNK)
         _shade(upper, "exploding", RED, above=GROWN)
@@ -140,9 +141,9 @@ def _name_layers(axes: Axes, layers: Sequence[LayerGradients], *, flat: bool) ->
     """Names under the axis, as many as can be read."""
     count = len(layers)
     step = math.ceil(count / _MOST_NAMES)
-    shown = range(0, count, step)
-    labels = [layers[place].name for place in shown]
-    axes.set_xticks(list(shown), labels, rotation=0 if flat else 90, fontsize=7 if count <= 30 else 6)
+    named = range(0, count, step)
+    labels = [shown(layers[place].name, _LONGEST_NAME) for place in named]
+    axes.set_xticks(list(named), labels, rotation=0 if flat else 90, fontsize=7 if count <= 30 else 6)
     axes.set_xlim(-0.6, count - 0.4)
     axes.set_xlabel("layer, in the order of the forward pass" + (f" (one in {step} named)" if step > 1 else ""))
 

@@ -1,0 +1,225 @@
+"""Results of one kind beside each other: seeds, trainings, grades, reductions, conversions."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from weightsmith.core.records import Record
+from weightsmith.grading.comparison import compare
+from weightsmith.grading.results import Grades
+from weightsmith.reducing.results import ReductionRecord
+from weightsmith.reporting._known_networks import NamedRecord, change_cells, known_networks, network_in
+from weightsmith.reporting._over_seeds import over_seeds, stages_over_seeds
+from weightsmith.reporting.figures.overview import draw_losses
+from weightsmith.reporting.figures.reducing import draw_sizes
+from weightsmith.reporting.figures.spiking import draw_accuracy, draw_energy
+from weightsmith.reporting.parts import Cell, Column, Drawing, Part, Section, Shown, Table
+from weightsmith.reporting.sections._numbers import energy_text, rounded
+from weightsmith.reporting.sections._wording import counted, percent, percent_within
+from weightsmith.reporting.sections.comparing import comparison_section
+from weightsmith.spiking.results import SpikeRecord
+from weightsmith.training.run import TrainRecord
+
+__all__ = ["compared_section", "graded_section"]
+
+_MOST_LINES = 12  # runs in one figure that can be told apart
+_SAME_NUMBERS = ("conv", "normalise", "cut")  # settings of grades that change what their numbers are
+_LEAST_ORDERED = 3  # networks whose order says anything
+_CLOSE = 0.5  # points within which a spiking network is called as good as its network
+
+Kind = TypeVar("Kind", bound=Record)
+_Point = tuple[float, float, float, float]
+
+
+def compared_section(results: Sequence[NamedRecord]) -> Section | None:
+    """What several results of a kind say together; None where there are not two of any."""
+    parts: list[Part] = []
+    told: list[str] = []
+    stages = stages_over_seeds(results)
+    if stages:
+        parts += over_seeds(stages)
+        told.append(f"{counted(len(stages), 'stage')} with several seeds")
+    trainings, reductions = _of(results, TrainRecord), _of(results, ReductionRecord)
+    conversions = _of(results, SpikeRecord)
+    if len(trainings) > 1:
+        parts += _trainings(trainings)
+        told.append(f"{len(trainings):,} trainings")
+    if len(reductions) > 1:
+        parts += _reductions(reductions)
+        told.append(f"{len(reductions):,} reductions")
+    if len(conversions) > 1:
+        parts += _conversions(conversions)
+        told.append(f"{len(conversions):,} spiking networks")
+    if not parts:
+        return None
+    return Section("Compared", f"Results of one kind beside each other: {', '.join(told)}.", tuple(parts))
+
+
+def graded_section(results: Sequence[NamedRecord]) -> Section | None:
+    """The measures of all networks that were graded; None where there are not two.
+
+    Where all of them were judged, and their numbers mean the same, it says which measure orders them as accuracy does.
+    """
+    grades = [dataclasses.replace(record, source=name) for name, record in _of(results, Grades)]
+    if len(grades) < 2:
+        return None
+    judged = {each.digest: each.judged for each in known_networks(results)}
+    found = [judged.get(network_in(each) or "") for each in grades]
+    accuracies = [each.accuracy.value for each in found if each is not None]
+    same = len({tuple(str(each.settings.get(key)) for key in _SAME_NUMBERS) for each in grades}) == 1
+    told = len(accuracies) == len(grades) >= _LEAST_ORDERED and same
+    return comparison_section(compare(grades, accuracies if told else None), grades)
+
+
+def _of(results: Sequence[NamedRecord], kind: type[Kind]) -> list[tuple[str, Kind]]:
+    return [(name, record) for name, record in results if isinstance(record, kind)]
+
+
+def _cut(count: int) -> str:
+    return f" The first {_MOST_LINES} of {count:,} are drawn." if count > _MOST_LINES else ""
+
+
+def _trainings(several: Sequence[tuple[str, TrainRecord]]) -> Iterator[Part]:
+    """Their losses; accuracies of training runs have no interval and stand in their own sections."""
+    drawn = {name: record.history for name, record in several if record.history.rows}
+    shown = dict(list(drawn.items())[:_MOST_LINES])
+    if len(shown) < 2:
+        return
+    rows: list[dict[str, Cell]] = [
+        {"run": name, "epoch": row.epoch, "train_loss": row.train_loss, "validation_loss": row.validation_loss}
+        for name, history in shown.items()
+        for row in history.rows
+    ]
+    how = (
+        "How to read it: the lower and the sooner a line levels off, the better the run learns; lines that differ only "
+        f"by their seed show how much is chance.{_cut(len(drawn))}"
+    )
+    figure = functools.partial(draw_losses, shown)
+    yield Drawing("Loss of all trainings", how, figure, rounded(rows), file="losses.csv")
+
+
+def _reductions(several: Sequence[tuple[str, ReductionRecord]]) -> Iterator[Part]:
+    points = {name: [_point(record)] for name, record in several}
+    drawn = dict(list(points.items())[:_MOST_LINES])
+    wholes = {network_in(record): record.measured.whole.value for _, record in several}
+    whole = 100 * next(iter(wholes.values())) if len(wholes) == 1 else None
+    for name, record in several[:_MOST_LINES] if whole is not None else ():
+        random, scratch = record.random, record.scratch
+        share = points[name][0][0]
+        if random is not None and random.interval is not None:
+            ends = (random.interval.value, random.interval.low, random.interval.high)
+            drawn.setdefault("random masks, untrained", []).append((share, *ends))
+        if scratch is not None and scratch.mean is not None:
+            ends = (100 * scratch.mean.value, 100 * scratch.mean.low, 100 * scratch.mean.high)
+            drawn.setdefault("from scratch", []).append((share, *ends))
+    rows: list[dict[str, Cell]] = [
+        {"network": name, "parameters_left": share, "accuracy": value / 100, "low": low / 100, "high": high / 100}
+        for name, each in drawn.items()
+        for share, value, low, high in each
+    ]
+    how = (
+        "How to read it: each point is a smaller network, further left the smaller, with the 95 % interval of its "
+        "accuracy; of two at the same height the left one is better, of two above each other the upper one."
+        f"{_cut(len(several))}"
+    )
+    figure = functools.partial(draw_sizes, drawn, whole)
+    yield Drawing("Accuracy against size of all reductions", how, figure, rounded(rows), file="reductions-by-size.csv")
+    yield _reduction_table(several)
+
+
+def _point(record: ReductionRecord) -> _Point:
+    reduced = record.measured.reduced
+    share = record.reduced.parameters / record.whole.parameters
+    return share, 100 * reduced.value, 100 * reduced.low, 100 * reduced.high
+
+
+def _reduction_table(several: Sequence[tuple[str, ReductionRecord]]) -> Table:
+    columns = (
+        Column("reduction"),
+        Column("by", "the method, and what it was told besides"),
+        Column("parameters left", "of the network that came in", numeric=True),
+        Column("MACs left", "multiply–accumulates", numeric=True),
+        Column("units", "before and after; sorted by those left", numeric=True),
+        Column("accuracy", "with its interval", numeric=True),
+        Column("change", "points of accuracy against the network that came in, on the same images", numeric=True),
+        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
+        Column("random masks", "accuracy of masks of the same size, without training", numeric=True),
+    )
+    rows: list[tuple[Cell | Shown, ...]] = []
+    for name, record in several:
+        before, after, measured, told = record.whole, record.reduced, record.measured, record.settings
+        how = [str(told[key]) for key in ("by", "target", "plan", "recover", "price") if told.get(key) is not None]
+        shares = (after.parameters / before.parameters, after.macs / before.macs if before.macs else None)
+        mean = None if record.random is None else record.random.mean / 100
+        rows.append(
+            (
+                name,
+                ", ".join(how),
+                *(Shown(share, percent(share)) for share in shares),
+                Shown(after.units, f"{before.units:,} → {after.units:,}"),
+                Shown(measured.reduced.value, percent_within(measured.reduced)),
+                *change_cells(measured.cost),
+                Shown(mean, percent(mean)),
+            )
+        )
+    return Table("Reductions", columns, tuple(rows), file="reductions.csv")
+
+
+def _conversions(several: Sequence[tuple[str, SpikeRecord]]) -> Iterator[Part]:
+    records = [record for _, record in several[:_MOST_LINES]]
+    rows: list[dict[str, Cell]] = []
+    for name, record in several[:_MOST_LINES]:
+        for step, energy in enumerate(record.cost.curve.tolist(), 1):
+            found = record.decisions.accuracy(step)
+            row: dict[str, Cell] = {"run": name, "step": step, "accuracy": found.value, "low": found.low}
+            rows.append(row | {"high": found.high, "energy_picojoule": energy})
+    kept = rounded(rows)
+    how = (
+        "How to read it: a spiking network is as good as its network (dashed) where its line reaches that of the "
+        f"network; the sooner, the less it costs. Bands are 95 % intervals.{_cut(len(several))}"
+    )
+    figure = functools.partial(draw_accuracy, *records)
+    yield Drawing("Accuracy after each step", how, figure, kept, file="accuracy-by-step.csv")
+    how = (
+        "How to read it: each line is the energy an image has cost so far; right of its diamond a run has cost more "
+        f"than the network it came from (dashed).{_cut(len(several))}"
+    )
+    yield Drawing(
+        "Energy after each step", how, functools.partial(draw_energy, *records), kept, file="energy-by-step.csv"
+    )
+    yield _conversion_table(several)
+
+
+def _conversion_table(several: Sequence[tuple[str, SpikeRecord]]) -> Table:
+    columns = (
+        Column("run"),
+        Column("settings", "neuron, input, thresholds, and what else was asked for"),
+        Column("steps", numeric=True),
+        Column("accuracy", "after the last step, with its interval", numeric=True),
+        Column("change", "points of accuracy against the network it came from, on the same images", numeric=True),
+        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
+        Column("steps needed", f"from where on it is at most {_CLOSE:g} points worse than its network", numeric=True),
+        Column("energy", "for an image", numeric=True),
+        Column("of its network", "its energy over that of the network it came from", numeric=True),
+    )
+    rows: list[tuple[Cell | Shown, ...]] = []
+    for name, record in several:
+        answers, cost, told = record.decisions, record.cost, record.settings
+        keys = ("neuron", "encode", "balance", "adjust", "early", "mismatch", "precision")
+        ratio = cost.ratio
+        rows.append(
+            (
+                name,
+                ", ".join(str(told[key]) for key in keys if told.get(key) is not None),
+                record.steps,
+                Shown(answers.spiking.value, percent_within(answers.spiking)),
+                *change_cells(answers.cost),
+                answers.steps_within(_CLOSE),
+                Shown(cost.energy, energy_text(cost.energy)),
+                Shown(ratio, "–" if ratio is None else f"{ratio:.2f} ×"),
+            )
+        )
+    return Table("Spiking networks", columns, tuple(rows), file="spiking-networks.csv")

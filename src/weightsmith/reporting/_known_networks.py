@@ -1,0 +1,287 @@
+"""What several records tell together of the networks they are about: who made them, how right and how costly they are.
+
+Records name networks by the digests of their weights: a training the one it gave, a reduction and a conversion the one
+that went in and the one that came out, a judgement the one it looked at. So results need no order and no names to be
+put together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from weightsmith.core.records import Origin, Record
+from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.grading.results import Grades
+from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.family import Family, Member, family
+from weightsmith.reducing.results import ReductionRecord, Size
+from weightsmith.reporting.figures.labels import network_labels
+from weightsmith.reporting.parts import Shown
+from weightsmith.reporting.sections._numbers import chance, changed
+from weightsmith.spiking.energy import Prices
+from weightsmith.spiking.results import SpikeRecord
+from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.training.run import TrainRecord
+from weightsmith.training.transfer import TransferRecord
+
+__all__ = [
+    "Judged",
+    "KnownNetwork",
+    "NamedRecord",
+    "change_cells",
+    "family_of",
+    "in_order",
+    "known_networks",
+    "network_in",
+    "network_out",
+    "operation_of",
+]
+
+NamedRecord: TypeAlias = tuple[str, Record]
+"""What a result is called, and its record."""
+
+Making = Literal["given", "trained", "reduced", "spiking", "tailored"]
+_MAKINGS: dict[type[Record], Making] = {
+    TrainRecord: "trained",
+    TransferRecord: "trained",
+    ReductionRecord: "reduced",
+    SpikeRecord: "spiking",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """An accuracy with its interval, and on what it was measured."""
+
+    accuracy: Interval
+    split: str
+    images: int
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownNetwork:
+    """One network: what it is called, how it was made, and what the records tell of it (None: nothing).
+
+    ``cost`` compares its answers with its parent's, image by image. ``parameters`` of a spiking network are those of
+    the network it was converted from. Energies are in picojoules for an image; ``assumed`` says that no record counted
+    it, so that it is the usual price of its MACs.
+    """
+
+    digest: str
+    name: str
+    making: Making
+    operation: str
+    parent: str | None = None
+    seed: int | None = None
+    judged: Judged | None = None
+    cost: Comparison | None = None
+    parameters: int | None = None
+    macs: int | None = None
+    accumulates: float | None = None
+    energy: float | None = None
+    assumed: bool = False
+
+
+def change_cells(cost: Comparison) -> tuple[Shown, Shown]:
+    """A paired difference with its interval in points, and its p, as two cells of a table.
+
+    >>> from weightsmith.core.statistics import mcnemar
+    >>> [cell.text for cell in change_cells(mcnemar([1, 0, 0, 1], [1, 1, 1, 1]))]
+    ['−50.0 [−93.0, +26.3]', '0.5']
+    """
+    points = changed(cost).replace(" points", "")
+    return Shown(cost.difference, points), Shown(cost.p, chance(cost.p).removeprefix("p ").removeprefix("= "))
+
+
+def network_in(record: Record) -> str | None:
+    """The digest of the network that the result is made from or tells of."""
+    origin = getattr(record, "origin", None)
+    given = "base" if isinstance(record, TransferRecord) else "network"
+    return origin.inputs.get(given) if isinstance(origin, Origin) else None
+
+
+def network_out(record: Record) -> str | None:
+    """The digest of the network that came out, if one did."""
+    match record:
+        case TrainRecord() | TransferRecord():
+            return record.network
+        case ReductionRecord() | SpikeRecord():
+            return record.result
+        case _:
+            return None
+
+
+def operation_of(record: Record) -> str:
+    """How the result's network was made, in a few words.
+
+    Names of settings come from files, which may leave them out.
+    """
+    told = getattr(record, "settings", {})
+    match record:
+        case TrainRecord():
+            epochs = len(record.history)
+            what = f"{_short(told.get('network'))} trained on {told.get('data', 'data')}"
+            return f"{what}, {epochs} epoch{'' if epochs == 1 else 's'}"
+        case TransferRecord():
+            return f"transferred to {told.get('data', 'data')}, {len(record.stages)} stages"
+        case ReductionRecord():
+            more = [str(told[key]) for key in ("target", "plan", "recover", "price") if told.get(key) is not None]
+            return ", ".join([f"reduced by {told.get('by', 'units')}", *more])
+        case SpikeRecord():
+            more = [str(told[key]) for key in ("adjust", "early", "mismatch") if told.get(key) is not None]
+            parts = [str(told.get("neuron", "spiking")), str(told.get("encode", "")), f"{record.steps} steps", *more]
+            return ", ".join(["spiking", *filter(None, parts)])
+        case _:
+            return ""
+
+
+def family_of(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> Family:
+    """The networks of all results, and ``others`` that are known besides, as a forest."""
+    return family([*_members(results), *(Member(one.digest, one.parent, one.operation, one.name) for one in others)])
+
+
+def in_order(results: Sequence[NamedRecord]) -> list[NamedRecord]:
+    """The results along the chain: what made a network, what looked at it, then the networks made from it.
+
+    Results that are of no network come first if they stand for others (the record of a chain), else last, in the order
+    they came in; so do those among brothers.
+    """
+    places: dict[str, list[NamedRecord]] = {}
+    others: list[NamedRecord] = []
+    for result in results:
+        digest = network_out(result[1]) or network_in(result[1])
+        if digest is None:
+            others.append(result)
+        else:
+            places.setdefault(digest, []).append(result)
+    ordered = [result for kin in family_of(results).kin for result in sorted(places.get(kin.network, ()), key=_turn)]
+    chains = [result for result in others if hasattr(result[1], "recipe")]
+    return [*chains, *ordered, *(result for result in others if result not in chains)]
+
+
+def _turn(result: NamedRecord) -> int:
+    """What made a network, then how right it is, then what else was found of it."""
+    return 0 if network_out(result[1]) is not None else 1 if isinstance(result[1], Evaluation) else 2
+
+
+def known_networks(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> list[KnownNetwork]:
+    """The networks that any result tells something of, and ``others``, a parent before its children."""
+    prices, more = _prices(results), {one.digest: one for one in others}
+    found: dict[str, KnownNetwork] = {}
+    for kin in family_of(results, others).kin:
+        made = [(name, record) for name, record in results if network_out(record) == kin.network]
+        seen = [(name, record) for name, record in results if network_in(record) == kin.network]
+        if made or any(not isinstance(record, TrainRecord) for _, record in seen):
+            network = _known(kin.network, kin.parent, made, seen)
+            found[kin.network] = _completed(network, found.get(kin.parent or ""), prices)
+        elif kin.network in more:
+            found[kin.network] = more[kin.network]
+    return list(found.values())
+
+
+def _members(results: Sequence[NamedRecord]) -> Iterator[Member]:
+    for name, record in results:
+        made, given = network_out(record), network_in(record)
+        if made is not None:
+            yield Member(made, given, operation_of(record), name)
+        elif given is not None:
+            yield Member(given)
+
+
+def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> KnownNetwork:
+    size, energy, macs = _size(made, seen), None, None
+    judged = max(_judgements(made, seen), key=lambda each: (each.split == "test", each.images), default=None)
+    network = KnownNetwork(digest, _name(digest, made, seen), "given", "as it came", parent, judged=judged)
+    if made:
+        record = made[0][1]
+        origin = getattr(record, "origin", None)
+        seed = origin.seed if isinstance(origin, Origin) else None
+        network = dataclasses.replace(
+            network, making=_MAKINGS[type(record)], operation=operation_of(record), cost=_cost(record), seed=seed
+        )
+        if isinstance(record, SpikeRecord):
+            spent = record.cost
+            return dataclasses.replace(network, accumulates=float(spent.accumulates[-1]), energy=spent.energy)
+    converted = next((record.cost for _, record in seen if isinstance(record, SpikeRecord)), None)
+    if converted is not None:
+        energy, macs = converted.network_energy, converted.macs
+    trained = next((record.parameters for record in _trainings(made)), None)
+    return dataclasses.replace(
+        network,
+        parameters=trained if size is None else size.parameters,
+        macs=macs if size is None else size.macs,
+        energy=energy,
+    )
+
+
+def _trainings(made: Sequence[NamedRecord]) -> Iterator[TrainRecord]:
+    for _, record in made:
+        if isinstance(record, TrainRecord):
+            yield record
+        elif isinstance(record, TransferRecord):
+            yield from (stage.training for stage in record.stages[record.best : record.best + 1])
+
+
+def _completed(network: KnownNetwork, parent: KnownNetwork | None, prices: Prices | None) -> KnownNetwork:
+    """What follows from other numbers: the weights of a converted network, the usual price of MACs."""
+    if network.making == "spiking" and parent is not None:
+        return dataclasses.replace(network, parameters=parent.parameters)
+    if network.energy is None and network.macs is not None and prices is not None:
+        return dataclasses.replace(network, energy=prices.multiply * network.macs, assumed=True)
+    return network
+
+
+def _prices(results: Sequence[NamedRecord]) -> Prices | None:
+    """The prices of all conversions, where these are the same; the usual ones where there is none."""
+    told = {str(record.cost.prices): record.cost.prices for _, record in results if isinstance(record, SpikeRecord)}
+    return Prices() if not told else next(iter(told.values())) if len(told) == 1 else None
+
+
+def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Iterator[Judged]:
+    for _, record in made:
+        match record:
+            case ReductionRecord(measured=found):
+                yield Judged(found.reduced, found.split, found.images)
+            case SpikeRecord(decisions=answers):
+                yield Judged(answers.spiking, answers.split, answers.images)
+    for _, record in seen:
+        match record:
+            case Evaluation():
+                yield Judged(record.accuracy, record.split, record.images)
+            case ReductionRecord(measured=found):
+                yield Judged(found.whole, found.split, found.images)
+            case SpikeRecord(decisions=answers):
+                yield Judged(answers.network, answers.split, answers.images)
+            case SpikeSweep():
+                yield Judged(record.plain, record.split, record.test_images)
+
+
+def _size(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Size | None:
+    told = [record.reduced for _, record in made if isinstance(record, ReductionRecord)]
+    told += [record.whole for _, record in seen if isinstance(record, ReductionRecord)]
+    return told[0] if told else None
+
+
+def _cost(record: Record) -> Comparison | None:
+    match record:
+        case ReductionRecord():
+            return record.measured.cost
+        case SpikeRecord():
+            return record.decisions.cost
+        case _:
+            return None
+
+
+def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> str:
+    """What the result is called that made it; else the file that was graded; else its digest."""
+    if made:
+        return made[0][0]
+    graded = next((record.source for _, record in seen if isinstance(record, Grades)), None)
+    return f"network {digest[:6]}" if graded is None else network_labels([graded])[0]
+
+
+def _short(architecture: object) -> str:
+    """An architecture without what the data say already: ``mlp:64,32``."""
+    return str(architecture or "a network").partition(",input_shape")[0]

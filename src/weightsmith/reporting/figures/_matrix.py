@@ -1,0 +1,99 @@
+"""A matrix of counts as a heat map: agreement pale on the diagonal, what lies beside it the darker the more it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.reporting.figures.labels import shown
+from weightsmith.reporting.figures.style import GREY, INK, ORANGE, house_style, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+__all__ = ["MatrixWords", "draw_matrix"]
+
+_NUMBERED = 20  # classes up to which every cell has its number
+_NAMED = 50  # classes up to which each is named
+_LONGEST = 16
+_PALE = "#DDE4EA"
+
+
+class MatrixWords(NamedTuple):
+    """What a matrix is called: its title, what rows and columns are, and what is counted beside the diagonal."""
+
+    title: str
+    rows: str
+    columns: str
+    apart: str
+
+
+def draw_matrix(
+    cells: NDArray[np.int64], names: Sequence[str], words: MatrixWords, *, further: str | None = None
+) -> Figure:
+    """Counts by class and class; ``further`` names a last column that is no class, set apart by a line."""
+    from matplotlib.ticker import MaxNLocator
+
+    count, apart = len(cells), cells.copy()
+    np.fill_diagonal(apart, 0)
+    with house_style():
+        side = min(max(3.0, 2.4 + 0.3 * count), 6.2)
+        figure, (axes,) = new_figure(max(side + 0.6, 4.8), side)
+        image = _draw_cells(axes, cells, apart, further=further is not None)
+        if count <= _NUMBERED:
+            _write_numbers(axes, cells, apart)
+        elif apart.any():
+            bar = figure.colorbar(image, ax=axes, fraction=0.045, pad=0.02, ticks=MaxNLocator(6, integer=True))
+            bar.set_label(words.apart)
+            bar.outline.set_visible(False)
+        across = [*names] if further is None else [*names, further]
+        longest = min(max(map(len, across)), _LONGEST)
+        _name(axes.xaxis, across, upright=longest * len(across) > 10 * side, last=further is not None)
+        _name(axes.yaxis, names, upright=False)
+        axes.set_xlabel(words.columns)
+        axes.set_ylabel(words.rows)
+        figure.suptitle(words.title, x=0.01, ha="left", fontsize=9, fontweight="bold")
+    return figure
+
+
+def _draw_cells(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64], *, further: bool) -> Any:
+    """Orange for what lies apart, pale for the diagonal."""
+    from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+
+    shades = LinearSegmentedColormap.from_list("apart", ["#F4C3A4", ORANGE, "#7A3300"])
+    axes.grid(visible=False)
+    look: dict[str, Any] = {"interpolation": "nearest", "aspect": "equal"}
+    diagonal = np.ma.masked_array(cells, np.eye(*cells.shape) == 0)
+    axes.imshow(diagonal, cmap=ListedColormap([_PALE]), **look)
+    image = axes.imshow(np.ma.masked_equal(apart, 0), cmap=shades, vmin=1, vmax=max(int(apart.max()), 2), **look)
+    if further:
+        axes.axvline(apart.shape[1] - 1.5, color=INK, linewidth=0.8)
+    return image
+
+
+def _write_numbers(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64]) -> None:
+    darkest = max(int(apart.max()), 2)
+    small = 7 if len(cells) <= 12 else 5.5
+    for row, column in np.argwhere(cells > 0).tolist():
+        differs = apart[row, column]
+        dark = differs - 1 > 0.4 * (darkest - 1)
+        look: dict[str, Any] = {"color": "white" if dark else INK, "fontsize": small, "ha": "center", "va": "center"}
+        axes.text(column, row, str(cells[row, column]), fontweight="bold" if differs else "normal", **look)
+
+
+def _name(axis: Axis, names: Sequence[str], *, upright: bool, last: bool = False) -> None:
+    """Every class by its name, or of many some, and always the ``last`` where that is no class."""
+    step = 10 ** math.ceil(math.log10(max(len(names) - 1, 1) / _NAMED)) if len(names) > _NAMED + 1 else 1
+    places = [*range(0, len(names), step)]
+    if last and places[-1] < len(names) - 1:
+        places[-1] = len(names) - 1
+    labels = [shown(names[place], _LONGEST) for place in places]
+    look: dict[str, Any] = {"rotation": 90 if upright else 0, "fontsize": 7 if len(names) <= _NUMBERED + 1 else 5.5}
+    axis.set_ticks(places, labels=labels, **look)
+    axis.set_tick_params(length=0 if step == 1 else 3, color=GREY)

@@ -1,0 +1,98 @@
+"""Which of the paper's figures a study has rows for: methods and sizes, and sweeps of angle and penalty."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures.study import (
+    draw_angle_sweep,
+    draw_final_size,
+    draw_method_accuracy,
+    draw_penalty_sweep,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from weightsmith.reducing.study_table import Study, StudyRow
+
+__all__ = ["StudyFigure", "figures_of_study"]
+
+_SWEEP = 3  # values of a parameter from which on they are drawn as a line
+
+Kind = Literal["accuracy", "size", "angle", "penalty"]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyFigure:
+    """A figure that is drawn when asked for: what it shows, the name of its file, the methods whose rows it takes."""
+
+    kind: Kind
+    name: str
+    methods: tuple[str, ...]
+    draw: Callable[[], Figure]
+
+
+def figures_of_study(study: Study) -> list[StudyFigure]:
+    """The figures that make sense for a study; none is drawn until asked for.
+
+    Accuracy and final size against the initial size take several sizes; a sweep takes three or more methods that
+    differ in angle or penalty alone.
+    """
+    methods = tuple(dict.fromkeys(row.method for row in study.rows))
+    found: list[StudyFigure] = []
+    if len({row.hidden for row in study.rows}) > 1:
+        rows = _plainly_named(study.rows)
+        found.append(StudyFigure("accuracy", "accuracy", methods, functools.partial(draw_method_accuracy, rows)))
+        if any(row.units != row.hidden or row.angle is not None or row.penalty is not None for row in rows):
+            found.append(StudyFigure("size", "size", methods, functools.partial(draw_final_size, rows)))
+    found += _sweeps(study, methods, "angle")
+    found += _sweeps(study, methods, "penalty")
+    return found
+
+
+def _sweeps(study: Study, methods: Sequence[str], parameter: Literal["angle", "penalty"]) -> list[StudyFigure]:
+    """A figure for each family of methods that differ in ``parameter`` alone."""
+    families: dict[str, list[str]] = {}
+    for method in methods:
+        if (family := _family(method, parameter)) is not None:
+            families.setdefault(family, []).append(method)
+    several = [members for members in families.values() if len(members) >= _SWEEP]
+    figures = []
+    for place, members in enumerate(several, 1):
+        name = f"{parameter}{f'-{place}' if place > 1 else ''}"
+        if parameter == "angle":
+            rows = [row for row in study.rows if row.method in members or row.angle is None]
+            draw = functools.partial(draw_angle_sweep, rows)
+        else:
+            draw = functools.partial(draw_penalty_sweep, [row for row in study.rows if row.method in members])
+        figures.append(StudyFigure(parameter, name, tuple(members), draw))
+    return figures
+
+
+def _family(method: str, parameter: str) -> str | None:
+    """What a method is but for ``parameter``; None for one that has none, or that is not known here."""
+    from weightsmith.reducing.methods import Method
+
+    try:
+        values = Method.parse(method).to_dict()
+    except UsageError:  # "whole", or a method of the user's own
+        return None
+    return str({**values, parameter: None}) if parameter in values else None
+
+
+def _plainly_named(rows: Iterable[StudyRow]) -> list[StudyRow]:
+    """Rows with the bare name of their method, where angle and penalty tell the methods of that name apart."""
+    every = list(rows)
+    variants: dict[tuple[str, float | None, float | None], set[str]] = {}
+    for row in every:
+        variants.setdefault((row.method.partition(":")[0], row.angle, row.penalty), set()).add(row.method)
+    plain = {kind for kind, *_ in variants} - {key[0] for key, members in variants.items() if len(members) > 1}
+    return [
+        dataclasses.replace(row, method=kind) if (kind := row.method.partition(":")[0]) in plain else row
+        for row in every
+    ]

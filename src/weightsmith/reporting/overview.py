@@ -1,0 +1,318 @@
+"""The head of a page of several results: the chain at a glance, and what results of one kind are beside each other."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Origin, Record
+from weightsmith.networks.family import Kin, short_digest
+from weightsmith.reporting._compared import compared_section, graded_section
+from weightsmith.reporting._known_networks import (
+    Judged,
+    KnownNetwork,
+    NamedRecord,
+    change_cells,
+    family_of,
+    in_order,
+    known_networks,
+    network_in,
+    network_out,
+)
+from weightsmith.reporting.figures.overview import Branch, NetworkMark, draw_ancestry, draw_networks
+from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._numbers import energy_text
+from weightsmith.reporting.sections._wording import counted, percent, percent_within, setting_text
+from weightsmith.training.run import TrainRecord
+
+__all__ = [
+    "Judged",
+    "KnownNetwork",
+    "NamedRecord",
+    "change_cells",
+    "compared_section",
+    "graded_section",
+    "in_order",
+    "overview_section",
+]
+
+_MOST_BRANCHES = 60  # networks whose ancestry is drawn; more cannot be looked through
+_NAMED = 4  # names in a sentence; the others are counted
+_HOW = (
+    "How to read it: the best networks are at the top left, right at little cost; bars are 95 % intervals, and marks "
+    "whose bars overlap may differ by chance. Lines lead from a network to those made from it."
+)
+
+
+def overview_section(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> Section:
+    """What was done, to which networks, with what outcome: of ``results``, each a name and a record.
+
+    ``others`` are networks that results of a kind unknown here have made.
+    """
+    if not results:
+        raise UsageError("no results were given: there is nothing to report")
+    networks = known_networks(results, others)
+    parts: list[Part] = []
+    notes = _notes(results, networks)
+    if notes:
+        parts.append(Notes(notes))
+    for against in ("parameters", "energy"):
+        marked = [each for each in networks if each.judged is not None and getattr(each, against) is not None]
+        if marked:
+            parts.append(_drawing(marked, against))
+    if networks:
+        parts += [_networks(networks), _ancestry(results, networks, others)]
+    parts += [_results(results), _facts(results)]
+    return Section("Overview", _lead(results, networks), tuple(parts), _chips(networks))
+
+
+def _lead(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> str:
+    made = Counter(each.making for each in networks)
+    kinds = [f"{count:,} {making}" for making, count in made.items() if making != "given"]
+    told = f"{counted(len(results), 'result')} of {counted(len(networks), 'network')}"
+    told += f" ({', '.join(kinds)})." if kinds else "."
+    best = max((each for each in networks if each.judged is not None), key=_right, default=None)
+    if best is None or best.judged is None:
+        return told
+    told += f" The most accurate is {best.name} with {percent_within(best.judged.accuracy)}."
+    return told + _thrifty(networks, best)
+
+
+def _right(network: KnownNetwork) -> float:
+    return -1.0 if network.judged is None else network.judged.accuracy.value
+
+
+def _thrifty(networks: Sequence[KnownNetwork], best: KnownNetwork) -> str:
+    """Which networks that may be as accurate as the best need least."""
+    told: dict[str, list[str]] = {}
+    for what, words in (("parameters", "the fewest parameters"), ("energy", "the least energy")):
+        least = _least(networks, best, what)
+        if least is not None:
+            size, share = getattr(least, what), percent(getattr(least, what) / getattr(best, what))
+            amount = f"{size:,}" if what == "parameters" else energy_text(size)
+            told.setdefault(least.name, []).append(f"{words} ({amount}, {share} of those of {best.name})")
+    if not told:
+        return ""
+    needs = "; ".join(f"{name} needs {' and '.join(parts)}" for name, parts in told.items())
+    return f" Of those whose intervals overlap with its own, {needs}."
+
+
+def _least(networks: Sequence[KnownNetwork], best: KnownNetwork, what: str) -> KnownNetwork | None:
+    """The network that needs least of ``what``, if it is less than the best one needs."""
+    if best.judged is None or not getattr(best, what):
+        return None
+    bar = best.judged.accuracy.low
+    good = [each for each in networks if each.judged is not None and each.judged.accuracy.high >= bar]
+    if what == "parameters":  # a spiking network has those of the network it was converted from
+        good = [each for each in good if each.making != "spiking"] or good
+    least = min((each for each in good if getattr(each, what)), key=lambda each: (getattr(each, what), -_right(each)))
+    return least if getattr(least, what) < getattr(best, what) else None
+
+
+def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
+    judged = [each for each in networks if each.judged is not None]
+    chips = [("networks", f"{len(networks):,}")]
+    if judged:
+        best = max(judged, key=_right)
+        assert best.judged is not None  # as all of them are
+        chips.append(("best accuracy", f"{percent_within(best.judged.accuracy)} · {best.name}"))
+    sized = [each for each in judged if each.parameters is not None and each.making != "spiking"]
+    if len(sized) > 1:
+        small = min(sized, key=lambda each: (each.parameters or 0, -_right(each)))
+        chips.append(("fewest parameters", f"{small.parameters:,} · {small.name}"))
+    priced = [each for each in judged if each.energy is not None]
+    if len(priced) > 1:
+        cheap = min(priced, key=lambda each: (each.energy or 0.0, -_right(each)))
+        chips.append(("least energy for an image", f"{energy_text(cheap.energy or 0.0)} · {cheap.name}"))
+    return tuple(chips)
+
+
+def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> tuple[str, ...]:
+    """What speaks against taking the numbers of this page beside each other."""
+    lines = []
+    unjudged = [each.name for each in networks if each.judged is None]
+    if unjudged:
+        verb = "was" if len(unjudged) == 1 else "were"
+        lines.append(
+            f"{_listed(unjudged)} {verb} not judged on any rows: the results hold no accuracy with an interval."
+        )
+    rows: dict[tuple[str, int], list[str]] = {}
+    for each in networks:
+        if each.judged is not None:
+            rows.setdefault((each.judged.split, each.judged.images), []).append(each.name)
+    if len(rows) > 1:
+        told = (f"{_listed(names)} on {counted(images, 'image')} ({split})" for (split, images), names in rows.items())
+        lines.append(f"Accuracies were measured on different rows: {'; '.join(told)}.")
+    chances = {str(each.judged.accuracy.confidence) for each in networks if each.judged is not None}
+    if len(chances) > 1:
+        lines.append("Intervals have different confidences.")
+    versions = Counter(
+        origin.versions["weightsmith"] for _, origin in _origins(results) if "weightsmith" in origin.versions
+    )
+    if len(versions) > 1:
+        lines.append(f"The results were computed by different versions of weightsmith: {', '.join(sorted(versions))}.")
+    return tuple(lines)
+
+
+def _drawing(networks: Sequence[KnownNetwork], against: str) -> Drawing:
+    names = {each.digest: each.name for each in networks}
+    marks = [
+        NetworkMark(
+            each.name, each.making, float(getattr(each, against)), each.judged.accuracy, names.get(each.parent or "")
+        )
+        for each in networks
+        if each.judged is not None
+    ]
+    rows: list[dict[str, Cell]] = [
+        {
+            "network": mark.name,
+            "made": mark.making,
+            "parent": mark.parent,
+            against if against == "parameters" else "energy_picojoule": mark.at,
+            "accuracy": mark.accuracy.value,
+            "low": mark.accuracy.low,
+            "high": mark.accuracy.high,
+        }
+        for mark in marks
+    ]
+    energies = (
+        " Energies are those of additions and multiplications alone, without memory; of a network that does not spike, "
+        "the price of its MACs."
+    )
+    figure = functools.partial(draw_networks, marks, "parameters" if against == "parameters" else "energy")
+    how = _HOW + (energies if against == "energy" else "")
+    return Drawing(f"Accuracy against {against}", how, figure, rows, file=f"accuracy-by-{against}.csv")
+
+
+def _networks(networks: Sequence[KnownNetwork]) -> Table:
+    columns = (
+        Column("network", "the result that made it"),
+        Column("accuracy", "with its interval", numeric=True),
+        Column("against its parent", "points of accuracy on the same images, with an interval", numeric=True),
+        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
+        Column("parameters", "of a spiking network those of the network it was converted from", numeric=True),
+        Column("MACs", "multiply–accumulates for an image", numeric=True),
+        Column("ACs", "accumulates for an image, of spiking networks", numeric=True),
+        Column("energy", "for an image; with ≈ the usual price of its MACs, which no run counted", numeric=True),
+        Column("images", "that the accuracy was measured on", numeric=True),
+        Column("made", "how"),
+        Column("digest", "the first letters of the SHA-256 of its weights"),
+    )
+    rows: list[tuple[Cell | Shown, ...]] = []
+    for each in networks:
+        judged, cost = each.judged, each.cost
+        rows.append(
+            (
+                each.name,
+                None if judged is None else Shown(judged.accuracy.value, percent_within(judged.accuracy)),
+                *((None, None) if cost is None else change_cells(cost)),
+                each.parameters,
+                each.macs,
+                None if each.accumulates is None else round(each.accumulates),
+                _energy(each),
+                None if judged is None else Shown(judged.images, f"{judged.images:,} {judged.split}"),
+                each.operation,
+                short_digest(each.digest),
+            )
+        )
+    return Table("Networks", columns, tuple(rows), file="networks.csv")
+
+
+def _energy(network: KnownNetwork) -> Shown | None:
+    if network.energy is None:
+        return None
+    return Shown(network.energy, f"{'≈ ' if network.assumed else ''}{energy_text(network.energy)}")
+
+
+def _ancestry(
+    results: Sequence[NamedRecord], networks: Sequence[KnownNetwork], others: Sequence[KnownNetwork]
+) -> Drawing:
+    known = {each.digest: each for each in networks}
+    kin = family_of(results, others).kin
+    branches = [_branch(each, known.get(each.network), results) for each in kin[:_MOST_BRANCHES]]
+    names = {each.digest: each.name for each in networks}
+    rows: list[dict[str, Cell]] = [
+        {
+            "network": branch.name,
+            "generation": branch.depth,
+            "made": branch.operation,
+            "digest": each.network,
+            "parent": names.get(each.parent or "", each.parent),
+        }
+        for each, branch in zip(kin, branches, strict=False)
+    ]
+    how = "How to read it: every network stands under the one it was made from, with what was done and how right it is."
+    if len(kin) > len(branches):
+        how += f" The first {len(branches)} of {len(kin):,} are drawn."
+    return Drawing("Ancestry", how, functools.partial(draw_ancestry, branches), rows, file="ancestry.csv")
+
+
+def _branch(kin: Kin, known: KnownNetwork | None, results: Sequence[NamedRecord]) -> Branch:
+    if known is not None:
+        right = "" if known.judged is None else percent_within(known.judged.accuracy)
+        return Branch(kin.depth, known.name, known.making, known.operation, right)
+    before = any(network_in(record) == kin.network and isinstance(record, TrainRecord) for _, record in results)
+    told = "before training" if before else "not among the results"
+    return Branch(kin.depth, short_digest(kin.network), None, told)
+
+
+def _results(results: Sequence[NamedRecord]) -> Table:
+    columns = (
+        Column("result", "what it is called"),
+        Column("kind"),
+        Column("seed", numeric=True),
+        Column("network in", "the first letters of the SHA-256 of its weights"),
+        Column("network out", "the same of the network that came out"),
+        Column("other inputs", "and theirs"),
+        Column("record", "the first letters of the record’s own SHA-256"),
+    )
+    rows: list[tuple[Cell | Shown, ...]] = []
+    for name, record in results:
+        origin = getattr(record, "origin", Origin(versions={}))
+        others = [f"{key} {short_digest(value)}" for key, value in sorted(origin.inputs.items()) if key != "network"]
+        digests = [short_digest(each) if each else None for each in (network_in(record), network_out(record))]
+        rows.append(
+            (name, _kind(record), origin.seed, *digests, ", ".join(others) or None, short_digest(record.digest()))
+        )
+    return Table("Results", columns, tuple(rows), file="results.csv")
+
+
+def _kind(record: Record) -> str:
+    """``TrainRecord`` in words: training."""
+    words = {
+        "Train": "training",
+        "Reduction": "reduction",
+        "Spike": "spiking",
+        "SpikeSweep": "sweep",
+        "Tailor": "tailoring",
+    }
+    name = type(record).__name__.removesuffix("Record")
+    return words.get(name, name.removesuffix("Record").lower())
+
+
+def _origins(results: Sequence[NamedRecord]) -> list[tuple[str, Origin]]:
+    return [(name, origin) for name, record in results if isinstance(origin := getattr(record, "origin", None), Origin)]
+
+
+def _facts(results: Sequence[NamedRecord]) -> Facts:
+    """Seeds and versions of all results together."""
+    origins = [origin for _, origin in _origins(results)]
+    seeds = sorted({origin.seed for origin in origins if origin.seed is not None})
+    versions: dict[str, set[str]] = {}
+    for origin in origins:
+        for package, version in origin.versions.items():
+            versions.setdefault(package, set()).add(version)
+    return Facts(
+        "Seeds and versions",
+        (
+            ("seeds", setting_text(seeds)),
+            *((package, ", ".join(sorted(found))) for package, found in sorted(versions.items())),
+        ),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,135 @@
+"""Grades on a page: how well each layer is trained as far as its weights tell, and what could not be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from weightsmith.grading.results import Coverage, Grades, LayerGrade, Measure, VerdictKind
+from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
+from weightsmith.reporting.figures.labels import layer_label
+from weightsmith.reporting.parts import Choice, Column, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.sections._grading_drawings import layer_drawings, network_drawings
+from weightsmith.reporting.sections._layer_table import layer_table, marked
+from weightsmith.reporting.sections._wording import counted, facts_of
+
+__all__ = ["MOST_SPECTRA", "grading_section"]
+
+MOST_SPECTRA = 48
+"""Spectra that a page has room for: two drawings each, about 40,000 letters together, whatever the layer's size."""
+
+_NAMED = 3  # tensors left out that are named beside their reason; the CSV has all
+_ASKED_FIRST = (
+    VerdictKind.OVER_REGULARISED,
+    VerdictKind.WEAKLY_TRAINED,
+    VerdictKind.NO_HEAVY_TAIL,
+    VerdictKind.CANNOT_SAY,
+    VerdictKind.WELL_TRAINED,
+    VerdictKind.NOT_JUDGED,
+    VerdictKind.CANNOT_BE_FITTED,
+)
+_VERDICTS = (
+    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond the noise "
+    "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected, or the "
+    "interval of α reaches into more than one class, it cannot be said. Otherwise α below "
+    f"{HEAVIEST:g} is over-regularised, up to {LIGHTEST:g} well trained, beyond weakly trained."
+)
+
+
+def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA) -> Section:
+    """The section of grades that the user calls ``name``.
+
+    The spectra of up to ``spectra`` layers are drawn, first of those whose verdict asks for a look, then of the
+    largest; the section says how many it leaves out. Several networks on one page share :data:`MOST_SPECTRA`.
+    """
+    parts: list[Part] = []
+    if grades.notes:
+        parts.append(Notes(grades.notes))
+    parts += network_drawings([grades], name)
+    parts.append(_measures(grades.measures, name))
+    if grades.layers:
+        parts += [layer_table(grades.layers, name), Prose(_VERDICTS), *_spectra(grades, name, spectra)]
+    parts.append(_left_out(grades.coverage, name))
+    parts.append(facts_of(grades.settings, grades.origin, before=[("source", grades.source)]))
+    chips = tuple((marked(kind), counted(count, "layer")) for kind, count in grades.verdicts().items())
+    lead = f"{grades.coverage.line}. Whether a layer is well trained is told from the spectrum of its weights alone."
+    return Section(f"Grades: {name}", lead, tuple(parts), chips)
+
+
+def _measures(measures: Sequence[Measure], name: str) -> Table:
+    caption = "Those that need a fit leave out layers without one; the number of layers in each stands beside it."
+    if any(measure.baseline for measure in measures):
+        caption += " Where those without any fit order networks as well, the power laws add nothing."
+    columns = (
+        Column("measure"),
+        Column("value", numeric=True),
+        Column("layers", "how many are in it", numeric=True),
+        Column("needs a fit", "whether it is made of α, or of plain norms"),
+        Column("what is in it"),
+    )
+    rows = tuple((m.name, m.value, m.layers, "no" if m.baseline else "yes", m.meaning) for m in measures)
+    return Table("Measures of the whole network", columns, rows, caption, file=f"{name}-measures")
+
+
+def _spectra(grades: Grades, name: str, most: int) -> list[Part]:
+    """The spectra that are drawn, in the order of the layers; the one that asks most for a look is shown first."""
+
+    def interest(place: int) -> tuple[int, int, int]:
+        layer = grades.layers[place]
+        return _ASKED_FIRST.index(layer.verdict.kind), -layer.parameters, place
+
+    possible = [place for place, layer in enumerate(grades.layers) if layer.eigenvalues.size]
+    asked = sorted(possible, key=interest)[: max(most, 0)]
+    chosen = sorted(asked)
+    parts: list[Part] = []
+    if len(chosen) < len(possible):
+        parts.append(
+            Prose(
+                f"{len(chosen):,} of {len(possible):,} spectra are drawn: first those whose verdict asks for a look, "
+                "then those of the largest layers."
+            )
+        )
+    if chosen:
+        options = tuple(_spectrum(grades.layers[place], name) for place in chosen)
+        parts.append(Choice("Spectrum of layer", options, first=chosen.index(asked[0])))
+    return parts
+
+
+def _spectrum(layer: LayerGrade, name: str) -> tuple[str, tuple[Part, ...]]:
+    verdict = layer.verdict
+    said = Prose(f"{marked(verdict.kind)}: {verdict.because}")
+    # The name of the row in the table of layers, from which the page leads here.
+    return layer_label(layer), (said, *layer_drawings(layer, name))
+
+
+class _Group(NamedTuple):
+    """What was left out for the same reason."""
+
+    names: list[str]
+    parameters: int
+
+
+def _left_out(coverage: Coverage, name: str) -> Part:
+    """What was not graded by reason, the most parameters first: there are as many biases and norms as layers."""
+    if not coverage.left_out:
+        return Prose("Nothing is left out: every parameter is in a layer with a fit.")
+    groups: dict[str, _Group] = {}
+    for item in coverage.left_out:
+        known = groups.get(item.reason, _Group([], 0))
+        groups[item.reason] = _Group([*known.names, item.name], known.parameters + item.parameters)
+    columns = (
+        Column("reason"),
+        Column("tensors", numeric=True),
+        Column("parameters", numeric=True),
+        Column("which", "the first of them; the CSV has all"),
+    )
+    rows = tuple(
+        (reason, len(group.names), group.parameters, Shown(", ".join(group.names), _some(group.names)))
+        for reason, group in sorted(groups.items(), key=lambda pair: -pair[1].parameters)
+    )
+    return Table("Left out", columns, rows, file=f"{name}-left-out")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

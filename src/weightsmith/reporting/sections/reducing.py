@@ -1,0 +1,275 @@
+"""A reduction on a page: by what, how much smaller, what it cost, and what stands beside it for comparison."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from weightsmith.core.statistics import Interval
+from weightsmith.reducing.decisions import FrontPoint
+from weightsmith.reducing.results import ReductionRecord, SiteReduction
+from weightsmith.reporting.figures.reducing import draw_front, draw_sizes, draw_trace
+from weightsmith.reporting.figures.sites import draw_sites, gone_by_reason
+from weightsmith.reporting.figures.training import curves
+from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._numbers import (
+    bytes_text,
+    chance,
+    changed,
+    gathered,
+    noise,
+    rounded,
+    short_network,
+    thinned,
+)
+from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
+from weightsmith.training.run import TrainRecord
+
+__all__ = ["chosen_of_front", "points_of", "reduction_section"]
+
+_Point = tuple[float, float, float, float]
+
+
+def reduction_section(record: ReductionRecord, name: str) -> Section:
+    """The section of a reduction that the user calls ``name``."""
+    parts: list[Part] = [*_notes(record), _sizes(record)]
+    if record.sites:
+        parts.append(_units(record))
+    parts += [_accuracies(record), *_search(record)]
+    if record.sites:
+        parts.append(_sites(record))
+    parts += [*_recovery(record), *_never_cut(record), _facts(record)]
+    return Section(f"Reduction: {name}", _lead(record), tuple(parts), _chips(record))
+
+
+def points_of(record: ReductionRecord) -> dict[str, _Point]:
+    """The result and what stands beside it, by label: share of parameters, accuracy with its interval in per cent.
+
+    A single random mask has no interval: low and high are its accuracy.
+    """
+    measured, random, scratch = record.measured, record.random, record.scratch
+    share = record.reduced.parameters / record.whole.parameters
+    points = {"before": _point(1.0, measured.whole), "just cut": _point(share, measured.cut)}
+    if record.settings["recover"] is not None:
+        points["recovered"] = _point(share, measured.reduced)
+    if random is not None:
+        span = (random.mean, random.mean) if random.interval is None else (random.interval.low, random.interval.high)
+        points["random masks, untrained"] = (share, random.mean, *span)
+    if scratch is not None:
+        points["from scratch"] = _point(share, scratch.accuracies[0] if scratch.mean is None else scratch.mean)
+    return points
+
+
+def chosen_of_front(record: ReductionRecord) -> FrontPoint | None:
+    """The network of the front that was taken; after several rounds the front has other units than the result."""
+    kept = {site.name: site.kept for site in record.sites}
+    return next((point for point in record.front if point.kept == kept), None)
+
+
+def _point(share: float, interval: Interval) -> _Point:
+    return share, 100 * interval.value, 100 * interval.low, 100 * interval.high
+
+
+def _lead(record: ReductionRecord) -> str:
+    before, after, measured = record.whole, record.reduced, record.measured
+    by, network = record.settings["by"], short_network(record.network)
+    if before.units == after.units:
+        return f"{by} took nothing out of {network}: all {counted(before.units, 'unit')} are left."
+    left = percent(after.parameters / before.parameters)
+    told = (
+        f"{by} took {before.units - after.units:,} of {counted(before.units, 'unit')} out of {network} and left {left} "
+        "of its parameters."
+    )
+    recovered = f" after {record.settings['recover']}" if record.settings["recover"] else ""
+    return (
+        f"{told} Accuracy on {counted(measured.images, 'image')} ({measured.split}) went from "
+        f"{percent(measured.whole.value)} to {percent(measured.reduced.value)}{recovered}: {changed(measured.cost)}, "
+        f"McNemar’s {chance(measured.cost.p)}: {noise(measured.cost)}."
+    )
+
+
+def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
+    before, after, measured = record.whole, record.reduced, record.measured
+    return (
+        ("accuracy before", percent_within(measured.whole)),
+        ("accuracy after", percent_within(measured.reduced)),
+        ("units", f"{before.units:,} → {after.units:,}"),
+        ("parameters", f"{before.parameters:,} → {after.parameters:,}"),
+        ("multiply–accumulates", f"{before.macs:,} → {after.macs:,}"),
+        ("file", f"{bytes_text(before.file_bytes)} → {bytes_text(after.file_bytes)}"),
+    )
+
+
+def _notes(record: ReductionRecord) -> Iterator[Notes]:
+    """What was refused, and what the reduction itself remarks."""
+    refused = gathered((f"left whole, because {site.refused}", site.name) for site in record.sites if site.refused)
+    remarks = gathered((note, site.name) for site in record.sites for note in site.notes)
+    lines = (*refused, *record.notes, *remarks)
+    if record.measured.split == "train":
+        lines += ("Accuracies are those on the training rows, which the method has seen: there were no others.",)
+    if lines:
+        yield Notes(lines)
+
+
+def _sizes(record: ReductionRecord) -> Drawing:
+    points = points_of(record)
+    rows: list[dict[str, Cell]] = [
+        {"network": label, "parameters_left": share, "accuracy": value / 100, "low": low / 100, "high": high / 100}
+        for label, (share, value, low, high) in points.items()
+    ]
+    how = "How to read it: each point is a network, further left the smaller, with the 95 % interval of its accuracy"
+    if record.random is not None:
+        how += "; a method has found something only if it stands above random masks of the same size"
+    if record.scratch is not None:
+        how += "; it was worth its while only if it stands above the same small network trained from scratch"
+    several = {label: [point] for label, point in points.items()}
+    figure = functools.partial(draw_sizes, several, 100 * record.measured.whole.value)
+    return Drawing("Accuracy against size", f"{how}.", figure, rounded(rows), file="accuracy-by-size.csv")
+
+
+def _units(record: ReductionRecord) -> Drawing:
+    rows: list[dict[str, Cell]] = [
+        {"layer": site.name, "units": count, "what": what}
+        for site in record.sites
+        for what, count in (("left", site.after), *gone_by_reason(site).items())
+    ]
+    how = (
+        "How to read it: a bar is as long as the layer was wide; blue units are left, paler ones went, each colour for "
+        "another reason."
+    )
+    return Drawing("Units by layer", how, functools.partial(draw_sites, record.sites), rows, file="units-by-layer.csv")
+
+
+def _accuracies(record: ReductionRecord) -> Table:
+    """Everything that was measured, a row each."""
+    measured, random, scratch = record.measured, record.random, record.scratch
+    columns = (
+        Column("network", "what was measured"),
+        Column("accuracy", "share of the images that are right", numeric=True),
+        Column("95 % interval", "sorted by its width", numeric=True),
+        Column("what it is"),
+    )
+    rows = [
+        _accuracy("before", measured.whole, "the network that came in"),
+        _accuracy("just cut", measured.cut, "without its units, nothing trained since"),
+    ]
+    if record.settings["recover"]:
+        rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
+    if random is not None:
+        good = random.as_good(100 * measured.cut.value)
+        told = f"{counted(len(random.accuracies), 'mask')} of this size, untrained; {good or 'none'} as good as the cut"
+        rows.append(_accuracy("random masks", random.interval, told, random.mean / 100, 100))
+    if scratch is not None:
+        mean = scratch.accuracies[0] if scratch.mean is None else scratch.mean
+        told = f"fresh weights, {scratch.option}, {counted(len(scratch.seeds), 'seed')}"
+        rows.append(_accuracy("from scratch", mean, told))
+    caption = (
+        f"On {counted(measured.images, 'image')} ({measured.split}). Intervals are Wilson’s over images, Student’s "
+        "over masks and seeds."
+    )
+    return Table("Accuracies", columns, tuple(rows), caption, file="accuracies.csv")
+
+
+def _accuracy(
+    label: str, interval: Interval | None, told: str, value: float | None = None, scale: float = 1.0
+) -> tuple[Cell | Shown, ...]:
+    """A row; ``scale`` is what the interval counts as a whole."""
+    share = interval.value / scale if interval is not None else value
+    span = Shown(None, "–")
+    if interval is not None:
+        low, high = interval.low / scale, interval.high / scale
+        span = Shown(high - low, f"[{100 * low:.1f}, {100 * high:.1f}]")
+    return label, Shown(share, percent(share)), span, told
+
+
+def _search(record: ReductionRecord) -> Iterator[Drawing]:
+    """How a search went, and its front."""
+    if record.trace is not None and record.trace.rows:
+        rows = thinned([row.to_dict() for row in record.trace.rows])
+        how = (
+            "How to read it: the best mask of each generation should climb and then level off, which says that more "
+            "generations would bring little; where the mean meets the best, the population holds nothing new."
+        )
+        figure = functools.partial(draw_trace, record.trace)
+        yield Drawing("The search by generation", how, figure, rounded(rows), file="search.csv")
+    if record.front:
+        chosen = chosen_of_front(record)
+        points = sorted(record.front, key=lambda point: (point.units, point.accuracy))
+        rows = [
+            {"units": point.units, "accuracy": point.accuracy / 100, "chosen": "yes" if point is chosen else "no"}
+            for point in points
+        ]
+        how = (
+            "How to read it: no network that was found is both smaller and more accurate than one on this line; where "
+            "it bends, units begin to cost accuracy. Accuracies are those on the rows that the search saw."
+        )
+        figure = functools.partial(draw_front, record.front, chosen)
+        yield Drawing("The front of accuracy and size", how, figure, rounded(thinned(rows)), file="front.csv")
+
+
+def _sites(record: ReductionRecord) -> Table:
+    columns = [
+        Column("layer", "the first that writes the units"),
+        Column("kind", "what sort of layer it is"),
+        Column("before", "units of the network that came in", numeric=True),
+        Column("kept", "units that are left", numeric=True),
+        Column("removed", "units that went", numeric=True),
+        Column("left", "kept ÷ before", numeric=True),
+        Column("what went", "how many units for which reason"),
+    ]
+    optional = {
+        Column("written by", "all layers that write the units, which go from all of them"): [
+            ", ".join(site.layers) if len(site.layers) > 1 else None for site in record.sites
+        ],
+        Column("refused", "why nothing went although the method had chosen to"): [
+            site.refused for site in record.sites
+        ],
+        Column("notes"): ["; ".join(site.notes) or None for site in record.sites],
+    }
+    more = {column: cells for column, cells in optional.items() if any(cells)}
+    rows = tuple((*_site(site), *(cells[place] for cells in more.values())) for place, site in enumerate(record.sites))
+    return Table("Layers", (*columns, *more), rows, file="layers.csv")
+
+
+def _site(site: SiteReduction) -> tuple[Cell | Shown, ...]:
+    share = site.after / site.before
+    went = ", ".join(f"{count} {reason}" for reason, count in gone_by_reason(site).items())
+    gone = site.before - site.after
+    return site.name, site.kind, site.before, site.after, gone, Shown(share, percent(share)), went or "nothing"
+
+
+def _recovery(record: ReductionRecord) -> Iterator[Part]:
+    """The curves of the training after the cut; of several rounds one at a time."""
+    drawn = [
+        (f"round {number}", _curves(training, number))
+        for number, training in enumerate(record.training, 1)
+        if training.history.rows
+    ]
+    if len(drawn) == 1:
+        yield drawn[0][1]
+    elif drawn:
+        options = tuple((label, (drawing,)) for label, drawing in drawn)
+        yield Choice("Training after each cut", options, first=len(options) - 1)
+
+
+def _curves(training: TrainRecord, number: int) -> Drawing:
+    history = training.history
+    columns = {name: history.column(name) for name in history.columns}
+    rows = [{name: values[place] for name, values in columns.items()} for place in range(len(history))]
+    how = "How to read it: the smaller network learns again; where the curves level off, more epochs bring little."
+    figure = functools.partial(curves, history, best=training.best_epoch or None)
+    return Drawing("Training after the cut", how, figure, rounded(thinned(rows)), file=f"recovery-{number}.csv")
+
+
+def _never_cut(record: ReductionRecord) -> Iterator[Table]:
+    if record.obstacles:
+        columns = (Column("layer"), Column("why", "what keeps its units from being taken out"))
+        yield Table("Layers that are never cut", columns, tuple(record.obstacles.items()), file="never-cut.csv")
+
+
+def _facts(record: ReductionRecord) -> Facts:
+    after = [
+        ("largest difference between the outputs of the smaller and of the masked network", f"{record.difference:.2g}"),
+        ("SHA-256 of the reduced network", record.result),
+    ]
+    return facts_of(record.settings, record.origin, before=[("network", record.network)], after=after)

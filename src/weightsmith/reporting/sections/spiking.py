@@ -1,0 +1,190 @@
+"""A conversion on a page: how right the spiking network is and when, what it costs, how it fires, what was adjusted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from weightsmith.reporting.figures.spiking import figures_of
+from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
+from weightsmith.reporting.sections._numbers import (
+    chance,
+    changed,
+    energy_text,
+    noise,
+    short_network,
+    significant,
+)
+from weightsmith.reporting.sections._spiking_rows import rows_of
+from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
+from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
+from weightsmith.spiking.results import SpikeRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["spiking_section"]
+
+_CLOSE = 0.5  # points within which the spiking network is as right as the network
+_MOST_STROKES = 2000  # of a raster, each of which takes some hundred letters
+_OPEN = 0.01  # share of images without an answer that must be looked at
+
+_DRAWINGS = {
+    "accuracy": (
+        "Accuracy against time steps",
+        "the line is how often the network would be right if it ended after so many steps, the band its interval; from "
+        "where it meets the dashed line on, it is as right as the network it came from.",
+    ),
+    "energy": (
+        "Energy against time steps",
+        "the line is what an image has cost after so many steps; from the diamond on it has cost more than the network "
+        "it came from, the dashed line.",
+    ),
+    "layer-energy": (
+        "Operations and energy by layer",
+        "above is what the spikes of a layer cost, below in grey what the network spends on it; a layer gains where "
+        "the upper bar is the shorter one.",
+    ),
+    "rates": (
+        "Firing rates",
+        "the longer the bar on the left, the busier a neuron of that layer; a rate near 1 can grow no more, and a "
+        "layer without a bar is silent and passes nothing on.",
+    ),
+    "statistics": (
+        "How regularly neurons fire",
+        "Fano factor and interval CV are 1 for random (Poisson) trains and 0 for regular ones; an overshoot far above "
+        "0 is charge that a hard reset throws away.",
+    ),
+    "raster": (
+        "Spikes of one image",
+        "each stroke is a spike, each row a neuron, each panel a layer; deeper layers begin later, and a row without "
+        "strokes is a neuron that has nothing to say about this image.",
+    ),
+    "membranes": (
+        "Membranes of a few neurons",
+        "a neuron fires (orange) where its membrane reaches the threshold (dashed); one that stays far below it needs "
+        "many steps to recover.",
+    ),
+    "correspondence": (
+        "Rates against activations",
+        "each point is a neuron and an image; the closer the points lie to a line, the less noise, and the closer the "
+        "orange line to the dashed one, where there is one, the truer the rates are to the network’s activations.",
+    ),
+    "confusion": (
+        "Answers of both networks",
+        "on the pale diagonal both networks agree; a dark cell beside it is a class that the spiking network takes for "
+        "another.",
+    ),
+    "adjustment": (
+        "What the adjustment did",
+        "each point is a unit; the weights of those below the dashed line were made smaller, because noise would let "
+        "their large norm fire too easily, and those above it larger.",
+    ),
+}
+"""Title and how to read it, by the names of figures_of, in the order in which they stand on the page."""
+
+
+def spiking_section(record: SpikeRecord, name: str, classes: Sequence[str] = ()) -> Section:
+    """The section of a conversion that the user calls ``name``; ``classes`` are used if each output has one."""
+    known = tuple(classes) if len(classes) == len(record.decisions.confusion.matrix) else ()
+    drawings = _drawings(record, known)
+    parts: list[Part] = [*_notes(record)]
+    parts += [*_taken(drawings, "accuracy", "energy"), steps_table(record)]
+    parts += [
+        *_taken(drawings, "layer-energy"),
+        *cost_tables(record),
+        *_taken(drawings, "rates"),
+        *population_tables(record),
+    ]
+    parts += drawings.values()
+    parts.append(_facts(record))
+    return Section(f"Spiking: {name}", _lead(record), tuple(parts), _chips(record))
+
+
+def _lead(record: SpikeRecord) -> str:
+    decisions, cost, settings = record.decisions, record.cost, record.settings
+    energy = f"An image costs {energy_text(cost.energy)} of arithmetic"
+    if cost.ratio is not None:
+        energy += f", {significant(cost.ratio)} times the {energy_text(cost.network_energy)} of the network"
+    what = f"{short_network(record.network)} as a spiking network ({settings['neuron']}, {settings['encode']} input)"
+    return (
+        f"{what} is right on "
+        f"{percent(decisions.spiking.value)} of {counted(decisions.images, 'image')} ({decisions.split}) after "
+        f"{counted(record.steps, 'step')}, the network on {percent(decisions.network.value)}: "
+        f"{changed(decisions.cost)}, McNemar’s {chance(decisions.cost.p)}: {noise(decisions.cost)}. {energy}."
+    )
+
+
+def _chips(record: SpikeRecord) -> tuple[tuple[str, str], ...]:
+    decisions, cost = record.decisions, record.cost
+    enough = decisions.steps_within(_CLOSE)
+    chips = [
+        ("accuracy of the network", percent_within(decisions.network)),
+        (f"spiking, after {counted(record.steps, 'step')}", percent_within(decisions.spiking)),
+        (f"steps until within {_CLOSE:g} points", "more" if enough is None else f"{enough:,}"),
+        ("energy per image", energy_text(cost.energy)),
+    ]
+    if cost.ratio is not None:
+        chips.append(("of the network’s energy", f"{significant(cost.ratio)} ×"))
+    neurons = sum(population.units for population in record.populations)
+    if neurons:
+        rate = sum(population.rate * population.units for population in record.populations) / neurons
+        chips.append(("spikes per neuron and step", significant(rate)))
+    return tuple(chips)
+
+
+def _notes(record: SpikeRecord) -> Iterator[Notes]:
+    """Layers that never fire, images without an answer, and what the conversion itself remarks."""
+    decisions = record.decisions
+    lines = [
+        f"{population.layer or population.name} never fires: lower its thresholds, or run for more steps."
+        for population in record.populations
+        if population.rate == 0
+    ]
+    still_open = int(decisions.undecided[-1])
+    if still_open > _OPEN * decisions.images:
+        told = f"{still_open:,} of {counted(decisions.images, 'image')}"
+        lines.append(f"{told} have no answer after {counted(record.steps, 'step')}, and count as wrong.")
+    if lines or record.notes:
+        yield Notes((*lines, *record.notes))
+
+
+def _drawings(record: SpikeRecord, classes: Sequence[str]) -> dict[str, Drawing]:
+    """Every figure the record has something for, in the order of the page."""
+    figures = figures_of(record, classes or None)
+    if "raster" in figures:
+        figures["raster"] = functools.partial(_with_strokes_as_image, figures["raster"])
+    return {
+        name: Drawing(title, f"How to read it: {how}", figures[name], rows_of(name, record, classes), f"{name}.csv")
+        for name, (title, how) in _DRAWINGS.items()
+        if name in figures
+    }
+
+
+def _with_strokes_as_image(draw: Callable[[], Figure]) -> Figure:
+    """The figure with its strokes as an image where they are so many that they would fill the page."""
+    figure = draw()
+    strokes = [found for axes in figure.axes for found in axes.collections]
+    if sum(len(found.get_paths()) for found in strokes) > _MOST_STROKES:
+        for found in strokes:
+            found.set_rasterized(True)
+    return figure
+
+
+def _taken(drawings: dict[str, Drawing], *names: str) -> list[Drawing]:
+    """Those of these names, which are no longer among the drawings then."""
+    return [drawings.pop(name) for name in names if name in drawings]
+
+
+def _facts(record: SpikeRecord) -> Facts:
+    after = [("SHA-256 of the spiking network", record.result)]
+    if record.adjustment is not None:
+        for each in record.adjustment.populations:
+            scalars = [scalar * each.rescale for scalar in each.scalars]
+            guarded = f", {len(each.guarded):,} of them at the guard" if each.guarded else ""
+            told = (
+                f"{significant(min(scalars))} to {significant(max(scalars))} ({counted(len(scalars), 'unit')}{guarded})"
+            )
+            after.insert(0, (f"weights of {each.synapses} multiplied by", told))
+    return facts_of(record.settings, record.origin, before=[("network", record.network)], after=after)

@@ -1,0 +1,219 @@
+"""A training run on a page: what was trained on what, how it went, why it ended, and whether gradients arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
+from weightsmith.reporting.figures._spiking_panels import spread
+from weightsmith.reporting.figures.training import curves
+from weightsmith.reporting.figures.watched import watched_figure
+from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.sections._gradients import gradient_parts, gradient_sentence, is_ill
+from weightsmith.reporting.sections._wording import counted, facts_of, percent
+from weightsmith.training.run import EpochRow, History, Stopped, TrainRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["training_section"]
+
+_COLUMNS = {
+    "epoch": Column("epoch", "counted from 1"),
+    "steps": Column("steps", "updates of the weights in the epoch", numeric=True),
+    "rate": Column("rate", "learning rate of the last step", numeric=True),
+    "train_loss": Column("training loss", "mean per image, while the weights moved", numeric=True),
+    "train_accuracy": Column("training accuracy", "on the batches, while the weights moved", numeric=True),
+    "validation_loss": Column("validation loss", "mean per image after the epoch", numeric=True),
+    "validation_accuracy": Column("validation accuracy", "after the epoch", numeric=True),
+    "penalty": Column("penalty", "what the penalties add to the loss", numeric=True),
+    "clipped": Column("clipped", "share of steps whose gradient was clipped", numeric=True),
+}
+_MOST_VALUES, _FEWEST_EPOCHS = 20_000, 50  # of one figure; where there are more, epochs are left out evenly
+_SHARES = ("train_accuracy", "validation_accuracy", "clipped")
+_MEASURED = {
+    "alpha": (
+        "α by layer",
+        "α",
+        "each line is the exponent α of a layer’s spectrum, and layers between "
+        f"{HEAVIEST:g} and {LIGHTEST:g} (shaded) may be called well trained; α has no interval here, so that a drift "
+        "over many epochs counts, and a single jump does not",
+    ),
+    "redundant": (
+        "Redundancy by layer",
+        "share of redundant units",
+        "each line is the share of a layer’s units that do what another unit does; where it stays above zero, "
+        "the layer is wide enough, and can be made smaller",
+    ),
+}
+"""What the hooks of the pipeline measure: by the word before the slash, title, axis and how to read it."""
+
+
+def training_section(record: TrainRecord, name: str) -> Section:
+    """The section of a run that the user calls ``name``."""
+    rows = record.history.rows
+    parts: list[Part] = [*_notes(record)]
+    if rows:
+        parts += [_curves(record, name), *_steps(record, name), *_measured(record, name)]
+    else:
+        parts.append(Prose("No epoch was finished: there is nothing to draw."))
+    if record.gradients is not None:
+        parts += gradient_parts(record.gradients, name)
+    if rows:
+        parts.append(_epochs(record, name))
+    if record.removed:
+        parts.append(Prose("Removed by the penalties: " + "; ".join(record.removed) + "."))
+    after = [("SHA-256 of the trained network", record.network)]
+    parts.append(facts_of(record.settings, record.origin, after=after))
+    return Section(f"Training: {name}", _lead(record), tuple(parts), _chips(record))
+
+
+def _lead(record: TrainRecord) -> str:
+    told, done = record.settings, counted(len(record.history), "epoch")
+    what = f"{told.get('network', 'The network')} was trained on {told.get('data', 'data')}"
+    ended = {
+        Stopped.DONE: f"it ran for {done}, as asked",
+        Stopped.EARLY: f"it stopped early after {done}, because {record.reason}",
+        Stopped.DIVERGED: f"it diverged after {done}: {record.reason}",
+    }[record.stopped]
+    return f"{what}; {ended}. {_weights(record)}"
+
+
+def _weights(record: TrainRecord) -> str:
+    """Of which epoch the weights are that the network was left with."""
+    if record.restored == 0:
+        return "The network has the weights from before training."
+    if record.restored == len(record.history):
+        return "The network has the weights of the last epoch."
+    by = record.monitor.replace("_", " ").replace("train ", "training ")
+    return f"The network has the weights of epoch {record.restored}, the best by {by}."
+
+
+def _chips(record: TrainRecord) -> tuple[tuple[str, str], ...]:
+    """Accuracies of the epoch whose weights were kept, and sizes."""
+    kept = next((row for row in record.history.rows if row.epoch == record.restored), None)
+    chips = []
+    if kept is not None and kept.validation_accuracy is not None:
+        chips.append(("validation accuracy", percent(kept.validation_accuracy)))
+    if kept is not None:
+        chips.append(("training accuracy", percent(kept.train_accuracy)))
+    asked = record.settings.get("epochs")
+    of = f" of {asked:,}" if isinstance(asked, int) and asked != len(record.history) else ""
+    chips += [("epochs", f"{len(record.history):,}{of}"), ("parameters", f"{record.parameters:,}")]
+    if record.trained != record.parameters:
+        chips.append(("of these trained", f"{record.trained:,}"))
+    if record.gradients is not None:
+        chips.append(("gradients", record.gradients.health.value))
+    return tuple(chips)
+
+
+def _notes(record: TrainRecord) -> Iterator[Notes]:
+    """What must be looked at: warnings, a run that diverged, gradients that do not arrive."""
+    lines = [*record.warnings, *record.notes]
+    if record.stopped is Stopped.DIVERGED:
+        lines.insert(0, f"The run diverged: {record.reason}")
+    if record.gradients is not None and is_ill(record.gradients):
+        lines.append(gradient_sentence(record.gradients))
+    if lines:
+        yield Notes(tuple(lines))
+
+
+def _drawn(history: History, columns: Sequence[str]) -> tuple[History, list[dict[str, Cell]], str]:
+    """The epochs that are drawn, these columns of them as rows, and a sentence if there are too many to draw all."""
+    most = max(_MOST_VALUES // max(len(columns), 1), _FEWEST_EPOCHS)
+    some = History(tuple(history.rows[place] for place in spread(len(history), most)))
+    values = {column: some.column(column) for column in columns}
+    rows: list[dict[str, Cell]] = [
+        {"epoch": row.epoch, **{column: cells[place] for column, cells in values.items()}}
+        for place, row in enumerate(some.rows)
+    ]
+    told = f" Drawn are {len(some):,} of {len(history):,} epochs." if len(some) < len(history) else ""
+    return some, rows, told
+
+
+def _plain_columns(history: History) -> list[str]:
+    """All but those per layer, which are left to their figures, because there may be hundreds."""
+    return [column for column in history.columns if column in _COLUMNS or "/" not in column]
+
+
+def _curves(record: TrainRecord, name: str) -> Drawing:
+    best = record.best_epoch or None
+    how = (
+        "How to read it: both losses should fall together; where that of training goes on falling while that of "
+        "validation rises, the network learns its images by heart. Dashed is the best epoch."
+        if any(row.validation_loss is not None for row in record.history.rows)
+        else "How to read it: the loss should fall and level off; without a validation split the curves cannot tell "
+        "learning from learning by heart."
+    )
+    some, rows, told = _drawn(record.history, _plain_columns(record.history))
+    return Drawing(
+        "Loss, accuracy and learning rate",
+        how + told,
+        lambda: curves(some, best=best),
+        rows,
+        file=f"{name}-history",
+    )
+
+
+def _steps(record: TrainRecord, name: str) -> Iterator[Drawing]:
+    """Penalties and clipping, where there were any."""
+    known = record.history.columns
+    if "penalty" in known:
+        yield _watched(
+            record,
+            (
+                "Penalty",
+                "penalty",
+                "what the penalties add to the loss; it may rise while the weights grow, and levels off where what it "
+                "costs outweighs what the weights gain",
+            ),
+            {"penalty": "penalty"},
+            f"{name}-penalty",
+        )
+    if "clipped" in known:
+        how = "the share of steps whose gradient was cut; a line that stays near 1 means that the limit sets the step"
+        yield _watched(record, ("Clipped steps", "share of steps", how), {"clipped": "clipped"}, f"{name}-clipped")
+
+
+def _measured(record: TrainRecord, name: str) -> Iterator[Drawing]:
+    """What hooks measured: one figure for all columns that begin with the same word, one for each of the others."""
+    own = set(_COLUMNS)
+    groups: dict[str, dict[str, str]] = {}
+    for column in record.history.columns:
+        if column not in own:
+            group, slash, line = column.partition("/")
+            groups.setdefault(group, {})[column] = line if slash else "mean of all" if group == "alpha" else group
+    for group, lines in groups.items():
+        how = "each line was measured by a hook after every epoch"
+        words = _MEASURED.get(group, (f"Measured after each epoch: {group}", group, how))
+        yield _watched(record, words, lines, f"{name}-{group}", band=(HEAVIEST, LIGHTEST) if group == "alpha" else None)
+
+
+def _watched(
+    record: TrainRecord,
+    words: tuple[str, str, str],
+    lines: dict[str, str],
+    file: str,
+    *,
+    band: tuple[float, float] | None = None,
+) -> Drawing:
+    title, quantity, how = words
+    some, rows, told = _drawn(record.history, list(lines))
+
+    def figure() -> Figure:
+        return watched_figure(some, lines, quantity, band=band)
+
+    return Drawing(title, f"How to read it: {how}.{told}", figure, rows, file=file)
+
+
+def _epochs(record: TrainRecord, name: str) -> Table:
+    shown = _plain_columns(record.history)
+    columns = tuple(_COLUMNS.get(column, Column(column, "measured by a hook", numeric=True)) for column in shown)
+    rows = tuple(tuple(_cell(row, column) for column in shown) for row in record.history.rows)
+    return Table("Epochs", columns, rows, file=f"{name}-epochs")
+
+
+def _cell(row: EpochRow, name: str) -> Cell | Shown:
+    value = row.extra.get(name) if name not in _COLUMNS else row.value(name)
+    return Shown(value, percent(value)) if name in _SHARES else value

@@ -1,0 +1,58 @@
+"""A section of networks side by side holds the table of the comparison."""
+
+from __future__ import annotations
+
+import pytest
+
+import weightsmith as ws
+from weightsmith.grading.comparison import compare
+from weightsmith.grading.grade import grade
+from weightsmith.reporting.sections.comparing import comparison_section
+
+
+@pytest.fixture(scope="module")
+def networks(make_layer, make_network, make_pareto):
+    return [
+        make_network(make_layer("a", make_pareto(alpha, 40), interval=(2, 5)), source=f"nets/{name}.pt")
+        for name, alpha in (("x", 2.5), ("y", 3.0), ("z", 3.5))
+    ]
+
+
+def test_a_row_per_measure_and_a_column_per_network(networks, read):
+    comparison = compare(networks)
+    told = read(comparison_section(comparison, networks))
+    rows = told.table("Measures of all networks")
+    assert [row["measure"] for row in rows] == [measure.name for measure in comparison.measures]
+    alpha = next(row for row in rows if row["measure"] == "alpha")
+    assert [alpha[label] for label in "xyz"] == [network.measure("alpha").value for network in networks]
+    assert "τ" not in alpha
+    assert told.drawings == ["α against depth", "Histogram of α"]
+    assert [row["network"] for row in told.drawing("α against depth").rows] == [one.source for one in networks]
+    assert [row["graded"] for row in told.table("Coverage")] == list(comparison.coverage)
+    told.draw_all()
+
+
+def test_with_accuracies_correlations_stand_beside_them(read):
+    networks = [grade(ws.networks.mlp(24, 12 + 4 * seed, 10, seed=seed), evidence="none") for seed in range(3)]
+    comparison = compare(networks, accuracy=[90.0, 91.0, 92.0])
+    told = read(comparison_section(comparison, networks))
+    assert told.notes == [comparison.sentence, *comparison.notes]
+    for row, measure in zip(told.table("Measures of all networks"), comparison.measures, strict=True):
+        tau, rho = measure.kendall, measure.spearman
+        assert (row["τ"], row["p of τ"]) == ((None, None) if tau is None else (tau.value, tau.p))
+        assert row["ρ"] == (None if rho is None else rho.value)
+        assert row["needs a fit"] == ("no" if measure.baseline else "yes")
+    assert told.drawings[0] == "Measures against accuracy"
+    assert [row["accuracy"] for row in told.drawing("Measures against accuracy").rows] == [90.0, 91.0, 92.0]
+    told.draw_all()
+
+
+def test_a_comparison_alone_needs_no_grades(networks, read):
+    told = read(comparison_section(compare(networks)))
+    assert told.drawings == []
+    assert len(told.table("Coverage")) == 3
+
+
+def test_networks_without_layers_are_compared_too(make_network, read):
+    empty = [make_network(source="a.pt"), make_network(source="b.pt")]
+    assert read(comparison_section(compare(empty), empty)).drawings == []

@@ -1,0 +1,254 @@
+"""A section of training holds the numbers of its record, and says so when there are none."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+import weightsmith as ws
+from weightsmith.reporting.parts import Drawing, Table
+from weightsmith.reporting.sections.training import training_section
+from weightsmith.training.gradients import Health
+from weightsmith.training.run import EpochRow, History, Stopped
+
+
+@pytest.fixture(scope="module")
+def data():
+    return ws.data.load("digits")
+
+
+@pytest.fixture(scope="module")
+def record(data):
+    """Three epochs with everything switched on; the hook measures numbers that a test can foretell."""
+
+    def hook(end):
+        epoch = end.row.epoch
+        found = {
+            "alpha": 3.0 - 0.1 * epoch,
+            "alpha/dense1": 3.0 - 0.2 * epoch,
+            "alpha/output": 3.0,
+            "drift": 2.0**epoch,
+        }
+        return found | {"redundant/dense1": 0.25}
+
+    run = ws.train(
+        "mlp:16", data, epochs=3, validation=0.2, penalties="l2:0.001", clip="global-norm:1", hooks=hook, seed=4
+    )
+    return run.record
+
+
+@pytest.fixture(scope="module")
+def section(record, read):
+    return read(training_section(record, "first try"))
+
+
+@pytest.fixture(scope="module")
+def bare(data, read):
+    """No validation, no gradients, no penalties, no hooks."""
+    record = ws.train("mlp:8", data, epochs=1, diagnose=False, seed=0).record
+    return record, read(training_section(record, "bare"))
+
+
+@pytest.fixture(scope="module")
+def diverged(data, read):
+    record = ws.train("mlp:8", data, schedule=1e30, epochs=2, seed=0).record
+    assert record.stopped is Stopped.DIVERGED
+    assert record.history.rows == ()
+    return record, read(training_section(record, "wild"))
+
+
+def test_the_lead_says_what_was_trained_on_what_and_why_it_ended(section, record):
+    assert section.section.title == "Training: first try"
+    lead = section.section.lead
+    assert lead.startswith(f"{record.settings['network']} was trained on digits; it ran for 3 epochs, as asked.")
+    assert lead.endswith("The network has the weights of the last epoch.")
+
+
+def test_chips_are_of_the_epoch_whose_weights_were_kept(section, record, read):
+    last = record.history.rows[-1]
+    assert section.chips == {
+        "validation accuracy": f"{100 * last.validation_accuracy:.1f} %",
+        "training accuracy": f"{100 * last.train_accuracy:.1f} %",
+        "epochs": "3",
+        "parameters": f"{64 * 16 + 16 + 16 * 10 + 10:,}",
+        "gradients": "healthy",
+    }
+    settings = {**record.settings, "epochs": 9}
+    early = replace(record, stopped=Stopped.EARLY, reason="it got worse", restored=2, settings=settings, trained=170)
+    told = read(training_section(early, "x"))
+    second = record.history.rows[1]
+    assert told.chips["validation accuracy"] == f"{100 * second.validation_accuracy:.1f} %"
+    assert (told.chips["epochs"], told.chips["of these trained"]) == ("3 of 9", "170")
+    assert "it stopped early after 3 epochs, because it got worse." in told.section.lead
+    assert told.section.lead.endswith("The network has the weights of epoch 2, the best by validation loss.")
+
+
+def test_the_table_of_epochs_is_the_history(section, record):
+    rows = section.table("Epochs")
+    assert [row["epoch"] for row in rows] == [1, 2, 3]
+    for row, told in zip(rows, record.history.rows, strict=True):
+        assert row["training loss"] == told.train_loss
+        assert row["validation loss"] == told.validation_loss
+        assert row["training accuracy"] == told.train_accuracy
+        assert row["penalty"] == told.penalty
+        assert row["clipped"] == told.clipped
+        assert (row["alpha"], row["drift"]) == (3.0 - 0.1 * told.epoch, 2.0**told.epoch)
+        assert "alpha/dense1" not in row
+    assert section.texts("Epochs")[0]["training accuracy"] == f"{100 * record.history.rows[0].train_accuracy:.1f} %"
+
+
+def test_curves_carry_the_history_without_what_has_figures_of_its_own(section, record):
+    part = section.drawing("Loss, accuracy and learning rate")
+    names = [name for name in record.history.columns if "/" not in name]
+    assert names[0] == "epoch"
+    assert "drift" in names
+    assert [tuple(row.items()) for row in part.rows] == [
+        tuple((name, record.history.column(name)[place]) for name in names) for place in range(3)
+    ]
+    loss = part.figure().axes[0]
+    (line,) = [line for line in loss.get_lines() if line.get_label() == "validation"]
+    assert list(line.get_ydata()) == list(record.history.column("validation_loss"))
+    assert "learns its images by heart" in part.how
+    assert "Drawn are" not in part.how
+
+
+def test_of_very_many_epochs_some_are_drawn_and_the_table_has_all(record, read):
+    extra = {f"alpha/l{place}": 3.0 for place in range(100)}
+    rows = tuple(EpochRow(epoch, 1, 0.1, 1 / epoch, 0.5, extra=extra) for epoch in range(1, 1002))
+    told = read(training_section(replace(record, history=History(rows), restored=1001), "x"))
+    part = told.drawing("α by layer")
+    assert part.how.endswith(" Drawn are 200 of 1,001 epochs.")
+    assert [len(part.rows), part.rows[0]["epoch"], part.rows[-1]["epoch"]] == [200, 1, 1001]
+    assert len(part.figure().axes[0].get_lines()[0].get_xdata()) == 200
+    assert len(told.drawing("Loss, accuracy and learning rate").rows) == 1001
+    assert len(told.table("Epochs")) == 1001
+
+
+def test_of_very_many_probes_some_are_drawn(record, read):
+    count = 500
+    layers = tuple(
+        replace(layer, sensitivity=tuple(float(n + 1) for n in range(count)), update=(0.5,) * count)
+        for layer in record.gradients.layers
+    )
+    long = replace(record.gradients, probes=tuple(range(count)), layers=layers)
+    part = read(training_section(replace(record, gradients=long), "x")).drawing("Gradients")
+    assert part.how.endswith(" Drawn are 60 of 500 measured steps.")
+    assert len(part.rows) == 60 * len(layers)
+    assert all(row["sensitivity"] == row["step"] + 1 for row in part.rows)
+    assert part.rows[59]["step"] == 499
+    assert part.figure().axes
+
+
+def test_what_hooks_measured_is_drawn_by_group(section):
+    assert section.drawings == [
+        "Loss, accuracy and learning rate",
+        "Penalty",
+        "Clipped steps",
+        "α by layer",
+        "Measured after each epoch: drift",
+        "Redundancy by layer",
+        "Gradients",
+    ]
+    lines = {
+        line.get_label(): list(line.get_ydata()) for line in section.drawing("α by layer").figure().axes[0].get_lines()
+    }
+    assert list(lines) == ["mean of all", "dense1", "output"]
+    assert lines["dense1"] == pytest.approx([2.8, 2.6, 2.4])
+    assert [row["redundant/dense1"] for row in section.drawing("Redundancy by layer").rows] == [0.25] * 3
+    section.draw_all()
+
+
+def test_a_hook_that_began_late_leaves_gaps(record, read):
+    rows = [
+        replace(row, extra={"late/a": 1.0, "late/late": 2.0} if row.epoch == 3 else {}) for row in record.history.rows
+    ]
+    told = read(training_section(replace(record, history=History(tuple(rows))), "x"))
+    assert [row["late/a"] for row in told.drawing("Measured after each epoch: late").rows] == [None, None, 1.0]
+    assert [row["late/late"] for row in told.drawing("Measured after each epoch: late").rows] == [None, None, 2.0]
+    told.draw_all()
+
+
+def test_the_diagnosis_stands_with_its_numbers(section, record):
+    diagnosis = record.gradients
+    (table,) = [part for part in section.of(Table) if part.title == "Gradients by layer"]
+    assert table.caption == f"G{diagnosis.sentence[1:]}."
+    assert section.notes == [*record.warnings, *record.notes]
+    rows = section.drawing("Gradients").rows
+    pairs = itertools.product(diagnosis.layers, range(len(diagnosis.probes)))
+    for row, (layer, place) in zip(rows, pairs, strict=True):
+        assert (row["layer"], row["step"]) == (layer.name, diagnosis.probes[place])
+        assert (row["sensitivity"], row["update"]) == (layer.sensitivity[place], layer.update[place])
+        assert row["sensitivity_of_reference"] == diagnosis.layers[-1].sensitivity[place]
+    assert [row["because"] for row in section.table("Gradients by layer")] == [one.reason for one in diagnosis.layers]
+
+
+def test_gradients_that_do_not_arrive_are_a_note(record, read):
+    ill = replace(record.gradients, health=Health.VANISHING, sentence="gradients vanishing in dense1")
+    told = read(training_section(replace(record, gradients=ill, warnings=("look here",)), "x"))
+    assert told.notes[0] == "look here"
+    assert told.notes[-1] == "Gradients vanishing in dense1."
+    assert told.chips["gradients"] == "vanishing"
+
+
+def test_names_from_files_are_drawn_as_text(record, hostile, read):
+    layers = tuple(replace(layer, name=hostile + layer.name) for layer in record.gradients.layers)
+    told = replace(record.gradients, layers=layers, reference=hostile + record.gradients.reference)
+    rows = tuple(replace(row, extra={hostile: 1.0, f"{hostile}/{hostile}": 2.0}) for row in record.history.rows)
+    section = read(training_section(replace(record, gradients=told, history=History(rows)), hostile))
+    for part in section.of(Drawing):
+        part.figure().draw_without_rendering()
+
+
+def test_facts_hold_settings_seed_digests_and_versions(section, record):
+    facts = section.facts
+    assert facts["schedule"] == record.settings["schedule"]
+    assert facts["penalties"] == ", ".join(record.settings["penalties"])
+    assert facts["stop"] == "–"
+    assert facts["diagnose"] == "yes"
+    assert facts["seed"] == "4"
+    assert facts["SHA-256 of train"] == record.origin.inputs["train"]
+    assert facts["SHA-256 of the trained network"] == record.network
+    assert f"torch {record.origin.versions['torch']}" in facts["versions"]
+
+
+def test_a_bare_run_shows_what_there_is(bare):
+    record, told = bare
+    assert record.gradients is None
+    assert told.drawings == ["Loss, accuracy and learning rate"]
+    assert "without a validation split" in told.drawing("Loss, accuracy and learning rate").how
+    assert set(told.chips) == {"training accuracy", "epochs", "parameters"}
+    (table,) = told.of(Table)
+    assert [column.head for column in table.columns] == ["epoch", "steps", "rate", "training loss", "training accuracy"]
+    assert "it ran for 1 epoch, as asked" in told.section.lead
+    told.draw_all()
+
+
+def test_a_run_that_diverged_says_so_first(diverged):
+    record, told = diverged
+    assert told.notes[0] == f"The run diverged: {record.reason}"
+    assert f"it diverged after 0 epochs: {record.reason}" in told.section.lead
+    assert told.section.lead.endswith("The network has the weights from before training.")
+    assert "No epoch was finished" in told.prose
+    assert "training accuracy" not in told.chips
+    assert told.chips["epochs"] == "0 of 2"
+    told.draw_all()
+
+
+def test_an_empty_history_without_gradients_has_nothing_to_draw(diverged, read):
+    record, _ = diverged
+    told = read(training_section(replace(record, gradients=None), "x"))
+    assert told.of(Drawing) == []
+    assert told.of(Table) == []
+    assert told.facts["SHA-256 of the trained network"] == record.network
+
+
+def test_what_penalties_removed_is_told(record, read):
+    told = read(training_section(replace(record, removed=("3 units of dense1",)), "x"))
+    assert "Removed by the penalties: 3 units of dense1." in told.prose
+
+
+def test_a_single_epoch_can_be_drawn(record, read):
+    row = EpochRow(1, 5, 0.1, 0.0, 1.0, extra={"alpha/a": 2.0})
+    read(training_section(replace(record, history=History((row,)), best_epoch=1, restored=1), "x")).draw_all()
