@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 WORKERS ?= 2
 
-.PHONY: demo test check format bench peers docs picture clean help
+.PHONY: demo test check format bench peers browser docs picture clean help
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -37,11 +37,18 @@ peers: $(PEERS)/.installed ## a second environment with the peers, and the refer
 bench: $(PEERS)/.installed ## speed against the peers, in one run; writes docs/results/
 	$(ONE_THREAD) $(PEERS)/bin/python -m benchmarks.run $(ARGS)
 
+browser: ## Chromium and axe-core, for the tests that open the report in a browser (apt-get and npm)
+	command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	command -v npm || apt-get install -y -qq --no-install-recommends npm
+	test -f .browser/node_modules/axe-core/axe.min.js || \
+		npm install --prefix .browser --no-save --no-audit --no-fund --loglevel=error axe-core@4
+
 picture: $(VENV)/.dev ## the picture in the README, from a run of the demo
 	$(ONE_THREAD) $(BIN)/python docs/picture.py
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(PEERS) site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weightsmith needs Python 3.11 or newer, this is " + sys.version.split()[0])'

@@ -1,38 +1,41 @@
-"""Draw the README's picture from a real run of ``weightsmith demo``."""
+"""Take the README's picture: the page that a real run of ``weightsmith demo`` ends with, in the browser of the machine.
+
+make picture        needs Chromium (make browser)
+"""
 
 from __future__ import annotations
 
-import os
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-from rich.terminal_theme import MONOKAI
-from rich.text import Text
+from PIL import Image
+from playwright.sync_api import sync_playwright
 
-WIDTH = 104
-TARGET = Path(__file__).parent / "images" / "demo.svg"
+TARGET = Path(__file__).parent / "images" / "report.png"
+WIDTH, HEIGHT, COLOURS = 1280, 1000, 128
 
 
 def main() -> None:
-    """Run the demo, keep its colours, write the SVG without a font from the web."""
-    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
+    """Run the demo, open its page, keep what a reader sees first."""
+    browser_file = next(
+        path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))
+    )
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "weightsmith", "demo", "--out", "demo"]
-        answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    # What a rerun cannot repeat does not belong in a committed picture.
-    shown = re.sub(r", fitted in [\d.]+ s", "", answer.stdout)
-    with Path(os.devnull).open("w") as nowhere:
-        console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True)
-        console.print(Text("$ make demo", style="bold"))
-        console.print(Text.from_ansi(shown.rstrip()))
-        svg = console.export_svg(title="weightsmith demo", theme=MONOKAI, unique_id="demo")
-    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code,", "")
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text(svg + "\n")
+        subprocess.run(
+            [sys.executable, "-m", "weightsmith", "demo", "--out", "demo", "--quiet"], cwd=folder, check=True
+        )
+        shot = Path(folder) / "report.png"
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=browser_file, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+            page.goto((Path(folder) / "demo" / "report.html").as_uri())
+            page.screenshot(path=shot)
+            browser.close()
+        TARGET.parent.mkdir(exist_ok=True)
+        Image.open(shot).convert("RGB").quantize(COLOURS).save(TARGET, optimize=True)
 
 
 if __name__ == "__main__":

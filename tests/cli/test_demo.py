@@ -1,36 +1,53 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
 import weightsmith as ws
-from weightsmith.networks import Evaluation
-from weightsmith.training.run import Stopped, TrainRecord
+from weightsmith.pipeline import chain as module
+from weightsmith.pipeline.examples import example
+from weightsmith.reducing.results import ReductionRecord
+from weightsmith.spiking.results import SpikeRecord
 
 
-def test_the_demo_ends_with_a_good_network_and_its_records(run, tmp_path):
+@pytest.mark.slow
+def test_the_demo_ends_with_a_report_and_networks_that_load(run, tmp_path):
     answer = run("demo", "--out", tmp_path / "demo")
-    assert answer.code == 0
-    result = Evaluation.from_json((tmp_path / "demo" / "evaluation.json").read_text())
-    assert result.accuracy.value > 0.95
-    network = ws.load(tmp_path / "demo")
-    assert ws.evaluate(network, ws.data.load("digits")) == result
-    record = TrainRecord.from_json((tmp_path / "demo" / "record.json").read_text())
-    assert record.stopped is Stopped.EARLY
-    assert record.network == ws.networks.weights_digest(network)
-    for told in ("weightsmith train", "weightsmith inspect", "weightsmith evaluate", "weightsmith log", "← best"):
-        assert told in answer.out
-    assert "trained on digits" in answer.out
-    assert "gradients healthy" in answer.out
+    assert answer.code == 0, answer.err
+    folder = tmp_path / "demo"
+    page = (folder / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert len(page) < 3_000_000
+    assert (folder / "recipe.toml").read_text() == example("digits")
+    assert ws.evaluate(ws.load(folder / "train"), "digits").accuracy.value > 0.93
+    small = ReductionRecord.from_json((folder / "by-angles" / "record.json").read_text())
+    assert small.reduced.parameters < small.whole.parameters / 2
+    assert small.measured.reduced.value > 0.88
+    assert ws.load_spiking(folder / "spiking-l4").classes == 10
+    plain, adjusted = (
+        SpikeRecord.from_json((folder / name / "record.json").read_text()) for name in ("spiking", "spiking-l4")
+    )
+    assert plain.adjustment is None
+    assert adjusted.adjustment is not None
+    told = " ".join(answer.out.split())
+    for words in ("train", "grade", "by-angles", "by-genetic", "spiking-l4", "in all", "points", "Try next", "log"):
+        assert words in told
+    again = json.loads(run("demo", "--out", folder, "--json", "--quiet").out)
+    assert [stage["stage"] for stage in again["stages"]][-1] == "spiking-l4"
 
 
-def test_the_same_seed_gives_the_same_bytes_and_a_folder_may_be_used_again(run, tmp_path):
-    for folder, seed in (("a", 3), ("b", 4), ("b", 3)):
-        assert run("demo", "--out", tmp_path / folder, "--seed", seed).code == 0
-    files = [(tmp_path / folder / "network.safetensors").read_bytes() for folder in ("a", "b")]
-    assert files[0] == files[1]
+def test_an_interrupted_demo_can_go_on(run, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "carry_out", interrupted)
+    answer = run("demo", "--out", tmp_path / "demo", "--quiet")
+    assert answer.code == 130
+    assert "the same command goes on" in answer.err
 
 
-def test_the_command_it_shows_trains_the_same_network(run, tmp_path):
-    shown = run("demo", "--out", tmp_path / "demo").out
-    command = next(line for line in shown.splitlines() if "weightsmith train" in line).partition("weightsmith ")[2]
-    run(*command.split(), "--out", tmp_path / "run", "--no-figures", "--quiet")
-    files = [(tmp_path / folder / "network.safetensors").read_bytes() for folder in ("demo", "run")]
-    assert files[0] == files[1]
+def test_other_data_are_named(run):
+    answer = run("demo", "--data", "imagenet")
+    assert answer.code == 2
+    assert "fashion-mnist" in answer.err

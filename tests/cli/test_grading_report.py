@@ -89,8 +89,9 @@ def test_everything_that_is_known_is_printed(grades, capsys):
 
 def test_the_columns_are_named_once_in_the_last_line(grades, capsys):
     show_grades(grades)
-    last = capsys.readouterr().out.splitlines()[-1]
+    last = " ".join(" ".join(capsys.readouterr().out.splitlines()[-2:]).split())
     assert last.startswith("N×M size of its matrices · evals ")
+    assert last.endswith(" · spectrum log counts by log λ")
     assert "λ_min where the tail begins · D its distance to the law · tail eigenvalues in it" in last
 
 

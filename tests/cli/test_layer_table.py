@@ -9,6 +9,7 @@ from rich.console import Console
 from torch import nn
 
 from weightsmith.cli._layer_table import layer_legend, layer_table
+from weightsmith.cli._sparks import spectrum_spark
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Verdict, VerdictKind
@@ -46,21 +47,27 @@ def lines_of(layers, width=200):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
+def spark_of(layer):
+    return spectrum_spark(layer.eigenvalues, 12)
+
+
 def test_a_row_has_the_numbers_of_its_layer(grades):
     layer = grades["0"]
     known = dataclasses.replace(layer, interval=Interval(layer.alpha, 2.25, 11.5, 0.95, "test"))
     alpha = f"{layer.alpha:.2f} [2.25, 11.50]"
     numbers = f"{layer.fit.xmin:.3g} {layer.fit.D:.3f} {layer.fit.tail} {layer.metrics.lambda_max:.3g}"
     head, line = lines_of([known])
-    assert head.split() == ["layer", "N×M", "evals", "α", "λ_min", "D", "tail", "λ_max", "verdict"]
-    assert line.split() == ["0", "16×16", "×4", "64", *alpha.split(), *numbers.split(), "not", "judged"]
+    assert head.split() == ["layer", "N×M", "evals", "α", "λ_min", "D", "tail", "λ_max", "spectrum", "verdict"]
+    *cells, spectrum, last, word = line.split()
+    assert [*cells, last, word] == ["0", "16×16", "×4", "64", *alpha.split(), *numbers.split(), "not", "judged"]
+    assert spectrum == spark_of(layer)
 
 
 def test_a_layer_without_a_fit_shows_its_status_and_no_number(grades):
     rows = lines_of(grades.layers)[1:]
     assert rows[1].split() == ["1", "16×16", "16", "zero"]
     small = grades["3"]
-    assert rows[3].split() == ["3", "12×3", "3", f"{small.metrics.lambda_max:.3g}", "too", "small"]
+    assert rows[3].split() == ["3", "12×3", "3", f"{small.metrics.lambda_max:.3g}", spark_of(small), "too", "small"]
 
 
 def test_names_are_shown_as_they_are(grades):
@@ -71,7 +78,7 @@ def test_names_are_shown_as_they_are(grades):
 @pytest.mark.parametrize(
     ("width", "heads"),
     [
-        (200, "layer N×M evals α λ_min D tail λ_max spikes verdict"),
+        (200, "layer N×M evals α λ_min D tail λ_max spikes spectrum verdict"),
         (100, "layer N×M evals α λ_min D tail λ_max spikes verdict"),
         (95, "layer N×M evals α λ_min tail λ_max spikes verdict"),
         (80, "layer N×M evals α λ_min spikes verdict"),
@@ -95,9 +102,11 @@ def test_columns_go_in_the_order_of_their_worth(judged):
     for width in range(140, 40, -1):
         shown = lines_of(judged, width)[0].split()
         gone += [
-            head for head in ("D", "λ_max", "tail", "λ_min", "evals", "spikes", "N×M") if head not in [*shown, *gone]
+            head
+            for head in ("spectrum", "D", "λ_max", "tail", "λ_min", "evals", "spikes", "N×M")
+            if head not in [*shown, *gone]
         ]
-    assert gone == ["D", "λ_max", "tail", "λ_min", "evals", "spikes", "N×M"]
+    assert gone == ["spectrum", "D", "λ_max", "tail", "λ_min", "evals", "spikes", "N×M"]
 
 
 def test_only_names_that_do_not_fit_at_all_are_cut_and_from_the_left(judged):
@@ -115,9 +124,9 @@ def test_the_legend_names_the_columns_that_are_there_and_those_that_are_not(judg
     assert layer_legend(judged, 200) == (
         "N×M size of its matrices · evals eigenvalues of all · α [95 % interval] · λ_min where the tail "
         "begins · D its distance to the law · tail eigenvalues in it · λ_max largest eigenvalue · "
-        "spikes eigenvalues beyond noise"
+        "spikes eigenvalues beyond noise · spectrum log counts by log λ"
     )
     narrow = layer_legend(judged, 80)
-    assert narrow.endswith(" · a wider terminal has D, tail, λ_max")
+    assert narrow.endswith(" · a wider terminal has D, tail, λ_max, spectrum")
     assert "its distance" not in narrow
     assert "α exponent of the tail" in layer_legend(grades.layers, 200)

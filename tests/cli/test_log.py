@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import torch
 from safetensors.torch import save_file
 
@@ -30,3 +31,116 @@ def test_a_file_of_another_tool_has_no_ancestors(run, tmp_path):
     assert answer.code == 0
     assert "names no ancestors" in answer.out
     assert json.loads(run("log", tmp_path / "w.safetensors", "--json").out)["lineage"] is None
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A network, one that is trained from it, and two made from that one, the second in folders of its own."""
+    from weightsmith.training.loop import train
+
+    train("mlp:4", ws.data.load("digits"), schedule=0.1, epochs=1, validation=0.1, out=tmp_path / "runs" / "big")
+    big = ws.load(tmp_path / "runs" / "big")
+    digest, lineage = ws.networks.weights_digest(big), big.card.lineage
+    for place, operation in (("small.safetensors", "reduced"), ("deep/er/network.safetensors", "smoothed")):
+        with torch.no_grad():
+            next(big.parameters()).mul_(2)
+        ws.save(big, tmp_path / "runs" / place, lineage=lineage.then(operation, digest))
+    return tmp_path / "runs"
+
+
+def test_a_folder_is_one_family_tree(run, made):
+    first, trained, reduced, smoothed = run("log", made).out.splitlines()
+    digest = ws.networks.weights_digest(ws.load(made / "big"))
+    record = json.loads((made / "big" / "record.json").read_text())
+    share = 100 * record["history"]["rows"][0]["validation_accuracy"]
+    assert first.endswith("  made in memory")
+    assert trained.startswith(f"└── {digest[:12]}  trained on digits")
+    assert trained.endswith(f"  {made / 'big'}  {share:.2f} % (validation), 310 parameters")
+    assert reduced.startswith("    ├── ")
+    assert reduced.endswith(f"  reduced  {made / 'small.safetensors'}  310 parameters")
+    assert smoothed.startswith("    └── ")
+    assert smoothed.endswith(f"  smoothed  {made / 'deep' / 'er'}  310 parameters")
+
+
+def test_several_networks_meet_in_their_ancestors(run, made):
+    answer = run("log", made / "small.safetensors", made / "deep" / "er", made / "small.safetensors")
+    lines = answer.out.splitlines()
+    assert [line.split("─ ")[-1].split("  ")[1].split()[0] for line in lines] == [
+        "made",
+        "trained",
+        "reduced",
+        "smoothed",
+    ]
+    told = json.loads(run("log", made / "small.safetensors", made / "deep" / "er", "--json").out)
+    assert [kin["depth"] for kin in told["family"]] == [0, 1, 2, 2]
+    assert [each["file"] for each in told["networks"]] == [str(made / "small.safetensors"), str(made / "deep" / "er")]
+    assert told["family"][1]["network"] == ws.networks.weights_digest(ws.load(made / "big"))
+    assert told["family"][1]["names"] == []
+
+
+def test_a_record_of_another_network_tells_nothing(run, made):
+    network = ws.load(made / "small.safetensors")
+    ws.save(network, made / "big" / "network.safetensors")
+    assert "%" not in run("log", made).out
+
+
+def test_what_cannot_be_read_is_left_out_with_a_note(run, made):
+    (made / "broken.safetensors").write_bytes(b"no network at all")
+    (made / "big" / "record.json").write_text("{}")
+    answer = run("log", made)
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) == 4
+    assert [name in answer.err for name in ("broken.safetensors", "record.json")] == [True, True]
+    assert run("log", made, "--quiet").err == ""
+    assert run("log", made / "broken.safetensors", made / "big").code == 3
+
+
+def test_evaluations_and_spiking_networks_are_told_of(run, tmp_path):
+    from weightsmith.training.loop import train
+
+    data = ws.data.load("digits")
+    trained = train("mlp:4", data, schedule=0.1, epochs=1, out=tmp_path / "a")
+    found = ws.evaluate(trained.network, data)
+    (tmp_path / "a" / "evaluation.json").write_text(found.to_json())
+    spiked = ws.spike(trained.network, data, steps=5, images=20, out=tmp_path / "b")
+    _, plain, spiking = run("log", tmp_path).out.splitlines()
+    assert plain.endswith(f"{100 * found.accuracy.value:.2f} % (test), 310 parameters")
+    assert spiking.endswith(f"{100 * spiked.accuracy.value:.2f} % (test), 310 parameters")
+    assert "spike if" in spiking
+
+
+def test_files_of_other_tools_stand_alone_and_shards_together(run, tmp_path):
+    for name in ("one", "two"):
+        save_file({"w": torch.full((2, 2), float(len(name)))}, tmp_path / f"{name}.safetensors")
+    answer = run("log", tmp_path)
+    assert answer.code == 0
+    digest = ws.networks.weights_digest({"w": torch.full((2, 2), 3.0)})
+    assert answer.out.split() == [
+        digest[:12],
+        f"{tmp_path}/one.safetensors,",
+        f"{tmp_path}/two.safetensors",
+        "4",
+        "parameters",
+    ]
+    save_file({"v": torch.ones(2, 2)}, tmp_path / "two.safetensors")
+    assert "names no ancestors" in run("log", tmp_path).out
+    assert run("log", tmp_path / "missing").code == 3
+
+
+def test_hostile_operations_stay_in_their_line(run, tmp_path):
+    network = ws.networks.mlp(4, 3, 2)
+    nasty = "[red]\x1b[2J\nx\u202e" + "y" * 10_000
+    path = ws.save(network, tmp_path / "n.safetensors", lineage=Lineage(nasty).then(nasty, "[bold]" * 20))
+    for words in ((path,), (path, path), (tmp_path,)):
+        lines = run("log", *words).out.splitlines()
+        assert all(line.isprintable() for line in lines)
+        assert len(lines) < 6
+        assert sum(line.count("[red]") for line in lines) == 2
+
+
+def test_a_terminal_without_boxes_gets_ascii(run, made, monkeypatch):
+    monkeypatch.setattr("weightsmith.cli.log.can_show", lambda text: text.isascii())
+    lines = run("log", made).out.splitlines()
+    assert [line.index(line.strip(" |`-")[:12]) for line in lines] == [0, 4, 8, 8]
+    assert lines[2].startswith("    |-- ")
+    assert lines[3].startswith("    `-- ")

@@ -384,3 +384,19 @@ def test_concerns_name_the_measure(reduction):
     assert f"{100 * share:.1f} % of the multiply–accumulates are left" in concerns(bold, None)[0]
     easy = dataclasses.replace(record, settings={**record.settings, "target": f"macs:{(1 + share) / 2}"})
     assert concerns(easy, None) == []
+
+
+def test_a_search_can_pay_in_synaptic_operations(run, tmp_path):
+    assert run("train", "digits", "--network", "mlp:20", "--epochs", 2, "--out", tmp_path / "net", "--quiet").code == 0
+    search = ("--by", "genetic:50,generations=3,population=6,rows=200", "--random", 0, "--no-latency", "--quiet")
+    for price in ("units", "synaptic"):
+        answer = run(
+            "reduce", tmp_path / "net", "--data", "digits", *search, "--price", price, "--out", tmp_path / price
+        )
+        assert answer.code == 0, answer.err
+    told = [json.loads((tmp_path / price / "record.json").read_text())["settings"] for price in ("units", "synaptic")]
+    assert told[0]["price"] is None
+    assert "SynapticPrice" in told[1]["price"]
+    refused = run("reduce", tmp_path / "net", "--data", "digits", "--by", "groups", "--price", "synaptic")
+    assert refused.code == 2
+    assert "groups does not search" in refused.err

@@ -223,3 +223,16 @@ def test_two_processes_train_one_network_and_one_of_them_speaks(run, tmp_path):
     losses = [[row["train_loss"] for row in each["record"]["history"]["rows"]] for each in (alone, told)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert (tmp_path / "two" / "network.safetensors").exists()
+
+
+def test_what_is_watched_stands_in_the_history(run, tmp_path):
+    options = ("--network", "mlp:16", "--epochs", 2, "--no-figures", "--quiet")
+    assert run("train", "digits", *options, "--out", tmp_path / "plain").code == 0
+    answer = run("train", "digits", *options, "--watch", "alpha", "--watch", "angles", "--out", tmp_path / "seen")
+    assert answer.code == 0
+    head = (tmp_path / "seen" / "history.csv").read_text().splitlines()[0]
+    assert "alpha/dense1" in head
+    assert "redundant/dense1" in head
+    weights = [(tmp_path / name / "network.safetensors").read_bytes() for name in ("plain", "seen")]
+    assert weights[0] == weights[1]
+    assert "did you mean 'alpha'" in run("train", "digits", *options, "--watch", "alfa").err

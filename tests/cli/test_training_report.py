@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import weightsmith as ws
-from weightsmith.cli.training_report import advice, epoch_table, show_run, spark_line
+from weightsmith.cli.training_report import advice, epoch_table, show_run
 from weightsmith.core.statistics import wilson
 from weightsmith.training.gradients import Health
 from weightsmith.training.loop import train
@@ -38,18 +38,6 @@ def rows(losses, train_accuracy=0.9, validation_accuracy=0.9):
 def of(record, history, best, stopped=Stopped.DONE, **settings):
     changed = {**record.settings, **settings}
     return dataclasses.replace(record, history=history, best_epoch=best, stopped=stopped, settings=changed)
-
-
-@pytest.mark.parametrize(
-    ("values", "line"), [([1, 2, 3, 4, 5, 6, 7, 8], "▁▂▃▄▅▆▇█"), ([3, 3], "▁▁"), ([1], "▁"), ([8, 1], "█▁")]
-)
-def test_a_spark_line_rises_from_least_to_largest(values, line):
-    assert spark_line(values) == line
-
-
-def test_a_long_spark_line_keeps_its_ends():
-    assert len(spark_line(range(1000))) == 40
-    assert (spark_line(range(1000))[0], spark_line(range(1000))[-1]) == ("▁", "█")
 
 
 @pytest.mark.parametrize("count", [1, 5, 12, 100])
@@ -100,6 +88,25 @@ def test_a_run_without_any_epoch_can_be_shown(record, capsys):
     )
     show_run(lost, {})
     assert "the weights are those before training" in capsys.readouterr().out
+
+
+def test_loss_and_validation_accuracy_are_drawn_with_their_ends(record, capsys):
+    history = rows([0.5, 0.25, 0.375], validation_accuracy=0.875)
+    show_run(of(record, history, 2), {})
+    lines = {line[:21].strip(): line[21:] for line in capsys.readouterr().out.splitlines()}
+    assert lines["loss"] == "█▁▅  0.5000 → 0.3750"  # 3.5 of 7 steps up is rounded to the even 4
+    assert lines["validation loss"] == lines["loss"]
+    assert lines["validation accuracy"] == "▁▁▁  87.50 % → 87.50 %"
+
+
+def test_what_was_not_measured_has_no_curve(record, capsys):
+    plain = tuple(
+        dataclasses.replace(row, validation_loss=None, validation_accuracy=None) for row in rows([0.5, 0.25]).rows
+    )
+    show_run(dataclasses.replace(of(record, History(plain), 2), monitor="train_loss"), {})
+    shown = capsys.readouterr().out
+    assert "█▁  0.5000 → 0.2500" in shown
+    assert "validation" not in shown.split("█▁")[1].split("ended")[0]
 
 
 def test_what_was_removed_and_how_many_parameters_were_trained(record, capsys):

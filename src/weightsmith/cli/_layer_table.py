@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
 
+from weightsmith.cli._sparks import spectrum_spark
 from weightsmith.cli.terminal import table
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["layer_legend", "layer_table", "place"]
 
 _GAP = (0, 1, 0, 0)  # one space between columns
 _SHORTEST_NAME = 8
+_SPECTRUM = 12  # bars of a histogram
 
 
 class _Column(NamedTuple):
@@ -74,23 +76,24 @@ def _filled(layers: Sequence[LayerGrade]) -> list[_Column]:
     interval = f"[{' and '.join(f'{100 * confidence:g} %' for confidence in confidences)} interval]"
     columns = [
         _Column("layer", place, numeric=False),
-        _Column("N×M", _size, "size of its matrices", given_up=7),
-        _Column("evals", lambda layer: str(layer.evals), "eigenvalues of all", given_up=5),
+        _Column("N×M", _size, "size of its matrices", given_up=8),
+        _Column("evals", lambda layer: str(layer.evals), "eigenvalues of all", given_up=6),
         _Column("α", _exponent, interval if confidences else "exponent of the tail"),
         _Column(
             "λ_min",
             lambda layer: "" if layer.fit is None else f"{layer.fit.xmin:.3g}",
             "where the tail begins",
-            given_up=4,
+            given_up=5,
         ),
         _Column(
-            "D", lambda layer: "" if layer.fit is None else f"{layer.fit.D:.3f}", "its distance to the law", given_up=1
+            "D", lambda layer: "" if layer.fit is None else f"{layer.fit.D:.3f}", "its distance to the law", given_up=2
         ),
         _Column(
-            "tail", lambda layer: "" if layer.fit is None else str(layer.fit.tail), "eigenvalues in it", given_up=3
+            "tail", lambda layer: "" if layer.fit is None else str(layer.fit.tail), "eigenvalues in it", given_up=4
         ),
-        _Column("λ_max", _largest, "largest eigenvalue", given_up=2),
-        _Column("spikes", _spikes, "eigenvalues beyond noise", given_up=6),
+        _Column("λ_max", _largest, "largest eigenvalue", given_up=3),
+        _Column("spikes", _spikes, "eigenvalues beyond noise", given_up=7),
+        _Column("spectrum", _spectrum, "log counts by log λ", numeric=False, given_up=1),
         _Column("verdict", _verdict, numeric=False),
     ]
     return [column for column in columns if not column.given_up or any(map(column.cell, layers))]
@@ -123,6 +126,10 @@ def _largest(layer: LayerGrade) -> str:
 
 def _spikes(layer: LayerGrade) -> str:
     return "" if layer.fit is None or layer.bulk is None else str(layer.bulk.spikes)
+
+
+def _spectrum(layer: LayerGrade) -> str:
+    return spectrum_spark(layer.eigenvalues, _SPECTRUM)
 
 
 def _verdict(layer: LayerGrade) -> str:

@@ -18,6 +18,7 @@ from weightsmith.cli import (
     angles,
     data,
     demo,
+    diff,
     evaluate,
     export,
     faces,
@@ -25,12 +26,16 @@ from weightsmith.cli import (
     inspect,
     log,
     networks,
+    pipeline,
+    recipe,
     reduce,
+    report,
     reproduce,
     spike,
     spike_sweep,
     study,
     sweep,
+    tailor,
     theory,
     train,
     transfer,
@@ -52,6 +57,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(networks.app, name="networks")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(recipe.app, name="recipe")
 app.command("train")(train.train)
 app.command("transfer")(transfer.transfer)
 app.command("grade")(grade.grade)
@@ -65,7 +71,11 @@ app.command("theory")(theory.theory)
 app.command("inspect")(inspect.inspect)
 app.command("evaluate")(evaluate.evaluate)
 app.command("log")(log.log)
+app.command("diff")(diff.diff)
 app.command("faces")(faces.faces)
+app.command("pipeline")(pipeline.pipeline)
+app.command("tailor")(tailor.tailor)
+app.command("report")(report.report)
 app.command("demo")(demo.demo)
 
 

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from weightsmith.cli._layer_table import layer_legend, layer_table, place
+from weightsmith.cli._sparks import spark
 from weightsmith.cli._verdict_words import verdict_words
 from weightsmith.cli.terminal import count_text, out, table
-from weightsmith.cli.training_report import spark_line
 
 if TYPE_CHECKING:
     from weightsmith.grading.comparison import ComparedMeasure, GradeComparison
@@ -34,7 +34,6 @@ __all__ = [
 
 _WIDEST, _FEWEST = 60, 10  # bars in the line of α by layer
 _INDENT = 12  # what the names of lines take
-_NO_FIT = "·"
 _MOST_FILES = 6
 _WIDE = 160  # columns of a terminal from which on a comparison has room for what its measures mean
 _LARGEST_COUNT = 1e12
@@ -87,12 +86,7 @@ def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> N
 
 def alpha_line(layers: Sequence[LayerGrade], width: int = _WIDEST) -> str:
     """α from the first layer to the last as little bars, a dot where there is no fit; of many layers, some."""
-    alphas = [layer.alpha for layer in layers]
-    if len(alphas) > width:
-        alphas = [alphas[round(place * (len(alphas) - 1) / (width - 1))] for place in range(width)]
-    known = [alpha for alpha in alphas if alpha is not None]
-    bars = iter(spark_line(known, width=len(known)) if known else "")
-    return "".join(_NO_FIT if alpha is None else next(bars) for alpha in alphas)
+    return spark([layer.alpha for layer in layers], width)
 
 
 def rows_as_csv(several: Sequence[Grades]) -> str:

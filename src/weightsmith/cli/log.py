@@ -1,48 +1,201 @@
-"""``weightsmith log NETWORK``: the ancestry of a network file."""
+"""``weightsmith log NETWORK…``: how networks came to be, as one family tree."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.tree import Tree
 
-from weightsmith.cli.terminal import out, print_json
+from weightsmith.cli._sparks import can_show
+from weightsmith.cli.terminal import count_text, out, print_json, say_note
+from weightsmith.core.errors import FileRefused
 
 if TYPE_CHECKING:
-    from weightsmith.networks.card import Card
+    from weightsmith.core.records import Lineage
+    from weightsmith.networks.family import Family, Member
 
 __all__ = ["log"]
 
+_OWN, _SUFFIX, _CHECKPOINT = "network.safetensors", ".safetensors", "checkpoint.safetensors"
+_LEVELS = 2  # of folders in a folder
+_MOST_FILES = 2_000
+
 
 def log(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
+    networks: Annotated[
+        list[Path],
+        typer.Argument(metavar="NETWORK", readable=False, help="Network files, result folders, folders of them."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
-    """Show how a network came to be: the operations that made it, and the digests of its ancestors."""
+    """Show how networks came to be: the operations that made them, and the digests of their ancestors.
+
+    Of several, or of all in a folder (two levels deep), one family tree with accuracies and parameters.
+    """
+    places: dict[Path, Path] = {}
+    for path in networks:
+        for file in _networks_in(path, quiet):
+            places.setdefault(file.resolve(), file)
+    files = list(places.values())
+    if len(networks) == 1 and files == [networks[0]]:
+        _log_one(files[0], as_json)
+        return
+    known = [_read(file, quiet) for file in files]
+    tree = _family(known)
+    if as_json:
+        print_json({"networks": [dataclasses.asdict(each) for each in known], "family": tree.to_dict()["kin"]})
+    else:
+        # Of several files with the same weights, those with a record have more to tell: the later entry counts.
+        told = sorted(known, key=lambda each: each.accuracy is not None)
+        _draw(tree, {each.weights: _facts(each) for each in told})
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """A network file: its digest, how it was made, how large it is, and how right it was, if a record tells."""
+
+    file: str
+    weights: str
+    lineage: dict[str, Any] | None
+    parameters: int
+    accuracy: float | None
+    split: str | None
+
+
+def _log_one(file: Path, as_json: bool) -> None:
+    """One network: its line of ancestors, oldest first, with every step it went through."""
+    from weightsmith.networks.family import Family, Kin
+
+    digest, lineage, _ = _opened(file)
+    if as_json:
+        print_json({"file": str(file), "weights": digest, "lineage": lineage.to_dict() if lineage else None})
+        return
+    if lineage is None:
+        out().print(f"[bold]{digest[:12]}[/bold]  {escape(file.name)}: a file of another tool, it names no ancestors")
+        return
+    steps = [*lineage.ancestors, lineage]
+    made = [*((step.parent or "unknown") for step in steps[1:]), digest]
+    # Steps that changed nothing have the same digest and are lines of their own here: it is a list, not yet a family.
+    kin = [
+        Kin(own, made[place - 1] if place else None, place, (step.operation,))
+        for place, (own, step) in enumerate(zip(made, steps, strict=True))
+    ]
+    _draw(Family(tuple(kin)), {})
+
+
+def _draw(tree: Family, facts: dict[str, str]) -> None:
+    from weightsmith.networks.family import short_digest
+
+    console = out()
+    for branch, kin in zip(tree.branches(plain=not can_show("├└│⋯")), tree.kin, strict=True):
+        digest = short_digest(kin.network)
+        rest = kin.label.removeprefix(digest)
+        told = facts.get(kin.network, "")
+        console.print(f"{branch}[bold]{escape(digest)}[/bold]{escape(rest)}{'  ' if told else ''}{told}")
+
+
+def _facts(known: _Known) -> str:
+    share = "" if known.accuracy is None else f"{100 * known.accuracy:.2f} % ({known.split}), "
+    return f"[dim]{escape(share)}{count_text(known.parameters)} parameters[/dim]"
+
+
+def _family(known: Sequence[_Known]) -> Family:
+    from weightsmith.core.records import Lineage
+    from weightsmith.networks.family import ancestry, family
+
+    members: list[Member] = []
+    for each in known:
+        lineage = None if each.lineage is None else Lineage.from_dict(each.lineage)
+        members += ancestry(each.weights, lineage, each.file)
+    return family(members)
+
+
+def _read(file: Path, quiet: bool) -> _Known:
+    from weightsmith.pipeline._beside import accuracy_beside, record_beside
+
+    digest, lineage, parameters = _opened(file)
+    told = None
+    try:
+        record = record_beside(file, digest)
+        told = None if record is None else accuracy_beside(file, digest, record)
+    except FileRefused as error:  # the ancestry is in the network, which is sound
+        if not quiet:
+            say_note(str(error))
+    return _Known(
+        file=str(file),
+        weights=digest,
+        lineage=None if lineage is None else lineage.to_dict(),
+        parameters=parameters,
+        accuracy=None if told is None else told.accuracy,
+        split=None if told is None else told.split,
+    )
+
+
+def _opened(file: Path) -> tuple[str, Lineage | None, int]:
+    """Digest, lineage (None in a file of another tool) and number of parameters."""
     from weightsmith.networks.card import weights_digest
     from weightsmith.networks.files import read_card
+    from weightsmith.networks.layers import walk
     from weightsmith.networks.weights import open_weights
     from weightsmith.spiking.files import is_spiking, load_spiking, spiking_digest
 
     if is_spiking(file):
         network = load_spiking(file)
-        card: Card | None = network.card
-        digest = spiking_digest(network)
-    else:
-        weights = open_weights(file)
-        card, digest = read_card(weights), weights_digest(weights)
-    steps = [] if card is None else [*card.lineage.ancestors, card.lineage]
-    if as_json:
-        print_json({"file": str(file), "weights": digest, "lineage": card.lineage.to_dict() if card else None})
+        sizes = [node.weight.numel() + (0 if node.bias is None else node.bias.numel()) for node in network.synapses]
+        return spiking_digest(network), network.card.lineage, sum(sizes)
+    weights = open_weights(file)
+    card = read_card(weights)
+    return weights_digest(weights), None if card is None else card.lineage, walk(weights).parameters
+
+
+def _networks_in(path: Path, quiet: bool) -> list[Path]:
+    """``path`` itself if it is a network (a file, a result folder, a folder of shards), otherwise those in it."""
+    from weightsmith.networks.weights import open_weights
+
+    if not path.is_dir() or (path / _OWN).exists():
+        return [path]
+    ours: list[Path] = []
+    others: list[Path] = []
+    for file in _candidates(path, _LEVELS):
+        try:
+            (ours if _is_ours(file) else others).append(file)
+        except FileRefused as error:
+            if not quiet:
+                say_note(f"left out: {error}")
+        if len(ours) + len(others) > _MOST_FILES:
+            raise FileRefused(path, f"has more than {_MOST_FILES:,} networks in it: name the folders themselves")
+    if ours:
+        return ours
+    try:
+        open_weights(path)
+    except FileRefused:
+        if not others:
+            raise
+        return others
+    return [path]
+
+
+def _candidates(folder: Path, levels: int) -> Iterator[Path]:
+    """Result folders, and files where there is none, in the order of their names."""
+    if (folder / _OWN).is_file():
+        yield folder
         return
-    if not steps:
-        out().print(f"[bold]{digest[:12]}[/bold]  {escape(file.name)}: a file of another tool, it names no ancestors")
-        return
-    digests = [*(step.parent for step in steps[1:]), digest]
-    tree = top = Tree("", hide_root=True)
-    for step, made in zip(steps, digests, strict=True):
-        tree = tree.add(f"[bold]{(made or 'unknown')[:12]}[/bold]  {escape(step.operation)}")
-    out().print(top)
+    inside = sorted(folder.iterdir())
+    yield from (file for file in inside if file.suffix == _SUFFIX and file.name != _CHECKPOINT and file.is_file())
+    if levels:
+        for inner in inside:
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _candidates(inner, levels - 1)
+
+
+def _is_ours(file: Path) -> bool:
+    from weightsmith.networks.files import read_card
+    from weightsmith.networks.weights import open_weights
+    from weightsmith.spiking.files import is_spiking
+
+    return is_spiking(file) or read_card(open_weights(file)) is not None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from weightsmith.data import Data
     from weightsmith.networks.layer_plan import LayerPlan
+    from weightsmith.pipeline.prices import SynapticPrice
     from weightsmith.reducing.results import Reduction
 
 __all__ = ["loaded", "reduce"]
@@ -48,6 +49,10 @@ def reduce(
     plan: Annotated[
         str | None, typer.Option(help="How a target is shared out: uniform (default), norm, alpha, or a plan's FILE.")
     ] = None,
+    price: Annotated[
+        str,
+        typer.Option(help="What genetic and pareto pay for: units, or synaptic:encode=poisson (operations in spikes)."),
+    ] = "units",
     layers: Annotated[
         list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as 'dense*'; may be repeated.")
     ] = None,
@@ -100,6 +105,7 @@ def reduce(
     options: dict[str, Any] = {
         "target": asked.target,
         "plan": _alpha_plan(module, asked, threads, quiet) if asked.plan == "alpha" else asked.plan,
+        "price": _price(price, module, known, asked, layers or None, seed),
         "layers": layers or None,
         "recover": asked.recovery,
         "rows": rows,
@@ -169,6 +175,22 @@ def _alpha_plan(module: nn.Module, asked: Asked, threads: int, quiet: bool) -> L
     if made.unscored and not quiet:
         say_note(f"no α, so that they keep the target's share: {', '.join(made.unscored)}")
     return made
+
+
+def _price(
+    text: str, module: nn.Module, known: Data, asked: Asked, layers: list[str] | None, seed: int
+) -> SynapticPrice | None:
+    """What spiking says that units cost; None where they are counted."""
+    from weightsmith.pipeline.prices import Price, Units, price_of
+    from weightsmith.reducing.methods import Genetic, Pareto
+
+    price = Price.parse(text)
+    if isinstance(price, Units):
+        return None
+    plain = [str(method) for method in asked.methods if not isinstance(method, Genetic | Pareto)]
+    if plain:
+        raise UsageError(f"--price {price} is for genetic and pareto, {plain[0]} does not search")
+    return price_of(price, module, known, layers=layers, seed=seed)
 
 
 def _places(folder: Path | None, asked: Asked) -> list[Path | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from weightsmith.core.errors import UsageError
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
-    from weightsmith.training.run import TrainRun
+    from weightsmith.training.run import Hook, TrainRun
 
 __all__ = ["train"]
 
@@ -47,6 +48,10 @@ def train(
     threads: given.Threads = 1,
     keep: Annotated[
         str | None, typer.Option(help="Epochs whose weights are kept, as 0,5 (0: before training).")
+    ] = None,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(help="After each epoch: alpha (of every layer), angles (share of redundant units); repeatable."),
     ] = None,
     data_path: given.DataPath = None,
     out_folder: Annotated[
@@ -101,13 +106,24 @@ def train(
                 search_rate(known, options, threads=threads, folder=out_folder, figures=figures, as_json=as_json)
             return
         kept = given.whole_numbers(keep, "--keep")
+        watching = _watching(watch or (), known, seed, threads)
         if not silent:
             for note in known.notes:
                 say_note(note)
         # The run divides the rows itself, so that its record tells how, and it can be gone on with from its folder.
-        run = _trained(whole, {**options, "validation": share}, threads, out_folder, kept, tensorboard, silent)
+        options["validation"] = share
+        run = _trained(whole, options, threads, out_folder, kept, watching, tensorboard, silent)
         if team.first:
             _finish(run, known, threads, out_folder, figures, as_json)
+
+
+def _watching(names: Sequence[str], known: Data, seed: int, threads: int) -> tuple[Hook, ...]:
+    """What grading and reducing measure after each epoch; the workshops do not know each other, we know all of them."""
+    if not names:
+        return ()
+    from weightsmith.pipeline.links import watchers
+
+    return watchers(names, known, seed=seed, threads=threads)
 
 
 def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, Any]:
@@ -133,6 +149,7 @@ def _trained(
     threads: int,
     folder: Path | None,
     keep: tuple[int, ...],
+    watching: tuple[Hook, ...],
     tensorboard: Path | None,
     silent: bool,
 ) -> TrainRun:
@@ -149,7 +166,7 @@ def _trained(
                 out=folder,
                 keep=keep,
                 progress=view.progress,
-                hooks=view.hooks if log is None else (*view.hooks, log),
+                hooks=(*watching, *view.hooks, *(() if log is None else (log,))),
             )
     except KeyboardInterrupt:
         kept = f"the epochs done are kept in {folder}: the same command goes on" if folder else "nothing is kept"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from weightsmith.cli._sparks import spark
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, table
-from weightsmith.cli.training_report import spark_line
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["check_plan", "search_rate"]
 
 _POINTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the run, where the rate is shown
-_ROWS = 12
+_ROWS, _BARS = 12, 40
 
 
 def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
@@ -96,7 +96,7 @@ def _show_curve(curve: RateCurve) -> None:
         rows.add_row(f"{curve.rates[place]:.3g}", f"{curve.losses[place]:.4f}", f"{curve.smoothed[place]:.4f}")
     console.print(rows)
     if count:
-        console.print(f"{'loss':<12}{spark_line(curve.smoothed)}  {curve.rates[0]:.3g} … {curve.rates[-1]:.3g}")
+        console.print(f"{'loss':<12}{spark(curve.smoothed, _BARS)}  {curve.rates[0]:.3g} … {curve.rates[-1]:.3g}")
     console.print(f"{'ended':<12}{escape(curve.reason)}")
     if curve.suggestion is not None and curve.tenth is not None:
         console.print(

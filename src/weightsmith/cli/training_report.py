@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
+from weightsmith.cli._sparks import first_to_last, spark
 from weightsmith.cli.terminal import count_text, out, percent, table
 
 if TYPE_CHECKING:
     from weightsmith.networks.evaluation import Evaluation
     from weightsmith.training.run import History, TrainRecord
 
-__all__ = ["advice", "epoch_table", "show_run", "spark_line"]
+__all__ = ["advice", "epoch_table", "show_run"]
 
 _MOST_ROWS = 12
-_BARS = "▁▂▃▄▅▆▇█"
+_BARS, _HEAD_WIDTH = 40, 21  # of a curve, at most; of its name
 _GAP = 0.05  # of training over validation accuracy, from which on it is called overfitting
 _HEADS = {
     "epoch": "epoch",
@@ -67,19 +68,6 @@ def epoch_table(history: History, best: int) -> Table:
     return rows
 
 
-def spark_line(values: Sequence[float], width: int = 40) -> str:
-    """Numbers as a row of little bars from their least to their largest; of many, some.
-
-    >>> spark_line([4, 2, 1, 1.5])
-    '█▃▁▂'
-    """
-    if len(values) > width:
-        values = [values[round(place * (len(values) - 1) / (width - 1))] for place in range(width)]
-    least, largest = min(values), max(values)
-    scale = (len(_BARS) - 1) / (largest - least) if largest > least else 0.0
-    return "".join(_BARS[round((value - least) * scale)] for value in values)
-
-
 def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[str]:
     """At most three things to try, each with the number that speaks for it; a gap must be more than chance."""
     rows, settings = record.history.rows, record.settings
@@ -107,11 +95,7 @@ def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[st
 
 
 def _findings(record: TrainRecord, results: Mapping[str, Evaluation], files: Sequence[str]) -> list[str]:
-    lines = []
-    watched = [value for value in record.history.column(record.monitor) if value is not None]
-    if len(watched) > 1:
-        ends = f"{watched[0]:.4f} → {watched[-1]:.4f}"
-        lines.append(f"{_plain(record.monitor):<17}{spark_line(watched)}  {ends}")
+    lines = _curves(record)
     kept = "those before training" if record.restored == 0 else f"those of epoch {record.restored}"
     lines.append(f"{'ended':<12}{escape(record.reason)}; the weights are {kept}")
     if record.gradients is not None:
@@ -122,6 +106,17 @@ def _findings(record: TrainRecord, results: Mapping[str, Evaluation], files: Seq
         lines.append(f"{split:<12}{interval}")
     if files:
         lines.append(f"{'files':<12}{escape(', '.join(files))}")
+    return lines
+
+
+def _curves(record: TrainRecord) -> list[str]:
+    """Loss, what was watched and validation accuracy over the epochs: bars, then first → last."""
+    lines = []
+    for name in dict.fromkeys(("train_loss", record.monitor, "validation_accuracy")):
+        values = record.history.column(name)
+        if sum(value is not None for value in values) > 1:
+            ends = first_to_last(values, "{:.2%}" if name in _SHARES else "{:.4f}").replace("%", " %")
+            lines.append(f"{escape(_HEADS.get(name, name)):<{_HEAD_WIDTH}}{spark(values, _BARS)}  {ends}")
     return lines
 
 

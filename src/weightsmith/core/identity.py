@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from weightsmith.core.records import digest_of
 
 __all__ = ["code_digest", "identity_of"]
@@ -48,6 +50,8 @@ def _parts(value: Any, depth: int) -> list[str]:
     inner = functools.partial(_parts, depth=depth + 1)
     if hasattr(value, "detach") and hasattr(value, "numpy"):  # a tensor
         return [digest_of(value.detach().cpu().numpy())]
+    if isinstance(value, np.ndarray):
+        return [digest_of(value)]
     match value:
         case functools.partial():
             return [*inner(value.func), *inner(value.args), *inner(value.keywords)]

@@ -1,0 +1,138 @@
+"""A finished chain for people: a line per stage with what it gave and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.markup import escape
+
+from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.cli.training_view import time_text
+
+if TYPE_CHECKING:
+    from weightsmith.core.records import Record
+    from weightsmith.core.statistics import Interval
+    from weightsmith.pipeline.results import ChainRun, StageDone
+
+__all__ = ["StageLine", "as_dict", "lines_of", "show_chain"]
+
+
+class StageLine(NamedTuple):
+    """One stage in words and numbers; energy in microjoules per image, None where a stage has no such number."""
+
+    seed: int
+    stage: str
+    what: str
+    accuracy: Interval | None
+    parameters: int | None
+    energy: float | None
+    seconds: float
+
+
+def lines_of(run: ChainRun) -> list[StageLine]:
+    """What each stage gave, read from its record."""
+    return [_line(run, stage) for stage in run.record.stages]
+
+
+def show_chain(run: ChainRun) -> None:
+    """Print the table of stages, what must be looked at, and where everything is."""
+    lines = lines_of(run)
+    several = len({line.seed for line in lines}) > 1
+    heads = ("stage", "what was done", "accuracy (95 %)", "parameters", "µJ per image", "time")
+    made = table(*(("seed",) if several else ()), *heads, numbers=("seed", "parameters", "µJ per image", "time"))
+    for line in lines:
+        cells = (
+            line.stage,
+            line.what,
+            "" if line.accuracy is None else percent(line.accuracy),
+            "" if line.parameters is None else count_text(line.parameters),
+            "" if line.energy is None else f"{line.energy:.3g}",
+            _time(line.seconds),
+        )
+        made.add_row(*((str(line.seed),) if several else ()), *map(escape, cells))
+    out().print(made)
+    out().print(f"{_time(sum(line.seconds for line in lines))} in all")
+    for note in run.record.notes:
+        out().print(f"[yellow]note[/yellow] {escape(note)}")
+
+
+def as_dict(run: ChainRun) -> dict[str, Any]:
+    """The same for ``--json``."""
+    stages = [
+        {**line._asdict(), "accuracy": None if line.accuracy is None else line.accuracy.to_dict()}
+        for line in lines_of(run)
+    ]
+    page = None if run.page is None else str(run.page)
+    return {"record": run.record.to_dict(), "stages": stages, "folder": str(run.folder), "page": page}
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 60 else time_text(seconds)
+
+
+def _line(run: ChainRun, stage: StageDone) -> StageLine:
+    from weightsmith.pipeline.reading import read_record
+
+    folder = run.folder / stage.folder
+    record = read_record(folder / "record.json")
+    numbers = dict(_numbers(record, folder))
+    return StageLine(
+        seed=stage.seed,
+        stage=stage.name,
+        what=_what(record, stage),
+        accuracy=numbers.get("accuracy"),
+        parameters=numbers.get("parameters"),
+        energy=numbers.get("energy"),
+        seconds=run.seconds[stage.seed, stage.name],
+    )
+
+
+def _numbers(record: Record, folder: Path) -> Iterator[tuple[str, Any]]:
+    from weightsmith.networks.evaluation import Evaluation
+    from weightsmith.pipeline.reading import read_record
+    from weightsmith.reducing.results import ReductionRecord
+    from weightsmith.spiking.results import SpikeRecord
+    from weightsmith.training.run import TrainRecord
+
+    match record:
+        case TrainRecord():
+            yield "parameters", record.parameters
+            if (folder / "evaluation.json").exists():
+                judged = read_record(folder / "evaluation.json")
+                if isinstance(judged, Evaluation):
+                    yield "accuracy", judged.accuracy
+        case Evaluation():
+            yield "accuracy", record.accuracy
+        case ReductionRecord():
+            yield "accuracy", record.measured.reduced
+            yield "parameters", record.reduced.parameters
+        case SpikeRecord():
+            yield "accuracy", record.decisions.spiking
+            yield "energy", record.cost.energy / 1e6
+
+
+def _what(record: Record, stage: StageDone) -> str:
+    from weightsmith.grading.results import Grades
+    from weightsmith.reducing.inspecting import AnglesRecord
+    from weightsmith.reducing.results import ReductionRecord
+    from weightsmith.spiking.results import SpikeRecord
+    from weightsmith.training.run import TrainRecord
+
+    of = "" if stage.of is None else f" of {stage.of}"
+    match record:
+        case TrainRecord():
+            return f"{record.settings['network'].partition(',input_shape')[0]}, {len(record.history)} epochs"
+        case Grades():
+            counts = ", ".join(f"{count} {kind.value}" for kind, count in record.verdicts().items())
+            return f"layers{of}: {counts}"
+        case AnglesRecord():
+            near = sum(site.similar + site.complementary for site in record.sites)
+            return f"{near:,} pairs of units{of} within {record.settings['angle']:g}°"
+        case ReductionRecord():
+            return f"{record.settings['by']}{of}: {record.whole.units:,} → {record.reduced.units:,} units"
+        case SpikeRecord():
+            adjusted = "" if record.adjustment is None else f", {record.settings['adjust']}"
+            return f"{record.settings['neuron']}{adjusted}{of}, {record.steps} steps"
+    return f"{stage.kind}{of}"

@@ -1,0 +1,74 @@
+"""Curves in one line of a terminal: little bars, or ASCII marks where the terminal cannot show them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["can_show", "first_to_last", "spark", "spectrum_spark"]
+
+_BARS = "▁▂▃▄▅▆▇█"
+_ASCII_BARS = "_.-~=+*#"
+_DECADES = 4  # below the largest eigenvalue that have bars
+
+
+def spark(values: Sequence[float | None], width: int, *, ascii_only: bool | None = None) -> str:
+    """Numbers as a row of at most ``width`` bars from their least to their largest; of many, some, with both ends.
+
+    What is None, NaN or infinite is a gap. Without ``ascii_only`` stdout is asked what it can show.
+
+    >>> spark([4, 2, None, 1, 1.5], 40, ascii_only=False), spark([4, 2, None, 1, 1.5], 40, ascii_only=True)
+    ('█▃·▁▂', '#- _.')
+    """
+    if len(values) > width:
+        last = max(1, width - 1)
+        values = [values[round(place * (len(values) - 1) / last)] for place in range(width)]
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    plain = not can_show(f"{_BARS}·") if ascii_only is None else ascii_only
+    bars, gap = (_ASCII_BARS, " ") if plain else (_BARS, "·")
+    least, largest = min(known, default=0.0), max(known, default=0.0)
+    span = largest / 2 - least / 2  # halves: the difference itself may be beyond the largest number
+    top = len(bars) - 1
+
+    def mark(value: float | None) -> str:
+        if value is None or not math.isfinite(value):
+            return gap
+        return bars[round(top * ((value / 2 - least / 2) / span)) if span > 0 else 0]
+
+    return "".join(map(mark, values))
+
+
+def first_to_last(values: Sequence[float | None], shown: str = "{:.4f}") -> str:
+    """``0.9012 → 0.1834``: the first and the last number there is."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return " → ".join(shown.format(value) for value in (known[0], known[-1])) if known else ""
+
+
+def spectrum_spark(eigenvalues: NDArray[np.float64], width: int, *, ascii_only: bool | None = None) -> str:
+    """A histogram of log λ with log counts as heights, so that a single eigenvalue far out shows; "" without any > 0.
+
+    Of eigenvalues that are not within four decades of the largest there are no bars.
+    """
+    positive = eigenvalues[eigenvalues > 0]
+    if not positive.size or width < 1:
+        return ""
+    sizes = np.log10(positive)
+    low, high = max(float(sizes.min()), float(sizes.max()) - _DECADES), float(sizes.max())
+    if not high > low:
+        return spark([1.0], 1, ascii_only=ascii_only)
+    counts, _ = np.histogram(sizes, bins=width, range=(low, high))
+    heights = [math.log1p(count) if count else None for count in counts.tolist()]
+    return spark(heights, width, ascii_only=ascii_only)
+
+
+def can_show(text: str) -> bool:
+    """Whether stdout has letters for ``text``."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""``weightsmith recipe``: a commented recipe to begin with, and a check that runs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from weightsmith.cli.terminal import help_without_command, out, table
+from weightsmith.core.errors import UsageError
+
+__all__ = ["app", "check", "new"]
+
+app = typer.Typer(
+    help="Recipes of weightsmith pipeline: write one, check one.",
+    callback=help_without_command,
+    invoke_without_command=True,
+)
+
+
+@app.command("new")
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("recipe.toml"),
+    like: Annotated[
+        str, typer.Option(help="Which one: new (commented), digits or fashion-mnist (those of weightsmith demo).")
+    ] = "new",
+) -> None:
+    """Write a recipe with comments, to be edited and given to weightsmith pipeline."""
+    from weightsmith.core.storage import write_atomic
+    from weightsmith.pipeline.examples import example
+
+    text = example(like)
+    if file.exists():
+        raise UsageError(f"{file} exists already and is left as it is: give another name")
+    write_atomic(file, text)
+    out().print(f"{escape(str(file))} is written. Next: weightsmith pipeline {escape(str(file))} --out runs/chain")
+
+
+@app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A recipe.")],
+) -> None:
+    """Read a recipe and list its stages in the order in which they would run; nothing is run."""
+    from weightsmith.pipeline.recipe import read_recipe
+
+    recipe = read_recipe(file)
+    made = table("stage", "what", "of", "options")
+    for stage in recipe.stages:
+        options = ", ".join(f"{key}={value}" for key, value in stage.options.items())
+        made.add_row(*(escape(text) for text in (stage.name, stage.kind, stage.of or recipe.network or "–", options)))
+    out().print(made)
+    seeds = ", ".join(map(str, recipe.seeds))
+    out().print(f"{len(recipe.stages)} stages on {escape(recipe.data)}, seed{'s' * (len(recipe.seeds) > 1)} {seeds}")

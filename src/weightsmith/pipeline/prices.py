@@ -1,0 +1,113 @@
+"""What a genetic search pays for: units, or the synaptic operations that they would cost once the network spikes.
+
+A price is an option of a recipe and of the command line; :func:`price_of` makes the function of it that
+``reduce(price=…)`` takes.
+
+>>> str(Synaptic(encode="poisson", neuron="lif:0.9"))
+'synaptic:encode=poisson,neuron=lif:0.9'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from weightsmith.core.errors import DataMismatch
+from weightsmith.core.options import Option, param
+from weightsmith.core.seeds import stream
+from weightsmith.reducing.sites import find_sites
+from weightsmith.reducing.subject import read_subject
+from weightsmith.spiking.encoding import Encode
+from weightsmith.spiking.neurons import Neuron
+from weightsmith.spiking.spike import spike
+from weightsmith.spiking.synaptic_prices import synaptic_prices
+from weightsmith.spiking.unit_counts import UnitCounts
+from weightsmith.training.run import TrainRun
+
+__all__ = ["Price", "Synaptic", "SynapticPrice", "Units", "price_of"]
+
+
+class Price(Option, family="price"):
+    """The family of prices: ``units``, ``synaptic``."""
+
+
+class Units(Price, name="units"):
+    """Every unit costs the same."""
+
+
+class Synaptic(Price, name="synaptic"):
+    """A unit costs the accumulates of an image that go with it; converted as the network will be, or it is no price."""
+
+    encode: str = param(default="constant", kw_only=True, doc="text form of the input: constant, poisson")
+    neuron: str = param(default="if", kw_only=True, doc="text form of the neurons, such as lif:0.9")
+    steps: int = param(default=32, ge=1, kw_only=True, doc="for which spikes are counted")
+    images: int = param(default=200, ge=1, kw_only=True, doc="training rows on which they are counted")
+
+    def check(self) -> None:
+        """Both text forms can be read, and are kept in their shortest form."""
+        object.__setattr__(self, "encode", str(Encode.parse(self.encode)))
+        object.__setattr__(self, "neuron", str(Neuron.parse(self.neuron)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SynapticPrice:
+    """The accumulates of an image that go with each unit; called with masks (masks × units) it gives their prices."""
+
+    of_unit: NDArray[np.float64]
+
+    def __call__(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The price of each mask: what its units cost, Σ over units kept."""
+        if masks.shape[1] != len(self.of_unit):
+            raise DataMismatch(
+                f"these are prices of {len(self.of_unit)} units, the masks have {masks.shape[1]}; were they made for "
+                "the same network and layers?"
+            )
+        return np.asarray(masks @ self.of_unit, np.float64)
+
+
+def price_of(
+    price: Price | str,
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    layers: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> SynapticPrice | None:
+    """The function for ``reduce(by="genetic:…" or "pareto", price=…)``; None for ``units``, its own way of counting.
+
+    For ``synaptic`` the network is converted and run on training rows
+    (:func:`~weightsmith.spiking.synaptic_prices.synaptic_prices`). What two units send to each other is in the price of
+    both. ``layers`` must be those that ``reduce`` is given.
+    """
+    asked = Price.of(price)
+    if not isinstance(asked, Synaptic):
+        return None
+    subject = read_subject(network, data, rows=None, seed=seed)
+    sites = find_sites(subject.network, subject.example[:2]).matching(layers)
+    twin = spike(
+        subject.network,
+        subject.data,
+        encode=asked.encode,
+        neuron=asked.neuron,
+        steps=asked.steps,
+        images=1,
+        watch=0,
+        seed=seed,
+    )
+    counts = UnitCounts(twin.network)
+    rows = np.sort(stream(seed, "priced rows").permutation(len(subject.train))[: asked.images])
+    twin.network.run(subject.train.x[rows], asked.steps, seed=seed, observers=[counts])
+    prices = synaptic_prices(twin.network, counts)
+    missing = [layer for site in sites for layer in site.layers if layer not in prices]
+    if missing:
+        raise DataMismatch(
+            f"{missing[0]} has no population of its own once the network spikes, so that its units have no price; "
+            "leave it out by layers, or search without price"
+        )
+    return SynapticPrice(np.concatenate([sum(prices[layer] for layer in site.layers) for site in sites]))

@@ -1,0 +1,67 @@
+"""What a chain gives: which stages were done, where their results lie, and what each of them is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weightsmith.core.errors import UnknownName
+from weightsmith.core.records import Origin, Record
+
+__all__ = ["ChainRecord", "ChainRun", "StageDone"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StageDone(Record):
+    """A finished stage: its folder below that of the chain, the SHA-256 of its ``record.json``, and the digest of the
+    weights of its network if it made one."""
+
+    name: str
+    kind: str
+    of: str | None
+    seed: int
+    folder: str
+    sha256: str
+    network: str | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ChainRecord(Record):
+    """The recipe that was carried out, and its stages in order; ``notes`` are what must be looked at."""
+
+    recipe: dict[str, Any]
+    stages: tuple[StageDone, ...]
+    notes: tuple[str, ...]
+    origin: Origin
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class ChainRun:
+    """A finished chain: its record, its folder, how long every stage took, and its page if it has one."""
+
+    record: ChainRecord
+    folder: Path
+    seconds: Mapping[tuple[int, str], float]
+    page: Path | None
+
+    def __repr__(self) -> str:
+        return f"ChainRun({self})"
+
+    def __str__(self) -> str:
+        """One line: the stages, and where they are."""
+        names = list(dict.fromkeys(stage.name for stage in self.record.stages))
+        seeds = list(dict.fromkeys(stage.seed for stage in self.record.stages))
+        times = "" if len(seeds) == 1 else f", seeds {', '.join(map(str, seeds))}"
+        return f"{' → '.join(names)}{times}, in {self.folder}"
+
+    def place(self, name: str, seed: int | None = None) -> Path:
+        """The folder of a stage, which every verb takes for its network; of the first seed unless one is given."""
+        for stage in self.record.stages:
+            if stage.name == name and seed in (None, stage.seed):
+                return self.folder / stage.folder
+        known = {stage.name for stage in self.record.stages}
+        if name in known:
+            raise UnknownName("seed", str(seed), {str(stage.seed) for stage in self.record.stages})
+        raise UnknownName("stage", name, known)

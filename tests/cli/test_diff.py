@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+import torch
+
+import weightsmith as ws
+from weightsmith.cli._diff_report import show_diff
+from weightsmith.pipeline.differences import NetworkDiff, SettingDiff, diff
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A network, and the same with one layer doubled."""
+    folder = tmp_path_factory.mktemp("networks")
+    network = ws.networks.mlp(64, 20, 12, 10, seed=0)
+    first = ws.save(network, folder / "a.safetensors")
+    with torch.no_grad():
+        network.dense2.weight.mul_(2)
+    return first, ws.save(network, folder / "b.safetensors")
+
+
+def cells(shown, word):
+    (line,) = [line for line in shown.splitlines() if line.startswith(word)]
+    return line.split()
+
+
+def test_the_doubled_layer_is_the_one_that_differs(run, pair):
+    answer = run("diff", *pair, "--evidence", "none", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    assert cells(answer.out, "parameters") == ["parameters", "1,682", "1,682", "1"]
+    assert cells(answer.out, "MACs") == ["MACs", "1,640", "1,640", "1"]
+    assert [cells(answer.out, name)[-1] for name in ("dense1", "dense2", "output")] == ["0", "1", "0"]
+    assert "→" not in " ".join(cells(answer.out, "dense1"))
+    told = json.loads(run("diff", *pair, "--json", "--evidence", "none", "-q").out)
+    assert NetworkDiff.from_dict(told) == diff(*pair, evidence="none")
+
+
+def test_with_data_both_answer_the_same_rows(run, pair):
+    answer = run("diff", *pair, "--data", "digits", "--images", 60, "--evidence", "none", "-q", "--seed", 2)
+    paired = diff(*pair, "digits", images=60, seed=2, evidence="none", latency=False).accuracy
+    assert f"{100 * paired.difference.value:+.2f} points" in answer.out
+    assert f"only A {paired.only_a}, only B {paired.only_b}, neither {paired.neither}" in answer.out
+    _, _, _, first, unit, second, _, ratio, *_ = cells(answer.out, "time, batch 1 ")
+    assert unit in ("µs", "ms")
+    assert min(float(first), float(second), float(ratio)) > 0
+    assert any(
+        line.startswith("dense1") and "20" in line.split() for line in answer.out.split("activations")[1].splitlines()
+    )
+    assert "time" not in run("diff", *pair, "--data", "digits", "--evidence", "none", "-q", "--no-latency").out
+
+
+@pytest.mark.parametrize("columns", ["60", "100", "200"])
+def test_a_layer_takes_one_line_however_narrow_the_terminal(pair, monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    show_diff(diff(*pair, evidence="none"))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert [line.split()[0] for line in lines if line.startswith(("dense", "output"))] == ["dense1", "dense2", "output"]
+
+
+def test_names_from_files_stay_in_their_line(pair, capsys):
+    found = diff(*pair, evidence="none")
+    nasty = "[red]\x1b[2J\n\u202e" + "x" * 10_000
+    layer = dataclasses.replace(found.layers[0], name=nasty)
+    show_diff(
+        dataclasses.replace(
+            found,
+            layers=(layer,),
+            settings=(SettingDiff(nasty, nasty, None),),
+            relation=nasty,
+            notes=(nasty,),
+            a=dataclasses.replace(found.a, name=nasty),
+        )
+    )
+    shown = capsys.readouterr().out
+    assert shown.replace("\n", "").isprintable()
+    assert shown.count("[red]") == 6
+    assert len(shown) < 20_000
+
+
+def test_nan_must_be_looked_at(run, pair, tmp_path):
+    network = ws.load(pair[0])
+    with torch.no_grad():
+        network.dense1.weight[0, 0] = math.nan
+    path = ws.save(network, tmp_path / "nan.safetensors")
+    answer = run("diff", pair[0], path, "--evidence", "none", "-q")
+    assert answer.code == 1
+    assert answer.lines == ["weightsmith: NaN or infinity in dense1 of B"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--images", "5"), 2, "--images belongs to --data"),
+        (("--evidence", "some"), 2, "some"),
+        (("--data", "digit"), 2, "digits"),
+    ],
+)
+def test_wrong_usage_is_one_line(run, pair, words, code, told):
+    answer = run("diff", *pair, *words, "-q")
+    assert answer.code == code
+    assert len(answer.lines) == 1
+    assert told in answer.lines[0]
+
+
+def test_a_missing_file_is_named(run, pair, tmp_path):
+    answer = run("diff", pair[0], tmp_path / "none.safetensors")
+    assert answer.code == 3
+    assert "none.safetensors" in answer.lines[-1]

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from weightsmith.pipeline import chain as module
+
+RECIPE = """
+data = "digits"
+seeds = [0, 1]
+[train]
+network = "mlp:20"
+epochs = 2
+[[grade]]
+[[reduce]]
+name = "small"
+by = "angles:60"
+random = 2
+[[spike]]
+steps = 8
+images = 50
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text(RECIPE)
+    return file
+
+
+def test_a_recipe_is_carried_out_with_a_line_for_each_stage(run, recipe, tmp_path):
+    answer = run("pipeline", recipe, "--out", tmp_path / "out")
+    assert answer.code == 0, answer.err
+    rows = [line.split() for line in answer.out.splitlines()]
+    stages = [row[1] for row in rows if row[:1] in (["0"], ["1"])]
+    assert stages == ["train", "grade", "small", "spike"] * 2
+    assert "in all" in answer.out
+    assert str(tmp_path / "out" / "report.html") in "".join(answer.out.split())
+    assert (tmp_path / "out" / "seed-1" / "small" / "network.safetensors").exists()
+    assert "train" in answer.err  # progress
+    again = run("pipeline", recipe, "--out", tmp_path / "out", "--json", "--quiet")
+    told = json.loads(again.out)
+    assert again.err == ""
+    assert [stage["stage"] for stage in told["stages"]] == ["train", "grade", "small", "spike"] * 2
+    assert told["stages"][2]["accuracy"]["method"] == "Wilson"
+    assert told["stages"][3]["energy"] > 0
+    assert told["record"] == json.loads((tmp_path / "out" / "record.json").read_text())
+
+
+def test_nothing_runs_before_the_recipe_is_right(run, recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "carry_out", lambda *_: pytest.fail("something ran"))
+    recipe.write_text(RECIPE.replace("angles:60", "angels:60"))
+    answer = run("pipeline", recipe, "--out", tmp_path / "out")
+    assert answer.code == 2
+    assert "line 10, reduce.1.by" in answer.err
+    assert len(answer.lines) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_says_that_the_same_command_goes_on(run, recipe, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "carry_out", interrupted)
+    answer = run("pipeline", recipe, "--out", tmp_path / "out")
+    assert answer.code == 130
+    assert "the same command goes on" in answer.err
