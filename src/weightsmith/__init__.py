@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers import LayerWeights, walk
+    from weightsmith.pipeline.chain import pipeline
+    from weightsmith.pipeline.differences import NetworkDiff, diff
+    from weightsmith.pipeline.links import live_alpha, live_redundancy
+    from weightsmith.pipeline.prices import Synaptic, price_of
+    from weightsmith.pipeline.recipe import Recipe
+    from weightsmith.pipeline.report import report
+    from weightsmith.pipeline.results import ChainRun
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
     from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Rewind
@@ -124,6 +131,13 @@ _HOMES = {
     "networks.files": "load save",
     "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers": "LayerWeights walk",
+    "pipeline.chain": "pipeline",
+    "pipeline.differences": "NetworkDiff diff",
+    "pipeline.links": "live_alpha live_redundancy",
+    "pipeline.prices": "Synaptic price_of",
+    "pipeline.recipe": "Recipe",
+    "pipeline.report": "report",
+    "pipeline.results": "ChainRun",
     "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
@@ -179,6 +193,7 @@ __all__ = [
     "Angles",
     "Architecture",
     "BeyondNoise",
+    "ChainRun",
     "Classifier",
     "ClipGlobalNorm",
     "ClipNorm",
@@ -224,6 +239,7 @@ __all__ = [
     "Momentum",
     "NAdam",
     "Nesterov",
+    "NetworkDiff",
     "NoEvidence",
     "Normalisation",
     "OneCycle",
@@ -241,6 +257,7 @@ __all__ = [
     "Random",
     "RateCurve",
     "Recalibrate",
+    "Recipe",
     "Reduction",
     "Rewind",
     "RmsProp",
@@ -255,6 +272,7 @@ __all__ = [
     "StableRank",
     "Study",
     "SweepTable",
+    "Synaptic",
     "TensorBoard",
     "TopCount",
     "TopShare",
@@ -277,6 +295,7 @@ __all__ = [
     "compare",
     "data",
     "diagnose",
+    "diff",
     "distances",
     "evaluate",
     "export_nir",
@@ -285,14 +304,19 @@ __all__ = [
     "grade",
     "grid",
     "import_nir",
+    "live_alpha",
+    "live_redundancy",
     "load",
     "load_spiking",
     "margins",
     "monte_carlo",
     "networks",
     "norm_plan",
+    "pipeline",
+    "price_of",
     "reduce",
     "reduction_study",
+    "report",
     "save",
     "save_spiking",
     "sharpen",

@@ -76,7 +76,9 @@ def weights(names):
 
 def written(folder, names):
     """A page of a network whose layers have these names, reported under each of them."""
-    grades = ws.grade(weights(names), evidence="none")
+    plain = ws.grade(weights(HARMLESS), evidence="none")  # a file with such names is refused before it is graded
+    layers = [dataclasses.replace(layer, name=name) for layer, name in zip(plain.layers, names, strict=True)]
+    grades = dataclasses.replace(plain, layers=tuple(layers), source=names[0])
     evaluation = dataclasses.replace(
         ws.evaluate(ws.networks.mlp(64, 10, seed=0), ws.data.load("digits")), classes=tuple(names[-10:])
     )

@@ -115,3 +115,16 @@ def test_lines_fit_the_terminal(run, network, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     answer = run("angles", network, "--data", "digits", "--quiet")
     assert max(map(len, answer.out.splitlines())) <= width
+
+
+def test_a_folder_holds_what_a_report_is_made_of(run, tmp_path):
+    import weightsmith as ws
+    from weightsmith.pipeline.reading import read_results
+
+    ws.save(ws.networks.mlp(64, 12, 10, seed=0), tmp_path / "net.safetensors")
+    answer = run("angles", tmp_path / "net.safetensors", "--data", "digits", "--out", tmp_path / "near", "--quiet")
+    assert answer.code == 0, answer.err
+    (found,) = read_results(tmp_path / "near")
+    expected = ws.angles(tmp_path / "net.safetensors", "digits")
+    assert found.record == expected.record
+    assert abs(found.detail.degrees("dense1") - expected.degrees("dense1")).max() < 1e-4

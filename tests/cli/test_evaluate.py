@@ -163,3 +163,11 @@ def test_the_published_accuracy_at_the_command_line(run, shared_data):
     answer = run("evaluate", path, "--data", "cifar10")
     assert "accuracy  91.12 % (90.55 – 91.66)" in answer.out
     assert "removed layers are skipped: layer1.0.conv1" in answer.err
+
+
+def test_a_folder_holds_the_record(run, tmp_path):
+    ws.save(ws.networks.mlp(64, 12, 10, seed=0), tmp_path / "net.safetensors")
+    call = ("evaluate", tmp_path / "net.safetensors", "--data", "digits", "--quiet")
+    told = run(*call, "--out", tmp_path / "judged", "--json")
+    assert told.code == 0
+    assert json.loads((tmp_path / "judged" / "record.json").read_text()) == json.loads(told.out)

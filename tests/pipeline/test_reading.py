@@ -211,7 +211,7 @@ ARRAY = {"dtype": "<i8", "shape": [3], "base64": ""}
         (b"\xff\xfe{}", "is no JSON"),
         ("[1, 2]", "a record is a JSON object"),
         ('"text"', "a record is a JSON object"),
-        ("{}", "is no record that a report knows; known are chain, training, grades"),
+        ("{}", "is no record that a report knows; known are chain, training, transfer, table, grades"),
         ('{"a": 1, "b": 2}', "is no record that a report knows"),
         ("[" * 100_000, "is nested too deeply"),
         ('{"settings": ' + "[" * 60 + "]" * 60 + "}", "is nested too deeply"),

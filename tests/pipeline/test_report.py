@@ -210,6 +210,9 @@ def test_a_search_stands_in_the_overview_and_in_its_own_section(made, sections):
     row = dict(zip([column.head for column in networks.columns], networks.rows[-1], strict=True))
     assert (row["network"], row["parameters"]) == ("tailoring", record.best.parameters)
     assert row["accuracy"].value == record.judged.accuracy.value
+    whole = dict(zip([column.head for column in networks.columns], networks.rows[0], strict=True))
+    assert (whole["network"], whole["MACs"], whole["energy"].value) == ("training", record.macs, record.energy)
+    assert whole["accuracy"].value == record.whole.value  # nothing else has judged it
     section = several[-1]
     assert f"The limits are {record.verdict.value} by {record.best}" in section.lead
     front = next(part for part in section.parts if getattr(part, "title", "") == "The front")

@@ -22,7 +22,7 @@ from weightsmith.pipeline.tailoring import tailor
 from weightsmith.spiking.files import load_spiking, spiking_digest
 from weightsmith.spiking.network import SpikingNetwork
 
-QUICK = {"recover": None, "steps": 8, "rows": 300}
+QUICK = {"recover": None, "steps": 8, "rows": 200, "encode": "constant", "images": 100}
 
 
 @pytest.fixture(scope="module")
@@ -112,18 +112,18 @@ def test_only_the_size_is_limited_so_that_nothing_spikes_unless_asked(run, digit
     assert found.record.best.parameters <= 0.5 * found.record.parameters
     assert isinstance(found.network, nn.Module)
     assert weights_digest(found.network) == found.record.result
-    asked = tailor(run, digits, accuracy=0.8, params=0.5, spiking=True, **QUICK)
-    assert "reduced and spiking" in {each.kind for each in asked.record.candidates}
-
-
-def test_a_spiking_network_may_be_refused(run, digits):
-    found = tailor(run, digits, accuracy=0.8, energy=0.5, spiking=False, **QUICK)
-    assert {each.kind for each in found.record.candidates} == {"whole", "reduced"}
     assert [each.candidate is None for each in found.record.alone] == [False, True]
 
 
+@pytest.mark.parametrize("spiking", [True, False])
+def test_whether_networks_spike_can_be_said(run, digits, spiking):
+    limit = {"params": 0.3} if spiking else {"energy": 0.3}
+    found = tailor(run, digits, accuracy=0.8, **limit, spiking=spiking, **QUICK)
+    assert ("reduced and spiking" in {each.kind for each in found.record.candidates}) == spiking
+
+
 def test_limits_that_cannot_be_met_together_name_what_would_do(run, digits):
-    found = tailor(run, digits, accuracy=0.93, energy=0.01, **QUICK)
+    found = tailor(run, digits, accuracy=0.93, energy=0.01, **{**QUICK, "encode": "poisson"})
     record = found.record
     assert not found.met
     assert record.verdict is Verdict.NOT_MET
@@ -140,11 +140,12 @@ def test_limits_that_cannot_be_met_together_name_what_would_do(run, digits):
 
 
 def test_a_limit_beyond_everything_is_named(run, digits):
-    found = tailor(run, digits, accuracy=1.0, params=0.5, **QUICK)
+    found = tailor(run, digits, accuracy=1.0, params=0.2, **{**QUICK, "images": None})
     assert found.record.unreachable == ("accuracy",)
     assert found.record.verdict is Verdict.NOT_MET
 
 
+@pytest.mark.slow
 def test_an_accuracy_alone_is_met_by_the_cheapest(run, digits):
     found = tailor(run, digits, accuracy=0.8, margin=0, **QUICK)
     record = found.record
@@ -156,15 +157,23 @@ def test_a_file_and_a_folder_are_read(run, digits, tmp_path):
     ws.save(run.network, tmp_path / "network.safetensors")
     records = [
         tailor(given, digits, accuracy=0.5, params=0.3, **QUICK).record
-        for given in (run, run.network, tmp_path, str(tmp_path / "network.safetensors"))
+        for given in (run, tmp_path, str(tmp_path / "network.safetensors"))
     ]
     assert len({record.to_json() for record in records}) == 1
 
 
-@pytest.mark.parametrize("place", range(0, 12, 3))
-def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(run, digits, tmp_path, place):
-    options = {"accuracy": 0.85, "energy": 0.2, "recover": "fine-tune:1", "rows": 300, "steps": 6, "images": 60}
-    tailor(run, digits, **options, out=tmp_path / "whole")
+RESUMED = {**QUICK, "accuracy": 0.85, "energy": 0.2, "recover": "fine-tune:1", "steps": 6, "images": 60}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(run, digits, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tailored") / "whole"
+    tailor(run, digits, **RESUMED, out=folder)
+    return folder
+
+
+@pytest.mark.parametrize("place", [12, *(pytest.param(place, marks=pytest.mark.slow) for place in (0, 20, 26))])
+def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(run, digits, uninterrupted, tmp_path, place):
     told = 0
 
     def stop(*_):
@@ -174,25 +183,27 @@ def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(run, digits,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tailor(run, digits, **options, out=tmp_path / "parts", progress=stop)
-    assert not (tmp_path / "parts" / "record.json").exists()
-    tailor(run, digits, **options, out=tmp_path / "parts")
+        tailor(run, digits, **RESUMED, out=tmp_path, progress=stop)
+    assert not (tmp_path / "record.json").exists()
+    tailor(run, digits, **RESUMED, out=tmp_path)
     for name in ("record.json", "network.safetensors"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_with_and_without_a_folder_the_record_is_the_same(run, digits, tmp_path):
     options = {"accuracy": 0.8, "energy": 0.3, **QUICK}
     kept = tailor(run, digits, **options, out=tmp_path / "out")
     assert tailor(run, digits, **options).record.to_json() == kept.record.to_json()
-    assert TailorRecord.from_json((tmp_path / "out" / "record.json").read_text()) == kept.record
+    assert (tmp_path / "out" / "record.json").read_text() == kept.record.to_json(indent=1) + "\n"
 
 
 KILLED = """
 import sys, weightsmith as ws
 from weightsmith.pipeline.tailoring import tailor
 digits = ws.data.load("digits").with_validation(0.2)
-tailor(sys.argv[1], digits, accuracy=0.85, energy=0.2, recover="fine-tune:2", rows=300, steps=6, images=60, out=sys.argv[2])
+limits = {"accuracy": 0.85, "energy": 0.2}
+tailor(sys.argv[1], digits, **limits, recover="fine-tune:2", rows=300, steps=6, images=60, out=sys.argv[2])
 """
 
 
@@ -228,7 +239,7 @@ def test_other_limits_use_what_is_known_and_say_that_the_rows_were_asked_before(
 
 def test_a_budget_ends_the_search_early_and_says_what_was_not_tried(run, digits, tmp_path):
     options = {"accuracy": 0.8, "energy": 0.3, **QUICK}
-    short = tailor(run, digits, **options, budget="0.001s", out=tmp_path / "out")
+    short = tailor(run, digits, **options, budget="1e-9s", out=tmp_path / "out")
     record = short.record
     assert [each.kind for each in record.candidates] == ["whole"]
     assert record.verdict is Verdict.NOT_MET
@@ -237,8 +248,6 @@ def test_a_budget_ends_the_search_early_and_says_what_was_not_tried(run, digits,
     longer = tailor(run, digits, **options, budget="1h", out=tmp_path / "out")
     assert longer.record.untried == ()
     assert longer.met
-    free = tailor(run, digits, **options)
-    assert [each.to_dict() for each in longer.record.candidates] == [each.to_dict() for each in free.record.candidates]
 
 
 def test_a_network_that_cannot_be_converted_is_reduced_and_says_so(digits):
@@ -280,16 +289,17 @@ def test_a_module_of_the_users_own_is_tailored(digits):
     assert found.record.network == "Sequential"
 
 
+@pytest.mark.slow
 def test_a_residual_network_is_cut_and_converted(digits):
     run = ws.train("resnet:8,widths=[4,8,8],shortcut=conv", digits, schedule=0.05, epochs=1, seed=0)
     found = tailor(run, digits, accuracy=0.15, energy=0.6, recover=None, rows=100, steps=6, images=40, budget="60s")
     assert {"whole", "reduced", "spiking"} <= {each.kind for each in found.record.candidates}
 
 
+@pytest.mark.slow
 def test_int8_and_other_prices_go_through(run, digits):
     found = tailor(
-        run, digits, accuracy=0.7, energy=0.5, recover=None, rows=300, steps=6, precision="int8",
-        prices="picojoule:0.1,3.2", encode="constant",
+        run, digits, accuracy=0.7, energy=0.5, **QUICK, precision="int8", prices="picojoule:0.1,3.2",
     )  # fmt: skip
     assert found.record.settings["precision"] == "int8"
     assert found.record.energy == pytest.approx(3.2 * found.record.macs)
@@ -348,6 +358,7 @@ def test_data_without_rows_to_judge_by_are_refused(run, digits):
         tailor(run, ws.Data("half", train=digits.train), accuracy=0.9)
 
 
+@pytest.mark.slow
 def test_what_is_written_can_be_used(run, digits, tmp_path):
     found = tailor(run, digits, accuracy=0.8, energy=0.2, **QUICK, out=tmp_path / "snn")
     assert spiking_digest(load_spiking(tmp_path / "snn")) == found.record.result

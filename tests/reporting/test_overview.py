@@ -208,6 +208,12 @@ def test_networks_of_kinds_from_elsewhere_join(results):
     other = KnownNetwork(
         "f" * 64, "mine", "tailored", "tailored: by hand", parent, judged=Judged(wilson(5, 10), "test", 10), energy=7.0
     )
+    more = dataclasses.replace(
+        other, digest=parent, parent=None, energy=1.0, judged=Judged(wilson(1, 10), "test", 9999)
+    )
+    told = table(overview_section(results, [more]), "Networks")
+    assert told["train-0"]["energy"] == 1.0  # which no record counted
+    assert told["train-0"]["images"] == 360  # as its own results say
     section = overview_section(results, [other])
     assert table(section, "Networks")["mine"]["energy"] == 7.0
     assert ("train-0", "mine") in [(row["parent"], row["network"]) for row in part(section, "Ancestry").rows]
@@ -361,3 +367,17 @@ def test_graded_networks_are_ordered_by_their_accuracies(results):
     assert "τ" not in [column.head for column in plain.columns]
     odd = dataclasses.replace(several[0][1], settings={**graded.settings, "conv": "slices"})
     assert graded_section([("odd", odd), *several[1:], *judged]) is not None
+
+
+def test_a_transfer_comes_from_its_base():
+    base = ws.networks.mlp(64, 8, 10, seed=1)
+    record = ws.transfer(base, ws.data.load("digits"), epochs=1, rate=0.1, unfreeze=1).record
+    section = overview_section([("moved", record)])
+    best = record.stages[record.best]
+    row = table(section, "Networks")["moved"]
+    assert (row["accuracy"], row["images"]) == (best.accuracy.value, record.stages[1].gain.n)
+    assert row["parameters"] == best.training.parameters
+    assert [(each["generation"], each["network"]) for each in part(section, "Ancestry").rows] == [
+        (0, f"network {record.origin.inputs['base'][:6]}"),
+        (1, "moved"),
+    ]

@@ -48,6 +48,9 @@ def angles(
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for record.json and arrays.npz, which a report is made of.")
+    ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the listed pairs as CSV.")] = None,
     figures: Annotated[
         Path | None,
@@ -66,7 +69,7 @@ def angles(
     from weightsmith.reducing.inspecting import angles as run
 
     Angles(angle, centre=centre)  # a wrong option is told before data are read
-    check_places(csv, figures)
+    check_places(csv, figures, out_folder)
     known = load_all(data, path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     with progress_bar("angles", quiet) as progress:
@@ -88,6 +91,10 @@ def angles(
     written = [] if csv is None else [write_atomic(csv, _as_csv(found.record))]
     if figures is not None:
         written += _draw(figures, found)
+    if out_folder is not None:
+        from weightsmith.pipeline._stored_angles import write_angles
+
+        written += write_angles(out_folder, found)
     if as_json:
         print_json({**found.record.to_dict(), "files": [str(path) for path in written]})
         return

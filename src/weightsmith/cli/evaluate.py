@@ -14,6 +14,7 @@ from weightsmith.cli._spike_options import Numbers, refuse_nir
 from weightsmith.cli._spike_records import data_of, steps_of
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
+from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
@@ -57,6 +58,9 @@ def evaluate(
         int | None, typer.Option(min=0, help="Spiking networks: seed of input spikes and rows (0).")
     ] = None,
     precision: Annotated[Numbers | None, typer.Option(help="Spiking networks: numbers of the run (float32).")] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder for record.json, which a report is made of; not if it spikes.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
@@ -70,6 +74,7 @@ def evaluate(
     from weightsmith.spiking.files import is_spiking
 
     of_plain = {"network": network, "normalise": normalise, "removed": removed, "batch": batch, "threads": threads}
+    of_plain["out"] = out_folder
     of_spiking = {"steps": steps, "images": images, "seed": seed, "precision": precision}
     if is_spiking(file):
         _refuse_given(of_plain, {"removed": "skip", "batch": 64, "threads": 1}, f"{file} is a spiking network")
@@ -93,6 +98,8 @@ def evaluate(
             say_note(note)
     with progress_bar("evaluate", quiet) as progress:
         result = run(loaded, known, split=split, batch=batch, threads=threads, progress=progress)
+    if out_folder is not None:
+        write_atomic(out_folder / "record.json", result.to_json(indent=1) + "\n")
     if as_json:
         print_json(result.to_dict())
     else:

@@ -287,6 +287,8 @@ def _told(row: ComparedMeasure) -> str:
 def _caution(tested: Sequence[ComparedMeasure]) -> list[str]:
     """What many measures over few networks are worth."""
     found = [row.kendall for row in tested if row.kendall is not None]
+    if not found:  # all measures are equal for all networks
+        return []
     count, best, n = len(found), min(tau.p for tau in found), max(tau.n for tau in found)
     corrected = min(1.0, count * best)
     words = [

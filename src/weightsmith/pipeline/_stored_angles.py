@@ -1,7 +1,9 @@
-"""Angles between units as a stage of a chain leaves them: the record, and the matrices in ``arrays.npz`` beside it."""
+"""Angles between units on disk: the record, and the matrices in ``arrays.npz`` beside it."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import write_atomic
 from weightsmith.networks.readers.npz import NpzWeights
 from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 
-__all__ = ["ARRAYS", "read_angles"]
+__all__ = ["ARRAYS", "RECORD", "read_angles", "write_angles"]
 
-ARRAYS = "arrays.npz"
+ARRAYS, RECORD = "arrays.npz", "record.json"
+_SINCE = (1980, 1, 1, 0, 0, 0)  # the date of every entry: equal angles, equal bytes
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,6 +30,20 @@ class _StoredAngles(UnitAngles):
     def degrees(self, site: str) -> NDArray[np.float64]:
         """The angle of every pair of units of ``site``."""
         return self.stored[site]
+
+
+def write_angles(folder: Path, found: UnitAngles) -> list[Path]:
+    """Write the matrices in single precision and, last, as its seal, the record; the files that were written.
+
+    Not by ``numpy.savez``, which takes some names for options of its own.
+    """
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for site in found.record.sites:
+            with archive.open(zipfile.ZipInfo(f"{site.name}.npy", _SINCE), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, found.degrees(site.name).astype(np.float32), allow_pickle=False)
+    arrays = write_atomic(folder / ARRAYS, content.getvalue())
+    return [arrays, write_atomic(folder / RECORD, found.record.to_json(indent=1) + "\n")]
 
 
 def read_angles(path: Path, record: AnglesRecord) -> UnitAngles:

@@ -15,7 +15,7 @@ from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Par
 from weightsmith.reporting.sections._numbers import chance, changed, energy_text, may_be_chance, rounded
 from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
 
-__all__ = ["tailor_section", "tailored_network"]
+__all__ = ["tailor_section", "tailored_networks"]
 
 _NAMED = 6  # ways that a note names; the others are counted
 
@@ -33,17 +33,29 @@ def tailor_section(record: TailorRecord, name: str) -> Section:
     return Section(f"Tailoring: {name}", _lead(record), tuple(parts), _chips(record))
 
 
-def tailored_network(record: TailorRecord, name: str) -> KnownNetwork:
-    """The network that was found, as an overview tells of it."""
-    best, judged = record.best, record.judged
-    return KnownNetwork(
+def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]:
+    """The network that came in and the one that was found, as an overview tells of them."""
+    best, judged, rows = record.best, record.judged, record.judging
+    parent = record.origin.inputs.get("network")
+    if parent is not None:
+        yield KnownNetwork(
+            digest=parent,
+            name=f"network {parent[:6]}",
+            making="given",
+            operation="as it came",
+            judged=Judged(record.whole, rows.split, rows.rows),
+            parameters=record.parameters,
+            macs=record.macs,
+            energy=record.energy,
+        )
+    yield KnownNetwork(
         digest=record.result,
         name=name,
         making="tailored",
         operation=f"tailored: {best}",
-        parent=record.origin.inputs.get("network"),
+        parent=parent,
         seed=record.origin.seed,
-        judged=Judged(judged.accuracy, record.judging.split, record.judging.rows),
+        judged=Judged(judged.accuracy, rows.split, rows.rows),
         cost=judged.cost,
         parameters=best.parameters,
         macs=best.macs if best.steps is None else None,
@@ -179,8 +191,8 @@ def _alone(record: TailorRecord) -> Table:
 
 def _candidates(record: TailorRecord) -> Table:
     columns = (
+        Column("number", "in the order in which they were tried"),
         Column("network", "what was done to the one that came in"),
-        Column("kind"),
         Column("accuracy", f"on {counted(record.selection.rows, 'selection row')}", numeric=True),
         Column("energy", "for an input", numeric=True),
         Column("share of energy", "of the whole network’s", numeric=True),
@@ -191,8 +203,8 @@ def _candidates(record: TailorRecord) -> Table:
     )
     rows = tuple(
         (
+            found.number,
             str(found),
-            found.kind,
             Shown(found.share, percent_within(found.accuracy)),
             Shown(found.energy, energy_text(found.energy)),
             Shown(found.energy_share, percent(found.energy_share)),

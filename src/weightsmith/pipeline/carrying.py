@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from torch import nn
 
 from weightsmith.core.records import Record
@@ -18,6 +16,7 @@ from weightsmith.networks.building import is_factory
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load
 from weightsmith.networks.layer_plan import LayerPlan
+from weightsmith.pipeline._stored_angles import write_angles
 from weightsmith.pipeline.links import keep_by_alpha, watchers
 from weightsmith.pipeline.prices import price_of
 from weightsmith.pipeline.recipe import Recipe
@@ -155,11 +154,7 @@ def _grade(stage: Stage, bench: Bench) -> Made:
 
 def _angles(stage: Stage, bench: Bench) -> Made:
     found = angles(bench.network(stage.of), bench.data, **stage.options, seed=bench.seed, threads=bench.threads)
-    content = io.BytesIO()
-    degrees = {site.name: found.degrees(site.name).astype(np.float32) for site in found.record.sites}
-    np.savez(content, allow_pickle=False, **degrees)
-    write_atomic(bench.place(stage.name) / "arrays.npz", content.getvalue())
-    _write(bench.place(stage.name), found.record)
+    write_angles(bench.place(stage.name), found)
     return Made(found.record)
 
 

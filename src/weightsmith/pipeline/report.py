@@ -21,7 +21,7 @@ from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.pipeline._chain_section import chain_section
-from weightsmith.pipeline._tailor_section import tailor_section, tailored_network
+from weightsmith.pipeline._tailor_section import tailor_section, tailored_networks
 from weightsmith.pipeline.reading import KINDS, RECORD, Result, read_results
 from weightsmith.pipeline.results import ChainRecord, ChainRun
 from weightsmith.pipeline.tailor_results import TailorRecord
@@ -100,7 +100,8 @@ def gather(given: Any) -> list[Result]:
 def report_page(results: Sequence[Result], title: str | None = None) -> str:
     """The page of results that :func:`gather` gave, as text."""
     named = [(each.name, each.record) for each in results]
-    tailored = [tailored_network(each.record, each.name) for each in results if isinstance(each.record, TailorRecord)]
+    searches = [(each.record, each.name) for each in results if isinstance(each.record, TailorRecord)]
+    tailored = [network for record, name in searches for network in tailored_networks(record, name)]
     heads = (overview_section(named, tailored), compared_section(named), graded_section(named))
     sections = [*(section for section in heads if section is not None), *_sections(results)]
     return render(_title(results) if title is None else title, sections)

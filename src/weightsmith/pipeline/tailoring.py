@@ -104,16 +104,12 @@ def tailor(
     thresholds = str(Balance.of(balance))
     encodings = ("constant", "poisson") if encode is None else (str(encoding_of(encode)),)
     length = whole("steps", steps)
+    counts = {"images": images, "tune_rows": tune_rows}
+    counts = {name: None if count is None else whole(name, count) for name, count in counts.items()}
     module = _network(network)
-    found = divided(
-        data,
-        images=None if images is None else whole("images", images),
-        tune_rows=None if tune_rows is None else whole("tune_rows", tune_rows),
-        seed=conditions.seed,
-    )
+    found = divided(data, **counts, seed=conditions.seed)
     settings = {
-        "images": images,
-        "tune_rows": tune_rows,
+        **counts,
         **{field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)},
     }
     origin = Origin(seed=conditions.seed, inputs={"network": weights_digest(module), **found.inputs})

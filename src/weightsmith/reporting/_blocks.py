@@ -167,7 +167,8 @@ def _sorted_by(value: Cell, shown: str, numeric: bool) -> str | None:
     if value is None or (isinstance(value, str) and numeric):
         return ""
     if isinstance(value, str):
-        return None if value == shown else plain(value, LONGEST_NAME)
+        # A name that is shown with signs in place of what acts in it is sorted as it is shown.
+        return None if plain(value, _LONGEST_CELL) == shown else plain(value, LONGEST_NAME)
     if isinstance(value, int):
         written = str(int(value))
     elif math.isnan(value):

@@ -168,13 +168,13 @@ def _turn(result: NamedRecord) -> int:
 
 def known_networks(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> list[KnownNetwork]:
     """The networks that any result tells something of, and ``others``, a parent before its children."""
-    prices, more = _prices(results), {one.digest: one for one in others}
+    prices, more = _prices(results), {one.digest: one for one in reversed(others)}
     found: dict[str, KnownNetwork] = {}
     for kin in family_of(results, others).kin:
         made = [(name, record) for name, record in results if network_out(record) == kin.network]
         seen = [(name, record) for name, record in results if network_in(record) == kin.network]
         if made or any(not isinstance(record, TrainRecord) for _, record in seen):
-            network = _known(kin.network, kin.parent, made, seen)
+            network = _filled(_known(kin.network, kin.parent, made, seen), more.get(kin.network))
             found[kin.network] = _completed(network, found.get(kin.parent or ""), prices)
         elif kin.network in more:
             found[kin.network] = more[kin.network]
@@ -216,6 +216,14 @@ def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: S
     )
 
 
+def _filled(network: KnownNetwork, other: KnownNetwork | None) -> KnownNetwork:
+    """The network with what only the ``other`` says of it."""
+    if other is None:
+        return network
+    gaps = [name for name in ("judged", "parameters", "macs", "energy") if getattr(network, name) is None]
+    return dataclasses.replace(network, **{name: getattr(other, name) for name in gaps})
+
+
 def _trainings(made: Sequence[NamedRecord]) -> Iterator[TrainRecord]:
     for _, record in made:
         if isinstance(record, TrainRecord):
@@ -246,6 +254,10 @@ def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Ite
                 yield Judged(found.reduced, found.split, found.images)
             case SpikeRecord(decisions=answers):
                 yield Judged(answers.spiking, answers.split, answers.images)
+            case TransferRecord(stages=stages, best=best):
+                images = next((stage.gain.n for stage in stages if stage.gain is not None), None)
+                if images is not None:
+                    yield from (Judged(stage.accuracy, "validation", images) for stage in stages[best : best + 1])
     for _, record in seen:
         match record:
             case Evaluation():

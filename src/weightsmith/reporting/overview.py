@@ -38,6 +38,14 @@ __all__ = [
     "overview_section",
 ]
 
+_KINDS = {
+    "Train": "training",
+    "Reduction": "reduction",
+    "Spike": "spiking",
+    "SpikeSweep": "sweep",
+    "SweepTable": "table",
+    "Tailor": "tailoring",
+}  # what kinds of results are called whose names are not words
 _MOST_BRANCHES = 60  # networks whose ancestry is drawn; more cannot be looked through
 _NAMED = 4  # names in a sentence; the others are counted
 _HOW = (
@@ -132,7 +140,7 @@ def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
 def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> tuple[str, ...]:
     """What speaks against taking the numbers of this page beside each other."""
     lines = []
-    unjudged = [each.name for each in networks if each.judged is None]
+    unjudged = [each.name for each in networks if each.judged is None and each.making != "given"]
     if unjudged:
         verb = "was" if len(unjudged) == 1 else "were"
         lines.append(
@@ -280,16 +288,8 @@ def _results(results: Sequence[NamedRecord]) -> Table:
 
 
 def _kind(record: Record) -> str:
-    """``TrainRecord`` in words: training."""
-    words = {
-        "Train": "training",
-        "Reduction": "reduction",
-        "Spike": "spiking",
-        "SpikeSweep": "sweep",
-        "Tailor": "tailoring",
-    }
     name = type(record).__name__.removesuffix("Record")
-    return words.get(name, name.removesuffix("Record").lower())
+    return _KINDS.get(name, name.lower())
 
 
 def _origins(results: Sequence[NamedRecord]) -> list[tuple[str, Origin]]:

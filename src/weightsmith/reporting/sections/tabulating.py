@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from weightsmith.core.sweep import SweepTable
+from weightsmith.reporting._words import number_text
 from weightsmith.reporting.parts import Cell, Column, Part, Section, Shown, Table
-from weightsmith.reporting.sections._wording import counted, facts_of, setting_text, text_of
+from weightsmith.reporting.sections._wording import counted, facts_of, setting_text
 
 __all__ = ["table_section"]
 
@@ -55,7 +56,7 @@ def _summaries(sweep: SweepTable, varied: list[str], seeds: int) -> Iterator[Tab
         for column in found:
             each = by_column[column][place]
             spread = "" if each.deviation is None else f" ± {each.deviation:.2g}"
-            cells.append(Shown(each.mean, text_of(each.mean) + spread))
+            cells.append(Shown(each.mean, number_text(each.mean) + spread))
         setting = ", ".join(f"{key} = {setting_text(value)}" for key, value in first.setting.items())
         rows.append((setting or "all", first.n, *cells))
     yield Table("Settings over seeds", tuple(columns), tuple(rows), file="settings.csv")

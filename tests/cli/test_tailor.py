@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+
+import weightsmith as ws
+from weightsmith.cli import app as house
+from weightsmith.cli import tailor as command
+from weightsmith.networks.card import weights_digest
+from weightsmith.pipeline.tailor_results import TailorRecord
+from weightsmith.spiking.files import spiking_digest
+
+QUICK = ("--recover", "none", "--rows", 200, "--steps", 8, "--encode", "constant", "--images", 100, "--quiet")
+
+
+@pytest.fixture(autouse=True)
+def _known():
+    """The command, also before the house knows it."""
+    names = {each.name for each in house.app.registered_commands}
+    if "tailor" not in names:
+        house.app.command("tailor")(command.tailor)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    ws.train("mlp:32", "digits", optimiser="adam", schedule=0.01, epochs=5, seed=0, out=folder)
+    return folder
+
+
+def test_a_network_that_keeps_to_the_limits_is_written(run, trained, tmp_path):
+    folder, figure = tmp_path / "out", tmp_path / "front.png"
+    answer = run(
+        "tailor", trained, "--accuracy", "60%", "--params", "40%", *QUICK, "--out", folder, "--figure", figure
+    )  # fmt: skip
+    assert answer.code == 0, answer.err
+    record = TailorRecord.from_json((folder / "record.json").read_text())
+    assert record.met
+    assert record.best.params_share <= 0.4
+    assert weights_digest(ws.load(folder)) == record.result
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    for words in (
+        "accuracy ≥ 60 %, parameters ≤ 963 (40.0 %)", "reduced (taken)", "McNemar, row by row", "reduced alone",
+        "spiking alone  nothing of the kind was tried", "record.json",
+    ):  # fmt: skip
+        assert words in answer.out
+
+
+def test_json_holds_the_record(run, trained):
+    answer = run("tailor", trained, "--accuracy", 0.6, "--params", 0.4, *QUICK, "--json")
+    assert answer.code == 0
+    found = json.loads(answer.out)
+    record = TailorRecord.from_dict(found["record"])
+    assert (found["met"], found["look_at"], found["files"]) == (True, [], [])
+    assert record.settings["data"] if "data" in record.settings else True
+    assert record.limits.params == 963
+
+
+def test_limits_that_are_not_kept_to_end_with_code_1_and_say_what_would_do(run, trained):
+    answer = run("tailor", trained, "--accuracy", "99.9%", "--energy", "5%", *QUICK)
+    assert answer.code == 1
+    assert "not met" in answer.out
+    assert "no candidate keeps to" in answer.lines[-1]
+    assert "would do" in answer.out or "no candidate keeps to the limit on" in answer.lines[-1]
+
+
+def test_a_spiking_network_is_written_as_one(run, trained, tmp_path):
+    answer = run("tailor", trained, "--accuracy", 0.5, "--energy", 0.4, *QUICK, "--out", tmp_path / "out")
+    record = TailorRecord.from_json((tmp_path / "out" / "record.json").read_text())
+    assert answer.code == (0 if record.met else 1)
+    if record.best.steps is not None:
+        assert spiking_digest(ws.load_spiking(tmp_path / "out")) == record.result
+
+
+def test_a_budget_says_what_there_was_no_time_for(run, trained):
+    answer = run("tailor", trained, "--accuracy", 0.5, "--params", 0.4, *QUICK, "--budget", "1e-9s")
+    assert answer.code == 1
+    assert "no time for" in answer.out
+    assert "groups, params:0.3998" in answer.out or "groups, params:0.4" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "at least one of them"),
+        (("--accuracy", 90), "90 per cent are written 90%"),
+        (("--energy", "5"), "an amount needs its unit"),
+        (("--accuracy", 0.9, "--budget", "soon"), "budget"),
+        (("--accuracy", 0.9, "--figure", "folder"), "ends in .svg"),
+        (("--accuracy", 0.9, "--figure", "front.gif"), "written as .svg"),
+        (("--accuracy", 0.9, "--recover", "rewind:2"), "fine-tune:… says"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(run, trained, words, told):
+    answer = run("tailor", trained, "--data", "digits", *words, "--quiet")
+    assert answer.code == 2
+    assert told in answer.lines[-1]
+    assert len(answer.lines) == 1
+
+
+def test_the_network_itself_is_never_written_over(run, trained):
+    answer = run("tailor", trained, "--accuracy", 0.9, *QUICK, "--out", trained)
+    assert (answer.code, len(answer.lines)) == (2, 1)
+    assert "never changed" in answer.err
+
+
+def test_a_file_that_is_not_there_is_code_3(run, tmp_path):
+    assert run("tailor", tmp_path / "none", "--data", "digits", "--accuracy", 0.9, "--quiet").code == 3
+
+
+def test_a_spiking_network_is_refused(run, trained, tmp_path):
+    ws.spike(trained, "digits", steps=4, images=4, watch=0, out=tmp_path / "snn")
+    answer = run("tailor", tmp_path / "snn", "--data", "digits", "--accuracy", 0.9, "--quiet")
+    assert answer.code == 2
+    assert "spiking network already" in answer.err
+
+
+def test_an_interrupt_says_whether_anything_is_kept(run, trained, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("weightsmith.pipeline.workbench.reduce", stop)
+    words = ("--accuracy", 0.9, "--recover", "none", "--images", 50)
+    kept = run("tailor", trained, *words, "--out", tmp_path / "out")
+    assert kept.code == 130
+    assert "the same command goes on" in kept.err
+    assert "nothing is kept without --out" in run("tailor", trained, *words).err
+
+
+def test_the_command_tells_its_options():
+    assert isinstance(command.tailor.__annotations__["accuracy"], str)
+    assert typer.main.get_command(house.app).commands["tailor"].get_help is not None
