@@ -67,7 +67,7 @@ def test_a_candidate_tells_its_accuracy_and_what_it_misses():
     assert found.error == pytest.approx(np.sqrt(0.81 * 0.19 / 100))
     assert found.accuracy.low < 0.81 < found.accuracy.high
     assert found.excess(Limits(accuracy=0.9, energy=20.0, params=200)) == {
-        "accuracy": pytest.approx(0.1),
+        "accuracy": pytest.approx(0.09),
         "energy": pytest.approx(0.5),
     }
     assert Candidate.from_json(found.to_json()) == found

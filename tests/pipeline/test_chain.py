@@ -141,6 +141,12 @@ def test_stopped_before_its_page_is_made_it_makes_the_same_one(tmp_path, monkeyp
     assert files(first) == files(second)
     assert page == first / "report.html"
     assert "A &amp; B" in page.read_text()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "report", lambda *_, **__: pytest.fail("the page was drawn again"))
+        assert pipeline(tables, first).page == page
+    written = page.read_bytes()
+    page.write_text("lost")
+    assert pipeline(tables, first).page.read_bytes() == written
 
 
 def test_what_is_done_is_not_done_again(whole, monkeypatch):

@@ -29,10 +29,11 @@ class Bench:
     """Candidates (kind, right of 100, energy), and how many of the judging rows each has right."""
 
     def __init__(self, *rows, judged):
-        self.candidates = [
-            Candidate(number, WAYS[kind], 3 if WAYS[kind].conversion else None, ROWS, right, energy, energy / 100, 10, 1.0, 5, "s")
-            for number, (kind, right, energy) in enumerate(rows)
-        ]  # fmt: skip
+        self.candidates = []
+        for number, (kind, right, energy) in enumerate(rows):
+            steps = 3 if WAYS[kind].conversion else None
+            sizes = (energy, energy / 100, 10, 1.0, 5)
+            self.candidates.append(Candidate(number, WAYS[kind], steps, ROWS, right, *sizes, "stage"))
         self._judged, self.asked = judged, []
 
     def judged(self, candidate):

@@ -16,6 +16,7 @@ from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.statistics import mcnemar
 from weightsmith.networks.card import weights_digest
 from weightsmith.pipeline import workbench
+from weightsmith.pipeline.choosing import violation
 from weightsmith.pipeline.tailor_results import TailorRecord, Verdict
 from weightsmith.pipeline.tailor_rows import divided
 from weightsmith.pipeline.tailoring import tailor
@@ -134,8 +135,8 @@ def test_limits_that_cannot_be_met_together_name_what_would_do(run, digits):
     for name, each in told.items():
         relaxed = dataclasses.replace(record.limits, **{name: each.to})
         assert record.candidates[each.candidate].excess(relaxed) == {}
-    least = min(sum(each.excess(record.limits).values()) for each in record.candidates)
-    assert sum(record.best.excess(record.limits).values()) == least
+    least = min(violation(each.excess(record.limits)) for each in record.candidates)
+    assert violation(record.best.excess(record.limits)) == least
     assert found.network is not None
 
 

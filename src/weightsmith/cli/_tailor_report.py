@@ -39,8 +39,10 @@ def concern(record: TailorRecord) -> str | None:
     """What must be looked at: limits that are not kept to; None if they are."""
     if record.met:
         return None
+    from weightsmith.pipeline.limits import missed_text
+
     missed = record.judged.missed if record.verdict.value == "not confirmed" else record.best.excess(record.limits)
-    by = ", ".join(f"{name} by {100 * share:.1f} %" for name, share in missed.items())
+    by = missed_text(missed)
     if record.verdict.value == "not confirmed":
         return f"chosen on the selection rows, but missed on the judging rows: {by}"
     if record.unreachable:
@@ -145,13 +147,14 @@ def _verb(each: Alone) -> str:
 
 
 def _alone(record: TailorRecord, each: Alone) -> str:
+    from weightsmith.pipeline.limits import missed_text
+
     if each.candidate is None:
         return "nothing of the kind was tried"
     best = record.candidates[each.candidate]
     if each.met:
         return f"keeps to the limits on the selection rows: {best}"
-    by = ", ".join(f"{name} by {100 * share:.1f} %" for name, share in each.missed.items())
-    return f"misses {by} on the selection rows: {best}"
+    return f"misses {missed_text(each.missed)} on the selection rows: {best}"
 
 
 def _relaxed(record: TailorRecord, found: Relaxation) -> str:

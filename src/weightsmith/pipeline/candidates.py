@@ -74,7 +74,7 @@ class Candidate(Record):
         return math.sqrt(self.share * (1 - self.share) / self.images)
 
     def excess(self, limits: Limits) -> dict[str, float]:
-        """The limits it misses, and by which share of each."""
+        """The limits it misses, and by how much: see :meth:`Limits.excess`."""
         return limits.excess(accuracy=self.share, energy=self.energy, params=self.parameters)
 
 

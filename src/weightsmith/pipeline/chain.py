@@ -33,7 +33,7 @@ from weightsmith.training.settings import whole
 
 __all__ = ["pipeline"]
 
-_GIVEN = "given"
+_GIVEN, _PAGE = "given", "report.html"
 
 
 def pipeline(
@@ -70,7 +70,7 @@ def pipeline(
         stages, notes = work.all_stages()
         record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
         write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
-        page = report([folder], folder / "report.html", title=wanted.title) if wanted.report else None
+        page = work.page() if wanted.report else None
         seconds = {(stage.seed, stage.name): journal.seconds(_key(stage.seed, stage.name)) for stage in stages}
     return ChainRun(record, folder, seconds, page)
 
@@ -115,6 +115,16 @@ class _Work:
                 where = stage.name if len(self.recipe.seeds) == 1 else f"seed {seed}, {stage.name}"
                 notes += [f"{where}: {remark}" for remark in remarks]
         return tuple(done), tuple(notes)
+
+    def page(self) -> Path:
+        """The page of all stages, made anew unless it is there as it was made before."""
+        path, start = self.folder / "report.html", time.monotonic()
+        if _PAGE in self.journal and path.exists() and file_digest(path) == self.journal[_PAGE]:
+            return path
+        report([self.folder], path, title=self.recipe.title)
+        if _PAGE not in self.journal:
+            self.journal.append(_PAGE, file_digest(path), time.monotonic() - start)
+        return path
 
     def _stages(self) -> Iterator[Stage]:
         if self.recipe.network is not None:

@@ -6,7 +6,10 @@ below. The order of preference, for a limit a on the accuracy:
 
     1.  keeps to all limits, share ≥ a + margin · √(p(1 − p)/n)     the least energy, then parameters
     2.  keeps to all limits by its point estimate                   the most accurate
-    3.  misses limits                                               the least sum of what is missed, as shares
+    3.  misses limits                                               the least violation
+
+The violation is 10 · (a − accuracy) + (energy/limit − 1) + (params/limit − 1), each where it is positive: ten points of
+accuracy count as much as twice the energy or twice the size.
 
 Without a limit on the accuracy the most accurate of those that keep to the others is taken. Where only the size is
 limited, parameters come before energy.
@@ -16,14 +19,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval
 from weightsmith.pipeline.candidates import Candidate
 from weightsmith.pipeline.limits import Limits
 
-__all__ = ["Preference", "Relaxation", "Standing", "relaxations", "standing", "unreachable"]
+__all__ = ["Preference", "Relaxation", "Standing", "relaxations", "standing", "unreachable", "violation"]
+
+_POINTS = 10.0
 
 
 class Standing(enum.Enum):
@@ -44,6 +50,11 @@ def standing(accuracy: Interval, limit: float | None) -> Standing:
     return Standing.ESTIMATE if accuracy.value >= limit else Standing.BELOW
 
 
+def violation(missed: Mapping[str, float]) -> float:
+    """How much what :meth:`~weightsmith.pipeline.limits.Limits.excess` found is in all."""
+    return math.fsum(_POINTS * much if name == "accuracy" else much for name, much in missed.items())
+
+
 @dataclasses.dataclass(frozen=True)
 class Preference:
     """The order among candidates under ``limits``; ``margin`` is in standard errors of the accuracy."""
@@ -62,7 +73,7 @@ class Preference:
         if self.limits.size_only:
             costs = costs[::-1]
         if missed:
-            return (3.0, sum(missed.values()), *costs)
+            return (3.0, violation(missed), *costs)
         asked = self.limits.accuracy
         if asked is None:
             return (1.0, -candidate.share, *costs)

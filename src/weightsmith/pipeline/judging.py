@@ -27,7 +27,7 @@ class Judgement(Record):
     """A candidate on the judging rows: its accuracy, its energy there, and what it costs against the whole network.
 
     ``cost`` compares it with the whole network row by row (McNemar): its difference is a gain. ``missed`` are limits it
-    misses there, by which share of each; ``standing`` tells whether its interval or only its estimate is above the
+    misses there, and by how much; ``standing`` tells whether its interval or only its estimate is above the
     limit on the accuracy.
     """
 

@@ -8,8 +8,9 @@
 >>> limits = wanted.of(energy=4.6e6, params=10_000)
 >>> limits
 Limits(accuracy=0.9, energy=1500000.0, params=5000)
->>> limits.excess(accuracy=0.81, energy=1.2e6, params=6000)
-{'accuracy': 0.09999999999999998, 'params': 0.2}
+>>> missed = limits.excess(accuracy=0.775, energy=1.2e6, params=7500)
+>>> missed, missed_text(missed)
+({'accuracy': 0.125, 'params': 0.5}, 'accuracy by 12.5 points, params by 50.0 %')
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.core.records import Record
 
-__all__ = ["Amount", "Limits", "Wanted", "read_seconds"]
+__all__ = ["Amount", "Limits", "Wanted", "missed_text", "read_seconds"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]*)\s*")
 _PICOJOULES = {"pj": 1.0, "nj": 1e3, "uj": 1e6, "µj": 1e6, "μj": 1e6, "mj": 1e9}
@@ -38,13 +40,13 @@ class Limits(Record):
     params: int | None = None
 
     def excess(self, *, accuracy: float, energy: float, params: float) -> dict[str, float]:
-        """The limits that a network of these values misses, and by which share of the limit.
+        """The limits that a network of these values misses, and by how much; what is kept to is not in it.
 
-        (limit − accuracy)/limit, energy/limit − 1, params/limit − 1; what is kept to is not in it.
+        limit − accuracy, energy/limit − 1, params/limit − 1
         """
         missed = {}
         if self.accuracy is not None and accuracy < self.accuracy:
-            missed["accuracy"] = (self.accuracy - accuracy) / self.accuracy
+            missed["accuracy"] = self.accuracy - accuracy
         if self.energy is not None and energy > self.energy:
             missed["energy"] = energy / self.energy - 1
         if self.params is not None and params > self.params:
@@ -98,6 +100,12 @@ class Wanted(NamedTuple):
             None if self.energy is None else self.energy.of(energy),
             None if self.params is None else math.floor(self.params.of(params) + 1e-9),
         )
+
+
+def missed_text(missed: Mapping[str, float]) -> str:
+    """What :meth:`Limits.excess` found, in words: accuracy in points, the others in per cent of the limit."""
+    parts = ((name, f"{100 * much:.1f} {'points' if name == 'accuracy' else '%'}") for name, much in missed.items())
+    return ", ".join(f"{name} by {much}" for name, much in parts)
 
 
 def read_seconds(given: float | str | None) -> float | None:

@@ -135,11 +135,13 @@ class Proposer:
         return max(_FEWEST, min(self._menu.steps, useful))
 
     def _tuned(self) -> list[Way]:
+        """Cuts that lost accuracy, from small to large: the small ones are trained sooner, and need it most."""
         whole = next(found for found in self._found if found.kind == "whole")
+        lost = [found for found in self._found if found.kind == "reduced" and found.share < whole.share - _LOST]
         return [
             Way(dataclasses.replace(found.way.cut, recover=self._menu.recover))
-            for found in self._found
-            if found.kind == "reduced" and found.way.cut is not None and found.share < whole.share - _LOST
+            for found in sorted(lost, key=lambda found: found.macs)
+            if found.way.cut is not None
         ]
 
     def _plans(self) -> list[Way]:

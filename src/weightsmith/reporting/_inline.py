@@ -57,6 +57,10 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
 
     content = io.StringIO()
     with style.house_style(), mpl.rc_context({"svg.fonttype": "none"}):
+        layout = figure.get_layout_engine()
+        if layout is not None:  # laid out once, here: savefig would draw the whole figure for that, and then again
+            layout.execute(figure)
+            figure.set_layout_engine("none")
         figure.savefig(content, format="svg", dpi=_DOTS_PER_INCH, metadata={"Date": None, "Creator": None})
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", content.getvalue(), flags=re.DOTALL)
     body = _shorter(text[text.index(">", text.index("<svg")) + 1 :], prefix)
