@@ -44,8 +44,9 @@ browser: ## Chromium and axe-core, for the tests that open the report in a brows
 	test -f .browser/node_modules/axe-core/axe.min.js || \
 		npm install --prefix .browser --no-save --no-audit --no-fund --loglevel=error axe-core@4
 
-picture: $(VENV)/.dev ## the picture in the README, from a run of the demo
+picture: $(VENV)/.dev ## the picture in the README, from a run of the demo, and the drawing of the architecture
 	$(ONE_THREAD) $(BIN)/python docs/picture.py
+	$(BIN)/python docs/drawing.py
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

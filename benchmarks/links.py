@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from weightsmith.chain.pipeline import pipeline
+from weightsmith.chain.results import ChainRun
 from weightsmith.core.records import versions
 from weightsmith.core.statistics import mean_interval
 from weightsmith.core.storage import write_atomic
-from weightsmith.pipeline.chain import pipeline
-from weightsmith.pipeline.results import ChainRun
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 

@@ -27,7 +27,7 @@ FLOORS = {
     "reducing": 4,
     "spiking": 4,
     "reporting": 5,
-    "pipeline": 6,
+    "chain": 6,
     "cli": 7,
 }
 OPEN_TO_ALL = {"_version"}

@@ -18,6 +18,13 @@ from weightsmith._version import __version__
 
 if TYPE_CHECKING:
     from weightsmith import data, networks
+    from weightsmith.chain.differences import NetworkDiff, diff
+    from weightsmith.chain.links import live_alpha, live_redundancy
+    from weightsmith.chain.pipeline import pipeline
+    from weightsmith.chain.prices import Synaptic, price_of
+    from weightsmith.chain.recipe import Recipe
+    from weightsmith.chain.report import report
+    from weightsmith.chain.results import ChainRun
     from weightsmith.core.errors import (
         DataMismatch,
         DataMissing,
@@ -48,13 +55,6 @@ if TYPE_CHECKING:
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers import LayerWeights, walk
-    from weightsmith.pipeline.chain import pipeline
-    from weightsmith.pipeline.differences import NetworkDiff, diff
-    from weightsmith.pipeline.links import live_alpha, live_redundancy
-    from weightsmith.pipeline.prices import Synaptic, price_of
-    from weightsmith.pipeline.recipe import Recipe
-    from weightsmith.pipeline.report import report
-    from weightsmith.pipeline.results import ChainRun
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
     from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Rewind
@@ -131,13 +131,13 @@ _HOMES = {
     "networks.files": "load save",
     "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers": "LayerWeights walk",
-    "pipeline.chain": "pipeline",
-    "pipeline.differences": "NetworkDiff diff",
-    "pipeline.links": "live_alpha live_redundancy",
-    "pipeline.prices": "Synaptic price_of",
-    "pipeline.recipe": "Recipe",
-    "pipeline.report": "report",
-    "pipeline.results": "ChainRun",
+    "chain.pipeline": "pipeline",
+    "chain.differences": "NetworkDiff diff",
+    "chain.links": "live_alpha live_redundancy",
+    "chain.prices": "Synaptic price_of",
+    "chain.recipe": "Recipe",
+    "chain.report": "report",
+    "chain.results": "ChainRun",
     "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",

@@ -9,7 +9,7 @@ import urllib.parse
 import pytest
 
 import weightsmith as ws
-from weightsmith.pipeline.chain import pipeline
+from weightsmith.chain.pipeline import pipeline
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import weightsmith as ws
-from weightsmith.pipeline import chain as module
-from weightsmith.pipeline.examples import example
+from weightsmith.chain import pipeline as module
+from weightsmith.chain.examples import example
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import weightsmith as ws
+from weightsmith.chain.differences import NetworkDiff, SettingDiff, diff
 from weightsmith.cli._diff_report import show_diff
-from weightsmith.pipeline.differences import NetworkDiff, SettingDiff, diff
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from weightsmith.pipeline import chain as module
+from weightsmith.chain import pipeline as module
 
 RECIPE = """
 data = "digits"

@@ -5,10 +5,10 @@ import json
 import pytest
 
 import weightsmith as ws
+from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.cli import app as house
 from weightsmith.cli import tailor as command
 from weightsmith.networks.card import weights_digest
-from weightsmith.pipeline.tailor_results import TailorRecord
 from weightsmith.spiking.files import spiking_digest
 
 QUICK = ("--recover", "none", "--rows", 200, "--steps", 8, "--encode", "constant", "--images", 100, "--quiet")
@@ -121,7 +121,7 @@ def test_an_interrupt_says_whether_anything_is_kept(run, trained, tmp_path, monk
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weightsmith.pipeline.workbench.reduce", stop)
+    monkeypatch.setattr("weightsmith.chain.workbench.reduce", stop)
     words = ("--accuracy", 0.9, "--recover", "none", "--images", 50)
     kept = run("tailor", trained, *words, "--out", tmp_path / "out")
     assert kept.code == 130

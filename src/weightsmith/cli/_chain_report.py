@@ -12,9 +12,9 @@ from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.cli.training_view import time_text
 
 if TYPE_CHECKING:
+    from weightsmith.chain.results import ChainRun, StageDone
     from weightsmith.core.records import Record
     from weightsmith.core.statistics import Interval
-    from weightsmith.pipeline.results import ChainRun, StageDone
 
 __all__ = ["StageLine", "as_dict", "lines_of", "show_chain"]
 
@@ -73,7 +73,7 @@ def _time(seconds: float) -> str:
 
 
 def _line(run: ChainRun, stage: StageDone) -> StageLine:
-    from weightsmith.pipeline.reading import read_record
+    from weightsmith.chain.reading import read_record
 
     folder = run.folder / stage.folder
     record = read_record(folder / "record.json")
@@ -90,8 +90,8 @@ def _line(run: ChainRun, stage: StageDone) -> StageLine:
 
 
 def _numbers(record: Record, folder: Path) -> Iterator[tuple[str, Any]]:
+    from weightsmith.chain.reading import read_record
     from weightsmith.networks.evaluation import Evaluation
-    from weightsmith.pipeline.reading import read_record
     from weightsmith.reducing.results import ReductionRecord
     from weightsmith.spiking.results import SpikeRecord
     from weightsmith.training.run import TrainRecord

@@ -14,7 +14,7 @@ from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.networks.family import one_line
 
 if TYPE_CHECKING:
-    from weightsmith.pipeline.differences import LayerDiff, LayerFacts, LoneLayer, NetworkDiff, PairedAccuracy
+    from weightsmith.chain.differences import LayerDiff, LayerFacts, LoneLayer, NetworkDiff, PairedAccuracy
 
 __all__ = ["show_diff"]
 

@@ -14,8 +14,8 @@ from weightsmith.cli._stages import stages
 from weightsmith.cli.terminal import out, print_json, say_note
 
 if TYPE_CHECKING:
+    from weightsmith.chain.results import ChainRun
     from weightsmith.core.statistics import Comparison
-    from weightsmith.pipeline.results import ChainRun
 
 __all__ = ["demo"]
 
@@ -30,9 +30,9 @@ def demo(
     quiet: given.Quiet = False,
 ) -> None:
     """Train a network, grade it, reduce it twice, convert it with and without the L4 adjustment, and report."""
+    from weightsmith.chain.examples import example
+    from weightsmith.chain.pipeline import pipeline
     from weightsmith.core.storage import write_atomic
-    from weightsmith.pipeline.chain import pipeline
-    from weightsmith.pipeline.examples import example
 
     folder = out_folder or Path("demo" if data == "digits" else f"demo-{data}")
     text = example(data)
@@ -60,7 +60,7 @@ _TITLE = {
 
 def _say_findings(chain: ChainRun) -> None:
     """What the numbers say, in sentences."""
-    from weightsmith.pipeline.reading import read_record
+    from weightsmith.chain.reading import read_record
     from weightsmith.reducing.results import ReductionRecord
     from weightsmith.spiking.results import SpikeRecord
 

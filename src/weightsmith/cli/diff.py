@@ -50,7 +50,7 @@ def diff(
     for option, value in (("data-path", data_path), ("split", split), ("images", images), ("steps", steps)):
         if data is None and value is not None:
             raise UsageError(f"--{option} belongs to --data NAME, which is not given")
-    from weightsmith.pipeline.differences import diff as compare
+    from weightsmith.chain.differences import diff as compare
 
     known = None if data is None else _load_data(data, data_path, split)
     say_if_first(quiet)

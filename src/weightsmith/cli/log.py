@@ -116,7 +116,7 @@ def _family(known: Sequence[_Known]) -> Family:
 
 
 def _read(file: Path, quiet: bool) -> _Known:
-    from weightsmith.pipeline._beside import accuracy_beside, record_beside
+    from weightsmith.chain._beside import accuracy_beside, record_beside
 
     digest, lineage, parameters = _opened(file)
     told = None

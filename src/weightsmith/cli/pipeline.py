@@ -29,7 +29,7 @@ def pipeline(
 
     The recipe is checked before anything runs. Killed or interrupted, the same command goes on.
     """
-    from weightsmith.pipeline.chain import pipeline as run
+    from weightsmith.chain.pipeline import pipeline as run
 
     try:
         with given.warnings_as_notes(quiet), stages("pipeline", quiet) as progress:

@@ -28,8 +28,8 @@ def new(
     ] = "new",
 ) -> None:
     """Write a recipe with comments, to be edited and given to weightsmith pipeline."""
+    from weightsmith.chain.examples import example
     from weightsmith.core.storage import write_atomic
-    from weightsmith.pipeline.examples import example
 
     text = example(like)
     if file.exists():
@@ -43,7 +43,7 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A recipe.")],
 ) -> None:
     """Read a recipe and list its stages in the order in which they would run; nothing is run."""
-    from weightsmith.pipeline.recipe import read_recipe
+    from weightsmith.chain.recipe import read_recipe
 
     recipe = read_recipe(file)
     made = table("stage", "what", "of", "options")

@@ -23,9 +23,9 @@ from weightsmith.core.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
+    from weightsmith.chain.prices import SynapticPrice
     from weightsmith.data import Data
     from weightsmith.networks.layer_plan import LayerPlan
-    from weightsmith.pipeline.prices import SynapticPrice
     from weightsmith.reducing.results import Reduction
 
 __all__ = ["loaded", "reduce"]
@@ -181,7 +181,7 @@ def _price(
     text: str, module: nn.Module, known: Data, asked: Asked, layers: list[str] | None, seed: int
 ) -> SynapticPrice | None:
     """What spiking says that units cost; None where they are counted."""
-    from weightsmith.pipeline.prices import Price, Units, price_of
+    from weightsmith.chain.prices import Price, Units, price_of
     from weightsmith.reducing.methods import Genetic, Pareto
 
     price = Price.parse(text)

@@ -36,9 +36,9 @@ def report(
 
     Results are put in order, and into relation, by the digests of their networks. Only records are read.
     """
+    from weightsmith.chain.reading import KINDS
+    from weightsmith.chain.report import gather, report_page
     from weightsmith.core.storage import write_atomic
-    from weightsmith.pipeline.reading import KINDS
-    from weightsmith.pipeline.report import gather, report_page
 
     check_targets({"--out": page}, {})
     if page.suffix.lower() not in (".html", ".htm"):

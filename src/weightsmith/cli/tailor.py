@@ -20,8 +20,8 @@ from weightsmith.core.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
+    from weightsmith.chain.tailor_results import Tailored
     from weightsmith.data import Data
-    from weightsmith.pipeline.tailor_results import Tailored
 
 __all__ = ["tailor"]
 
@@ -86,8 +86,8 @@ def tailor(
 
     Candidates are chosen on some rows, the choice is judged on others. Exit code 1 if the limits are not kept to.
     """
+    from weightsmith.chain.limits import Wanted, read_seconds
     from weightsmith.data.datasets import load_all
-    from weightsmith.pipeline.limits import Wanted, read_seconds
 
     Wanted.read(accuracy, energy, params)
     read_seconds(budget)
@@ -137,7 +137,7 @@ def _check_places(file: Path, folder: Path | None, figure: Path | None) -> None:
 
 
 def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool) -> Tailored:
-    from weightsmith.pipeline.tailoring import tailor as run
+    from weightsmith.chain.tailoring import tailor as run
 
     if options["spiking"] is not False:
         say_if_compiling(quiet)
@@ -152,7 +152,7 @@ def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bo
 
 def _write(result: Tailored, folder: Path | None, figure: Path | None) -> list[Path]:
     """The figure; all files there are now."""
-    from weightsmith.pipeline.tailor_figure import draw_front_of
+    from weightsmith.chain.tailor_figure import draw_front_of
 
     written = [] if folder is None else [folder / "network.safetensors", folder / "record.json"]
     if figure is not None:

@@ -121,7 +121,7 @@ def _watching(names: Sequence[str], known: Data, seed: int, threads: int) -> tup
     """What grading and reducing measure after each epoch; the workshops do not know each other, we know all of them."""
     if not names:
         return ()
-    from weightsmith.pipeline.links import watchers
+    from weightsmith.chain.links import watchers
 
     return watchers(names, known, seed=seed, threads=threads)
 

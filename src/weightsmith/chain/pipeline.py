@@ -1,0 +1,166 @@
+"""A recipe carried out: every stage once for every seed, each in a folder of its own, and a page of all of them.
+
+    recipe → for each seed: stage → stage → …  → record.json of the chain → report.html
+
+A stage that is finished is written into a journal with the digest of its record. Killed at any moment, the same call
+goes on with the stage it was in, and training and searches inside it go on as well, so that it ends with the same
+records, byte for byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from weightsmith.chain.carrying import Bench, Made, Told, carry_out, evaluate_given
+from weightsmith.chain.recipe import Recipe, read_recipe
+from weightsmith.chain.report import report
+from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
+from weightsmith.chain.stages import Stage
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.storage import file_digest, write_atomic
+from weightsmith.data.datasets import load_all
+from weightsmith.data.tensors import Data
+from weightsmith.networks.card import weights_digest
+from weightsmith.networks.weights import open_weights
+from weightsmith.training.settings import whole
+
+__all__ = ["pipeline"]
+
+_GIVEN, _PAGE = "given", "report.html"
+
+
+def pipeline(
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    out: str | Path,
+    *,
+    threads: int = 1,
+    progress: Told | None = None,
+) -> ChainRun:
+    """Carry out ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and leave all results in ``out``.
+
+    Each stage has a folder with its record and what it made: ``out/<stage>``, or with several seeds
+    ``out/seed-<seed>/<stage>``. The same call goes on where it was stopped; a folder of another recipe is refused.
+    ``progress`` is told the stage, what is done and how much there is.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> chain = pipeline({"data": "digits", "train": {"network": "mlp:16", "epochs": 2}, "grade": {}}, folder.name)
+    >>> [(stage.name, stage.of) for stage in chain.record.stages]
+    [('train', None), ('grade', 'train')]
+    """
+    wanted = _read(recipe)
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; out is a folder")
+    data = load_all(wanted.data, path=wanted.data_path)
+    inputs = {"data": data.digest()}
+    if wanted.network is not None:
+        inputs["network"] = weights_digest(open_weights(wanted.network))
+    origin = Origin(inputs=inputs)
+    call = {"function": "pipeline", "recipe": wanted.to_dict(), **origin.to_dict()}
+    with pinned_threads(whole("threads", threads)), Journal(folder / "journal.jsonl", call) as journal:
+        work = _Work(wanted, data, folder, journal, threads, progress)
+        stages, notes = work.all_stages()
+        record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
+        write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+        page = work.page() if wanted.report else None
+        seconds = {(stage.seed, stage.name): journal.seconds(_key(stage.seed, stage.name)) for stage in stages}
+    return ChainRun(record, folder, seconds, page)
+
+
+def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
+    """A text with a line end or an equals sign is a recipe itself, any other names a file."""
+    match given:
+        case Recipe():
+            return given
+        case Mapping():
+            return Recipe.from_dict(given)
+        case str() if "\n" in given or "=" in given:
+            return Recipe.parse(given)
+        case str() | Path():
+            return read_recipe(given)
+    raise UsageError(f"a recipe is a file, its text, a mapping or a Recipe, not {type(given).__name__}")
+
+
+def _key(seed: int, name: str) -> str:
+    return f"seed {seed}: {name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    """The stages of one call, for all seeds."""
+
+    recipe: Recipe
+    data: Data
+    folder: Path
+    journal: Journal
+    threads: int
+    progress: Told | None
+
+    def all_stages(self) -> tuple[tuple[StageDone, ...], tuple[str, ...]]:
+        """Every stage for every seed, done now or before, and what must be looked at."""
+        done, notes = [], []
+        for seed in self.recipe.seeds:
+            bench = self._bench(seed)
+            for stage in self._stages():
+                finished, remarks = self._done(stage, bench)
+                done.append(finished)
+                where = stage.name if len(self.recipe.seeds) == 1 else f"seed {seed}, {stage.name}"
+                notes += [f"{where}: {remark}" for remark in remarks]
+        return tuple(done), tuple(notes)
+
+    def page(self) -> Path:
+        """The page of all stages, made anew unless it is there as it was made before."""
+        path, start = self.folder / "report.html", time.monotonic()
+        if _PAGE in self.journal and path.exists() and file_digest(path) == self.journal[_PAGE]:
+            return path
+        report([self.folder], path, title=self.recipe.title)
+        if _PAGE not in self.journal:
+            self.journal.append(_PAGE, file_digest(path), time.monotonic() - start)
+        return path
+
+    def _stages(self) -> Iterator[Stage]:
+        if self.recipe.network is not None:
+            yield Stage("evaluate", _GIVEN, None, {})
+        yield from self.recipe.stages
+
+    def _bench(self, seed: int) -> Bench:
+        folder = self.folder if len(self.recipe.seeds) == 1 else self.folder / f"seed-{seed}"
+        return Bench(self.recipe, self.data, seed, folder, self.threads, self.progress)
+
+    def _done(self, stage: Stage, bench: Bench) -> tuple[StageDone, list[str]]:
+        key, place = _key(bench.seed, stage.name), bench.place(stage.name)
+        if key not in self.journal:
+            start = time.monotonic()
+            made = self._made(stage, bench)
+            value = {
+                "sha256": file_digest(place / "record.json"),
+                "network": made.network,
+                "notes": list(made.notes),
+            }
+            self.journal.append(key, value, time.monotonic() - start)
+        found = self.journal[key]
+        if file_digest(place / "record.json") != found["sha256"]:
+            raise FileRefused(place / "record.json", "is not as the chain left it; give another folder to begin anew")
+        finished = StageDone(
+            name=stage.name,
+            kind=stage.kind,
+            of=stage.of,
+            seed=bench.seed,
+            folder=place.relative_to(self.folder).as_posix(),
+            sha256=found["sha256"],
+            network=found["network"],
+        )
+        return finished, found["notes"]
+
+    def _made(self, stage: Stage, bench: Bench) -> Made:
+        if stage.kind == "evaluate":
+            return evaluate_given(bench, bench.place(stage.name))
+        return carry_out(stage, bench)

@@ -1,0 +1,233 @@
+"""A chain as a recipe in TOML: what is trained, graded, reduced and made spiking, with which options and seeds.
+
+    data = "digits"
+    seeds = [0, 1, 2]
+
+    [train]                      # or, before all tables: network = "model.safetensors"
+    network = "mlp:64,32"
+    schedule = "cosine:0.1"
+
+    [[reduce]]
+    name = "small"
+    by = "angles:45"
+
+    [[spike]]
+    of = "small"
+    adjust = "l4:1.0"
+
+Everything is checked before anything runs, and an error names the line and the key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from weightsmith.chain._toml_lines import Place, key_lines
+from weightsmith.chain.stages import KINDS, REQUIRED, Stage, checked, uses_search
+from weightsmith.core.errors import FileRefused, UnknownName, UsageError
+from weightsmith.core.storage import reading
+from weightsmith.data.normalise import Normalisation
+from weightsmith.reducing.method import Method
+from weightsmith.reducing.recover import Recover, Rewind
+from weightsmith.training.settings import whole
+
+__all__ = ["Recipe", "read_recipe"]
+
+_TOP = ("data", "data_path", "network", "normalise", "seeds", "report", "title")
+_GIVES_A_NETWORK = ("train", "reduce")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
+_TAKEN = {"record.json", "report.html", "journal.jsonl", "recipe.toml"}
+_LARGEST = 1 << 20  # bytes; no recipe comes near
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A chain that can be carried out: every option was read, every stage has the network of an earlier one."""
+
+    data: str
+    seeds: tuple[int, ...]
+    stages: tuple[Stage, ...]
+    data_path: str | None = None
+    network: str | None = None
+    normalise: str | None = None
+    report: bool = True
+    title: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe as JSON values, as the record of a chain keeps it."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return plain | {"seeds": list(self.seeds), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A recipe from the tables that its TOML form would have."""
+        return cls(**_Reader(values, "recipe", {}).read())
+
+    @classmethod
+    def parse(cls, text: str, name: str = "recipe") -> Self:
+        """A recipe from its TOML text; ``name`` is what errors call it.
+
+        >>> Recipe.parse('data = "digits"\\n[train]\\nnetwork = "mlp:8"\\nepochs = "ten"\\n', "r.toml")
+        Traceback (most recent call last):
+        weightsmith.core.errors.UsageError: r.toml, line 4, train.epochs: it must be a whole number ≥ 1, not 'ten'
+        """
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{name} is not TOML: {error}") from error
+        except RecursionError as error:
+            raise UsageError(f"{name}: brackets are nested too deeply") from error
+        return cls(**_Reader(values, name, key_lines(text)).read())
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """The recipe in a file."""
+    path = Path(path)
+    with reading(path):
+        size = path.stat().st_size
+        content = path.read_bytes() if size <= _LARGEST else b""
+    if size > _LARGEST:
+        raise FileRefused(path, f"has {size:,} bytes, too many for a recipe")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileRefused(path, f"is not text in UTF-8 (byte {error.start})") from error
+    return Recipe.parse(text, str(path))
+
+
+class _Reader:
+    """Reads the tables of one recipe; every complaint names the place."""
+
+    def __init__(self, values: Mapping[str, Any], name: str, lines: Mapping[Place, int]) -> None:
+        self._values, self._name, self._lines = values, name, lines
+
+    def read(self) -> dict[str, Any]:
+        for key in self._values:
+            if key not in _TOP and key not in KINDS:
+                self._refuse((key,), str(UnknownName("key", key, [*_TOP, *KINDS])))
+        top = {key: self._text(key) for key in ("data", "data_path", "network", "normalise", "title")}
+        if top["data"] is None:
+            raise UsageError(f'{self._name}: data is missing, as data = "digits"')
+        if top["normalise"] is not None:
+            self._attempt(("normalise",), lambda: Normalisation.parse(str(top["normalise"])))
+        report = self._values.get("report", True)
+        if not isinstance(report, bool):
+            self._refuse(("report",), f"must be true or false, not {report!r}")
+        stages = tuple(self._in_order(list(self._stages(top["network"] is not None))))
+        return {**top, "seeds": self._seeds(), "stages": stages, "report": report}
+
+    def _seeds(self) -> tuple[int, ...]:
+        given = self._values.get("seeds", [0])
+        several = given if isinstance(given, list | tuple) else [given]
+        seeds: tuple[int, ...] = self._attempt(("seeds",), lambda: tuple(whole("a seed", s, least=0) for s in several))
+        if not seeds or len(set(seeds)) < len(seeds):
+            self._refuse(("seeds",), "give at least one seed, and none twice")
+        return seeds
+
+    def _text(self, key: str) -> str | None:
+        value = self._values.get(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            self._refuse((key,), f"must be text in quotes, not {value!r}")
+        return value
+
+    def _stages(self, has_network: bool) -> Iterator[tuple[Place, Stage]]:
+        if has_network == ("train" in self._values):
+            both = 'has both network = "…" and [train]' if has_network else 'needs [train], or network = "a file"'
+            raise UsageError(f"{self._name} {both}: one of them says where the network comes from")
+        for kind in KINDS:
+            tables = self._values.get(kind, [])
+            many = isinstance(tables, list | tuple)
+            if kind == "train" and many and tables:
+                self._refuse((kind,), "only one network is trained: write [train], not [[train]]")
+            for number, table in enumerate(tables if many else [tables]):
+                place: Place = (kind, number) if many else (kind,)
+                if not isinstance(table, Mapping):
+                    self._refuse(place, f"must be a table, as [[{kind}]], not {table!r}")
+                plain = kind if number == 0 else f"{kind}-{number + 1}"
+                yield place, self._stage(kind, plain, place, table)
+        if not any(self._values.get(kind) is not None for kind in KINDS):
+            raise UsageError(f"{self._name} has no stage: give [train], [[grade]], [[reduce]] or [[spike]]")
+
+    def _stage(self, kind: str, plain: str, place: Place, table: Mapping[str, Any]) -> Stage:
+        options = {}
+        for key, value in table.items():
+            if key not in ("name", "of"):
+                options[key] = self._attempt((*place, key), lambda key=key, value=value: checked(kind, key, value))
+        for key in REQUIRED.get(kind, ()):
+            if key not in options:
+                self._refuse(place, f"{key} is missing")
+        name, of = table.get("name", plain), table.get("of")
+        for key, text in (("name", name), ("of", of)):
+            if text is not None and not (isinstance(text, str) and _NAME.fullmatch(text) and text not in _TAKEN):
+                self._refuse((*place, key), f"must be a short word of letters, digits, - and _, not {text!r}")
+        if kind == "train" and of is not None:
+            self._refuse((*place, "of"), "training starts with a network of its own")
+        return Stage(kind, name, of, options)
+
+    def _in_order(self, found: list[tuple[Place, Stage]]) -> Iterator[Stage]:
+        """The stages, each behind the one whose network it takes, with what was left to us filled in."""
+        names: dict[str, Stage] = {}
+        for place, stage in found:
+            if stage.name.lower() in {name.lower() for name in names}:
+                self._refuse((*place, "name"), f"two stages are called {stage.name!r}: give one another name")
+            names[stage.name] = stage
+        sources = [stage.name for _, stage in found if stage.kind in _GIVES_A_NETWORK]
+        trained = next((stage.name for _, stage in found if stage.kind == "train"), None)
+        waiting: list[tuple[Place, Stage]] = []
+        for place, stage in found:
+            of = stage.of
+            if of is None and stage.kind in ("spike", "sweep") and sources:
+                of = sources[-1]
+            elif of is None and stage.kind != "train":
+                of = trained
+            elif of is not None and of not in sources:
+                self._refuse((*place, "of"), str(UnknownName("stage that gives a network", of, sources)))
+            waiting.append((place, dataclasses.replace(stage, of=of)))
+        done: set[str | None] = {None}
+        while waiting:
+            ready = next((item for item in waiting if item[1].of in done), None)
+            if ready is None:
+                place, stage = waiting[0]
+                self._refuse((*place, "of"), f"{stage.name} waits for {stage.of}, which waits for it in turn")
+            waiting.remove(ready)
+            self._check_together(ready[0], ready[1], names)
+            done.add(ready[1].name)
+            yield ready[1]
+
+    def _check_together(self, place: Place, stage: Stage, names: Mapping[str, Stage]) -> None:
+        """What no option can tell by itself."""
+        options = stage.options
+        if stage.kind != "reduce":
+            return
+        method = Method.parse(options["by"])
+        named = options.get("plan") in ("uniform", "norm", "alpha")
+        if options.get("target") is None and (named or (method.needs_target and "plan" not in options)):
+            self._refuse((*place, "plan" if named else "by"), 'needs a target, as target = "params:0.5"')
+        if options.get("price", "units") != "units" and not uses_search(stage):
+            self._refuse(
+                (*place, "price"), f"{method} does not search, so that nothing has a price: genetic, pareto do"
+            )
+        recovery = None if options.get("recover") is None else Recover.parse(options["recover"])
+        if isinstance(recovery, Rewind):
+            source = None if stage.of is None else names[stage.of]
+            if source is None or source.kind != "train":
+                self._refuse((*place, "recover"), f"{recovery} goes back into the run of [train]: take that by of")
+            if recovery.weights and recovery.epoch not in source.options.get("keep", ()):
+                self._refuse((*place, "recover"), f"{recovery} needs keep = [{recovery.epoch}] in [train]")
+
+    def _attempt(self, place: Place, work: Any) -> Any:
+        try:
+            return work()
+        except UsageError as error:
+            self._refuse(place, str(error))
+
+    def _refuse(self, place: Place, why: str) -> NoReturn:
+        known = next((place[:end] for end in range(len(place), 0, -1) if place[:end] in self._lines), None)
+        line = "" if known is None else f", line {self._lines[known]}"
+        where = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
+        raise UsageError(f"{self._name}{line}, {where}: {why}")

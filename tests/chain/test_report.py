@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import dataclasses
+import html
+import random
+import re
+
+import numpy as np
+import pytest
+
+import weightsmith as ws
+from weightsmith.chain import report as module
+from weightsmith.chain.reading import KINDS, Result
+from weightsmith.chain.report import gather, report, report_page
+from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
+from weightsmith.chain.tailoring import tailor
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.records import Origin
+from weightsmith.core.statistics import wilson
+from weightsmith.core.storage import file_digest, write_atomic
+from weightsmith.reporting.parts import Drawing
+
+
+@pytest.fixture(scope="module")
+def made():
+    """What the verbs return for one network, from its training on."""
+    data = ws.data.load("digits")
+    run = ws.train("mlp:12", data, epochs=2)
+    small = ws.reduce(run, data, by="angles:60", random=2, rows=200, latency=False)
+    return {
+        "run": run,
+        "grades": ws.grade(run.network, evidence="none"),
+        "judged": ws.evaluate(run.network, data),
+        "near": ws.angles(run, data, rows=200, top=2),
+        "small": small,
+        "snn": ws.spike(small.network, data, steps=4, images=60, watch=0),
+    }
+
+
+@pytest.fixture
+def sections(monkeypatch):
+    """The sections of a page instead of the page, which takes its time to draw: ``sections(results)``."""
+    seen = {}
+
+    def render(title, several, *, lead=""):
+        seen.update(title=title, sections=several)
+        return title
+
+    monkeypatch.setattr(module, "render", render)
+
+    def of(results, title=None):
+        report_page(gather(results), title)
+        return seen["title"], [section.title for section in seen["sections"]], seen["sections"]
+
+    return of
+
+
+def put(folder, record, name="record.json"):
+    write_atomic(folder / name, record.to_json(indent=1) + "\n")
+    return folder
+
+
+def judged(made, right, network="ab" * 32):
+    origin = Origin(inputs={"network": network}, versions={})
+    return dataclasses.replace(made["judged"], correct=right, accuracy=wilson(right, 360), origin=origin)
+
+
+@pytest.mark.slow
+def test_a_page_of_all_kinds_needs_nothing_else_and_is_the_same_twice(made, tmp_path):
+    paths = [report(list(made.values()), tmp_path / f"{name}.html") for name in "ab"]
+    text = paths[0].read_text()
+    assert text == paths[1].read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert not re.findall(r"(?:src|href|action)=\"(?!#|data:)", text)
+    assert len(text.encode()) < 3_000_000
+    for digest in (made["run"].record.network, made["small"].record.result, made["snn"].record.result):
+        assert digest in text
+    plain = html.unescape(text)
+    assert "Angles in dense1" in plain  # the heat map, which no record holds
+    assert f"weightsmith {ws.__version__}" in plain
+
+
+def test_results_in_memory_are_named_by_kind_and_stand_in_the_order_of_the_chain(made, sections):
+    mixed = random.Random(3).sample(list(made.values()), len(made))
+    title, titles, _ = sections(mixed)
+    assert title == "Report of 6 results"
+    assert titles[0] == "Overview"
+    assert titles[1:3] == ["Training: training", "Evaluation: evaluation"]
+    assert set(titles[3:5]) == {"Grades: grades", "Angles: angles"}
+    assert titles[5:] == ["Reduction: reduction", "Spiking: spiking"]
+
+
+def test_a_mapping_names_its_results(made, sections):
+    _, titles, _ = sections({"big": made["run"], "little": made["small"].record})
+    assert titles == ["Overview", "Training: big", "Reduction: little"]
+
+
+def test_one_result_alone_is_enough(made, sections):
+    for given in (made["grades"], [made["grades"]], (made["grades"],), {"grades": made["grades"]}):
+        assert sections(given)[:2] == ("Report of grades", ["Overview", "Grades: grades"])
+    assert sections(made["grades"], title="")[0] == ""  # as it was asked for
+
+
+def test_folders_give_what_is_in_memory(made, tmp_path, sections):
+    put(tmp_path / "runs/big", made["run"].record)
+    put(tmp_path / "runs/big", made["judged"], "evaluation.json")
+    put(tmp_path / "runs/small", made["small"].record)
+    put(tmp_path / "elsewhere", made["snn"].record)
+    _, titles, _ = sections([tmp_path / "runs", str(tmp_path / "elsewhere"), made["grades"]])
+    assert titles == [
+        "Overview",
+        "Training: big",
+        "Evaluation: big, evaluated",
+        "Grades: grades",
+        "Reduction: small",
+        "Spiking: elsewhere",
+    ]
+    named = gather({"mine": tmp_path / "runs/big", "others": tmp_path / "runs"})
+    assert [each.name for each in named] == [
+        "mine = others/big",
+        "mine, evaluated = others/big, evaluated",
+        "others/small",
+    ]
+
+
+def test_equal_records_are_one_result_with_both_names(made, tmp_path):
+    for name in ("first", "again"):
+        put(tmp_path / name, made["grades"])
+    assert [each.name for each in gather([tmp_path / "first", tmp_path / "first"])] == ["first"]
+    assert [each.name for each in gather(tmp_path)] == ["again = first"]
+
+
+def test_equal_names_are_told_apart_by_their_folders_or_numbered(made, tmp_path):
+    places = [put(tmp_path / top / "run", judged(made, number)) for number, top in enumerate("ab")]
+    assert [each.name for each in gather(places)] == ["a/run", "b/run"]
+    assert [each.name for each in gather([tmp_path / "a", tmp_path / "b"])] == ["a/run", "b/run"]
+    memory = [judged(made, number) for number in (1, 2)]
+    assert [each.name for each in gather(memory)] == ["evaluation (1)", "evaluation (2)"]
+
+
+def test_spiking_networks_have_the_classes_of_an_evaluation(made, sections, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "spiking_section", lambda record, name, classes: told.append(classes))
+    monkeypatch.setattr(module, "render", lambda title, several: title)
+    for others in ([], [made["judged"]]):
+        report_page(gather([made["snn"], *others]))
+    other = dataclasses.replace(made["judged"], classes=tuple("abcdefghij"))
+    report_page(gather([made["snn"], made["judged"], other]))
+    assert told == [(), tuple(map(str, range(10))), ()]  # two that disagree tell nothing
+
+
+def test_several_graded_networks_share_the_spectra(made, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "grading_section", lambda record, name, spectra: told.append(spectra))
+    monkeypatch.setattr(module, "render", lambda title, several: title)
+    several = [dataclasses.replace(made["grades"], notes=(str(number),)) for number in range(3)]
+    report_page(gather(several[:1]))
+    report_page(gather(several))
+    assert told == [module.MOST_SPECTRA, *[module.MOST_SPECTRA // 3] * 3]
+
+
+def test_many_results_of_a_kind_share_a_section_where_one_is_chosen(made, sections):
+    many = [judged(made, number) for number in range(7)]
+    _, titles, found = sections([*many, made["run"]])
+    assert sorted(titles) == ["Evaluation", "Overview", "Training: training"]
+    (choice,) = next(section for section in found if section.title == "Evaluation").parts
+    assert [name for name, _ in choice.options] == [f"evaluation ({number})" for number in range(1, 8)]
+    _, parts = choice.options[3]
+    assert "3 of 360" in parts[0].text or "0.8 %" in parts[0].text
+    assert [title for title in sections(many[:6])[1] if title.startswith("Evaluation: ")] == [
+        f"Evaluation: evaluation ({number})" for number in range(1, 7)
+    ]
+
+
+def test_a_chain_leads_with_its_recipe(made, tmp_path, sections):
+    put(tmp_path / "out/train", made["run"].record)
+    sha = file_digest(tmp_path / "out/train/record.json")
+    recipe = {"data": "digits", "title": None, "stages": [{"kind": "train", "name": "train", "options": {"epochs": 2}}]}
+    stage = StageDone("train", "train", None, 0, "train", sha, made["run"].record.network)
+    chain = ChainRecord(recipe, (stage,), ("train: look at it",), Origin(inputs={"data": "d" * 64}))
+    put(tmp_path / "out", chain)
+    for given in (tmp_path / "out", ChainRun(chain, tmp_path / "out", {}, None)):
+        title, titles, found = sections(given)
+        assert (title, titles) == ("Report of out", ["Overview", "Chain: out", "Training: train"])
+    assert [each.name for each in gather({"mine": tmp_path / "out"})] == ["mine", "train"]
+    notes, stages, said, _ = found[1].parts
+    assert notes.lines == ("train: look at it",)
+    assert stages.rows == (("train", "train", None, 0, "train", made["run"].record.network[:12], sha[:12]),)
+    assert said.pairs == (("data", "digits"), ("train train", "epochs = 2"))
+
+
+def test_angles_of_a_stage_have_their_maps(made, tmp_path, sections):
+    put(tmp_path / "near", made["near"].record)
+
+    def drawn():
+        choice = sections(tmp_path)[2][-1].parts[1]
+        return [part.title for _, parts in choice.options for part in parts if isinstance(part, Drawing)]
+
+    assert drawn() == []
+    np.savez(tmp_path / "near/arrays.npz", dense1=made["near"].degrees("dense1").astype(np.float32))
+    assert drawn() == ["Angles in dense1", "Groups in dense1"]
+
+
+def test_a_search_stands_in_the_overview_and_in_its_own_section(made, sections):
+    found = tailor(made["run"], "digits", accuracy=0.5, params=0.6, recover=None, rows=200, images=100)
+    record = found.record
+    _, titles, several = sections([made["run"], found])
+    assert titles == ["Overview", "Training: training", "Tailoring: tailoring"]
+    networks = next(part for part in several[0].parts if getattr(part, "title", "") == "Networks")
+    row = dict(zip([column.head for column in networks.columns], networks.rows[-1], strict=True))
+    assert (row["network"], row["parameters"]) == ("tailoring", record.best.parameters)
+    assert row["accuracy"].value == record.judged.accuracy.value
+    whole = dict(zip([column.head for column in networks.columns], networks.rows[0], strict=True))
+    assert (whole["network"], whole["MACs"], whole["energy"].value) == ("training", record.macs, record.energy)
+    assert whole["accuracy"].value == record.whole.value  # nothing else has judged it
+    section = several[-1]
+    assert f"The limits are {record.verdict.value} by {record.best}" in section.lead
+    front = next(part for part in section.parts if getattr(part, "title", "") == "The front")
+    assert len(front.rows) == len(record.candidates)
+    assert front.figure().axes
+    alone = next(part for part in section.parts if getattr(part, "title", "").startswith("Beside"))
+    assert [row[0] for row in alone.rows] == [
+        f"{record.best.kind} (taken)",
+        *(f"{each.kind} alone" for each in record.alone),
+    ]
+
+
+def test_every_kind_that_can_be_read_has_a_section():
+    assert set(module._SECTIONS) == set(KINDS)
+
+
+@pytest.mark.parametrize("given", [[], {}, ()])
+def test_nothing_is_no_report(given):
+    with pytest.raises(UsageError, match="no results were given"):
+        gather(given)
+
+
+@pytest.mark.parametrize("given", [3, None, [object()], Origin(), {"a": {"b": 1}}])
+def test_what_is_no_result_is_named(given):
+    with pytest.raises(
+        UsageError, match=r"a \w+ cannot be reported: give results \(chain, training, .*or their folders"
+    ):
+        gather(given)
+
+
+def test_a_folder_that_holds_nothing_is_refused_before_a_page_is_written(tmp_path):
+    with pytest.raises(FileRefused, match="holds a record.json"):
+        report([tmp_path], tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hostile_names_stay_text(made):
+    name = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>=1+1\x1b[31m\u202e"
+    grades = dataclasses.replace(made["grades"], source=name)
+    before = report_page(gather({"plain": made["grades"]}), "plain")
+    after = report_page(gather([Result(name, grades)]), name)
+    assert after.count("<script") == before.count("<script") == 1
+    assert after.count("<img") == before.count("<img")
+    assert "\x1b" not in after
+    assert "\u202e" not in after
