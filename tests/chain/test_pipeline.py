@@ -171,6 +171,43 @@ def test_a_result_that_was_changed_is_not_taken_for_the_chain_s(tmp_path):
         pipeline(tables, tmp_path)
 
 
+def test_a_network_that_was_changed_is_not_built_upon(tmp_path):
+    tables = {"data": "digits", "train": {"network": "mlp:8", "epochs": 1}, "report": False}
+    pipeline(tables, tmp_path)
+    other = ws.train("mlp:8", ws.data.load("digits"), epochs=1, seed=7)
+    ws.save(other.network, tmp_path / "train" / "network.safetensors")
+    with pytest.raises(FileRefused, match="network.safetensors: is not as the chain left it"):
+        pipeline(tables, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["record.json", "network.safetensors", "report.html"])
+def test_what_is_not_a_chain_s_is_not_written_over(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"holds a {name} of something else"):
+        pipeline({"data": "digits", "train": {"network": "mlp:8", "epochs": 1}}, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_module_of_one_s_own_goes_through_the_whole_chain(tmp_path, monkeypatch):
+    (tmp_path / "mynets.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.ReLU(), nn.Linear(20, 10))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    tables = {
+        "data": "digits",
+        "report": False,
+        "train": {"network": "mynets:build", "epochs": 3, "keep": [1]},
+        "grade": {"evidence": "none"},
+        "reduce": {"by": "angles:40", "recover": "rewind:1", "random": 0},
+        "spike": {"steps": 6, "images": 40, "watch": 0},
+    }
+    run = pipeline(tables, tmp_path / "out")
+    assert [stage.name for stage in run.record.stages] == ["train", "grade", "reduce", "spike"]
+    assert pipeline(tables, tmp_path / "out").record == run.record
+
+
 def test_several_seeds_have_folders_of_their_own(tmp_path):
     tables = {
         "data": "digits",

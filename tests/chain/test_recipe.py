@@ -97,6 +97,7 @@ HEAD = 'data = "digits"\n[train]\nnetwork = "mlp:8"\n'
         (HEAD + '[[grade]]\nname = "Train"\n', r"two stages are called 'Train'"),
         (HEAD + '[[grade]]\nname = "../x"\n', r"line 5, grade.1.name: must be a short word"),
         (HEAD + '[[grade]]\nname = "report.html"\n', r"line 5, grade.1.name: must be a short word"),
+        (HEAD + '[[grade]]\nname = "given"\n', r"line 5, grade.1.name: must be a short word"),
         (HEAD + "[spiek]\n", r"line 4, spiek: unknown key 'spiek'; did you mean 'spike'"),
         ('data = "digits"\n', r"needs \[train\], or network"),
         ('data = "digits"\nnetwork = "a.pt"\n[train]\nnetwork = "mlp:8"\n', "has both"),
@@ -182,6 +183,12 @@ def test_lines_of_keys_are_found_whatever_the_values_hold(top, data):
     for place, line in found.items():
         start = "  [[zz]]" if isinstance(place[-1], int) or place == ("zz",) else f"{place[-1]} = "
         assert lines[line - 1].startswith(start)
+
+
+def test_keys_with_escapes_have_lines():
+    assert key_lines('"\\U0001F600\\t" = 1\n') == {("\U0001f600\t",): 1}
+    with pytest.raises(UsageError, match="line 1, 😀: unknown key"):
+        Recipe.parse('"\\U0001F600" = 1\ndata = "digits"\n', "r.toml")
 
 
 def test_dotted_and_quoted_keys_have_lines():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -171,3 +172,29 @@ def test_candidates_that_were_judged_for_others_are_counted(network, rows, tmp_p
         second = Workbench(network, rows, CONDITIONS, tmp_path / "r", journal)
         second.judged(second.go(Way(), "whole")[0])
         assert second.judged_before == 1
+
+
+def test_a_finished_reduction_is_loaded_and_not_made_again(network, rows, tmp_path, monkeypatch):
+    def bench(name):
+        return Workbench(
+            network, rows, CONDITIONS, tmp_path / "reductions", stack.enter_context(Journal(tmp_path / name, {}))
+        )
+
+    with contextlib.ExitStack() as stack:
+        (first,) = bench("first.jsonl").go(Way(CUT), "cutting")
+        monkeypatch.setattr(workbench, "reduce", lambda *_, **__: pytest.fail("reduced again"))
+        second = bench("second.jsonl")
+        assert second.go(Way(CUT), "cutting") == [first]
+        assert second.go(Way(CUT, CONVERSION), "converting")[0].macs == first.macs
+
+
+def test_a_module_of_the_users_own_is_reduced_again_where_no_file_can_rebuild_it(digits, rows, tmp_path):
+    torch.manual_seed(0)
+    own = ws.train(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10)), digits, epochs=1
+    ).network
+    with Journal(tmp_path / "j.jsonl", {}) as journal:
+        bench = Workbench(own, rows, CONDITIONS, tmp_path / "r", journal)
+        bench.go(Way(CUT), "cutting")
+        bench.go(Way(), "whole")
+        assert bench.made(Way(CUT))[1].out_features < 16

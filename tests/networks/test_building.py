@@ -61,3 +61,13 @@ def test_which_is_which():
     assert not is_factory("resnet")
     with pytest.raises(UnknownName, match="did you mean 'vgg'"):
         build("vggg:5")
+
+
+def test_a_module_of_one_s_own_has_weights_by_the_seed(tmp_path, monkeypatch):
+    (tmp_path / "seeded_nets.py").write_text("from torch import nn\ndef build():\n    return nn.Linear(3, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    state = torch.random.get_rng_state()
+    first, again, other = (build("seeded_nets:build", seed=seed).weight for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.random.get_rng_state(), state)

@@ -5,8 +5,8 @@ The text is valid TOML already; only headers, keys and the ends of values have t
 
 from __future__ import annotations
 
-import json
 import re
+import tomllib
 
 __all__ = ["Place", "key_lines"]
 
@@ -64,7 +64,7 @@ def _names(text: str, position: int) -> tuple[tuple[str, ...], int]:
     names: list[str] = []
     while found := _NAME.match(text, position):
         part = found[1]
-        names.append(json.loads(part, strict=False) if part[0] == '"' else part.strip("'"))
+        names.append(next(iter(tomllib.loads(f"{part} = 0"))))
         position = found.end()
         if text[position : position + 1] != ".":
             break

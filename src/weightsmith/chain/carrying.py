@@ -20,7 +20,6 @@ from weightsmith.grading.grade import grade
 from weightsmith.networks.building import is_factory
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load
-from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.reducing.inspecting import angles
 from weightsmith.reducing.recover import Recover, Rewind
 from weightsmith.reducing.reduce import reduce
@@ -29,7 +28,7 @@ from weightsmith.spiking.spike import spike
 from weightsmith.spiking.sweeping import spike_sweep
 from weightsmith.training.loop import train
 from weightsmith.training.presets import preset
-from weightsmith.training.run import Progress, Stopped
+from weightsmith.training.run import Progress, Stopped, TrainRun
 
 __all__ = ["Bench", "Made", "Told", "carry_out", "evaluate_given"]
 
@@ -61,6 +60,10 @@ class Bench:
     def place(self, name: str) -> Path:
         """The folder of a stage."""
         return self.folder / name
+
+    def stage(self, name: str | None) -> Stage:
+        """The stage called ``name``."""
+        return next(stage for stage in self.recipe.stages if stage.name == name)
 
     def network(self, name: str | None) -> nn.Module:
         """The network that the stage ``name`` left; without a name the one that the recipe starts with."""
@@ -108,6 +111,16 @@ def evaluate_given(bench: Bench, folder: Path) -> Made:
 
 
 def _train(stage: Stage, bench: Bench) -> Made:
+    run = _trained(stage, bench)
+    if "test" in bench.data.splits:
+        judged = evaluate(run.network, bench.data, split="test", threads=bench.threads)
+        write_atomic(bench.place(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
+    failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
+    return Made(run.record, run.record.network, (*failed, *run.record.warnings))
+
+
+def _trained(stage: Stage, bench: Bench) -> TrainRun:
+    """The run of a training stage; one that is done already is read from its folder."""
     options = dict(stage.options)
     if (named := options.pop("preset", None)) is not None:
         chosen = preset(named, options["network"])
@@ -118,7 +131,7 @@ def _train(stage: Stage, bench: Bench) -> Made:
         options["validation"] = options.get("validation", _HELD_OUT) or None
     hooks = watchers(options.pop("watch", ()), bench.data, seed=bench.seed, threads=bench.threads)
     told = bench.told(stage)
-    run = train(
+    return train(
         data=bench.data,
         **options,
         hooks=hooks,
@@ -127,11 +140,6 @@ def _train(stage: Stage, bench: Bench) -> Made:
         out=bench.place(stage.name),
         progress=None if told is None else lambda step: told("", *_steps(step)),
     )
-    if "test" in bench.data.splits:
-        judged = evaluate(run.network, bench.data, split="test", threads=bench.threads)
-        write_atomic(bench.place(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
-    failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
-    return Made(run.record, run.record.network, (*failed, *run.record.warnings))
 
 
 def _steps(now: Progress) -> tuple[int, int]:
@@ -162,9 +170,10 @@ def _reduce(stage: Stage, bench: Bench) -> Made:
     options = dict(stage.options)
     recovery = options.get("recover")
     rewinds = recovery is not None and isinstance(Recover.parse(recovery), Rewind)
-    network: nn.Module | Path = bench.place(str(stage.of)) if rewinds else bench.network(stage.of)
+    network = _trained(bench.stage(stage.of), bench) if rewinds else bench.network(stage.of)
     if options.get("plan") == "alpha":
-        options["plan"] = _plan(network, options["target"], bench)
+        module = network.network if isinstance(network, TrainRun) else network
+        options["plan"] = keep_by_alpha(module, Target.parse(options["target"]).keep, threads=bench.threads)
     priced = options.pop("price", None)
     if priced is not None:
         options["price"] = price_of(priced, network, bench.data, layers=options.get("layers"), seed=bench.seed)
@@ -179,11 +188,6 @@ def _reduce(stage: Stage, bench: Bench) -> Made:
         progress=bench.told(stage),
     )
     return Made(result.record, result.record.result, result.record.notes)
-
-
-def _plan(network: nn.Module | Path, target: str, bench: Bench) -> LayerPlan:
-    module = network if isinstance(network, nn.Module) else load(network, network=bench.factory)
-    return keep_by_alpha(module, Target.parse(target).keep, threads=bench.threads)
 
 
 def _spike(stage: Stage, bench: Bench) -> Made:

@@ -33,7 +33,7 @@ from weightsmith.training.settings import whole
 
 __all__ = ["pipeline"]
 
-_GIVEN, _PAGE = "given", "report.html"
+_GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
 
 
 def pipeline(
@@ -57,15 +57,14 @@ def pipeline(
     """
     wanted = _read(recipe)
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; out is a folder")
+    _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
     inputs = {"data": data.digest()}
     if wanted.network is not None:
         inputs["network"] = weights_digest(open_weights(wanted.network))
     origin = Origin(inputs=inputs)
     call = {"function": "pipeline", "recipe": wanted.to_dict(), **origin.to_dict()}
-    with pinned_threads(whole("threads", threads)), Journal(folder / "journal.jsonl", call) as journal:
+    with pinned_threads(whole("threads", threads)), Journal(folder / _JOURNAL, call) as journal:
         work = _Work(wanted, data, folder, journal, threads, progress)
         stages, notes = work.all_stages()
         record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
@@ -89,8 +88,31 @@ def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
     raise UsageError(f"a recipe is a file, its text, a mapping or a Recipe, not {type(given).__name__}")
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder with results that are not a chain's, which would be lost."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; out is a folder")
+    if (folder / _JOURNAL).exists():
+        return
+    for name in ("record.json", "network.safetensors", _PAGE):
+        if (folder / name).exists():
+            raise UsageError(f"{folder} holds a {name} of something else, which would be lost; give another folder")
+
+
 def _key(seed: int, name: str) -> str:
     return f"seed {seed}: {name}"
+
+
+def _digests(place: Path) -> dict[str, str]:
+    """SHA-256 of what later stages and the page are made from."""
+    names = ("record.json", "network.safetensors")
+    return {name: file_digest(place / name) for name in names if (place / name).exists()}
+
+
+def _check_unchanged(place: Path, files: Mapping[str, str]) -> None:
+    for name, digest in files.items():
+        if file_digest(place / name) != digest:
+            raise FileRefused(place / name, "is not as the chain left it; give another folder to begin anew")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +140,7 @@ class _Work:
 
     def page(self) -> Path:
         """The page of all stages, made anew unless it is there as it was made before."""
-        path, start = self.folder / "report.html", time.monotonic()
+        path, start = self.folder / _PAGE, time.monotonic()
         if _PAGE in self.journal and path.exists() and file_digest(path) == self.journal[_PAGE]:
             return path
         report([self.folder], path, title=self.recipe.title)
@@ -140,22 +162,17 @@ class _Work:
         if key not in self.journal:
             start = time.monotonic()
             made = self._made(stage, bench)
-            value = {
-                "sha256": file_digest(place / "record.json"),
-                "network": made.network,
-                "notes": list(made.notes),
-            }
+            value = {"files": _digests(place), "network": made.network, "notes": list(made.notes)}
             self.journal.append(key, value, time.monotonic() - start)
         found = self.journal[key]
-        if file_digest(place / "record.json") != found["sha256"]:
-            raise FileRefused(place / "record.json", "is not as the chain left it; give another folder to begin anew")
+        _check_unchanged(place, found["files"])
         finished = StageDone(
             name=stage.name,
             kind=stage.kind,
             of=stage.of,
             seed=bench.seed,
             folder=place.relative_to(self.folder).as_posix(),
-            sha256=found["sha256"],
+            sha256=found["files"]["record.json"],
             network=found["network"],
         )
         return finished, found["notes"]

@@ -41,7 +41,7 @@ __all__ = ["Recipe", "read_recipe"]
 _TOP = ("data", "data_path", "network", "normalise", "seeds", "report", "title")
 _GIVES_A_NETWORK = ("train", "reduce")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
-_TAKEN = {"record.json", "report.html", "journal.jsonl", "recipe.toml"}
+_TAKEN = {"record.json", "report.html", "journal.jsonl", "recipe.toml", "given"}
 _LARGEST = 1 << 20  # bytes; no recipe comes near
 
 

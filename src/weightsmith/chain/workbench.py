@@ -25,10 +25,12 @@ from weightsmith.core.journal import Journal
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.files import load, read_card
 from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.operations import count_operations
+from weightsmith.networks.weights import open_weights
 from weightsmith.reducing.reduce import reduce
-from weightsmith.reducing.results import Reduction
+from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.adjust import Adjust
 from weightsmith.spiking.balance import Balance
 from weightsmith.spiking.energy import Prices
@@ -77,7 +79,7 @@ class Workbench:
         self.spent = 0.0
         self._tried: set[str] = set()
         self._asked: set[str] = set()
-        self._last: tuple[str, Reduction] | None = None
+        self._last: tuple[str, tuple[nn.Module, int]] | None = None
         example = next(inputs for _, inputs in batches_for(card_of(network), rows.choosing.split("test").x[:1], 1))
         counted = count_operations(network, example)
         self.macs, self.uncounted = counted.total, counted.uncounted
@@ -121,7 +123,7 @@ class Workbench:
 
     def made(self, way: Way) -> nn.Module | SpikingNetwork:
         """The network that a way gives, made again from what is kept."""
-        plain = self.network if way.cut is None else self._reduced(way.cut).network
+        plain = self.network if way.cut is None else self._reduced(way.cut)[0]
         if way.conversion is None:
             return plain
         subject = read_subject(plain, self.rows.choosing, images=1, seed=self.conditions.seed)
@@ -174,10 +176,7 @@ class Workbench:
 
     def _measured(self, way: Way) -> dict[str, Any]:
         conditions = self.conditions
-        plain, macs = self.network, self.macs
-        if way.cut is not None:
-            reduction = self._reduced(way.cut)
-            plain, macs = reduction.network, reduction.record.reduced.macs
+        plain, macs = (self.network, self.macs) if way.cut is None else self._reduced(way.cut)
         if way.conversion is None:
             points = [Point(self._correct(plain), conditions.prices.multiply * macs)]
         else:
@@ -203,28 +202,42 @@ class Workbench:
             stage=stage,
         )
 
-    def _reduced(self, cut: Cut) -> Reduction:
-        """The reduction; the last one stays in memory, because it is often converted next."""
+    def _reduced(self, cut: Cut) -> tuple[nn.Module, int]:
+        """The network that a cut leaves, and its MACs; the last one stays in memory, because it is often used next."""
         key = cut.to_json()
         if self._last is None or self._last[0] != key:
-            conditions = self.conditions
-            made = reduce(
-                self.network,
-                self.rows.choosing,
-                by=cut.by,
-                target=cut.target,
-                plan=self._plan(cut),
-                recover=cut.recover,
-                rows=conditions.rows,
-                random=0,
-                latency=False,
-                seed=conditions.seed,
-                batch=conditions.batch,
-                threads=conditions.threads,
-                out=self._folder / cut.folder,
-            )
-            self._last = key, made
+            self._last = key, self._kept(cut) or self._made_anew(cut)
         return self._last[1]
+
+    def _kept(self, cut: Cut) -> tuple[nn.Module, int] | None:
+        """A finished reduction from its folder; None if there is none, or if its file cannot be loaded without help."""
+        folder = self._folder / cut.folder
+        if not (folder / "record.json").exists():
+            return None
+        card = read_card(open_weights(folder))
+        if card is None or card.architecture is None:
+            return None
+        record = ReductionRecord.from_json((folder / "record.json").read_text(encoding="utf-8"))
+        return load(folder), record.reduced.macs
+
+    def _made_anew(self, cut: Cut) -> tuple[nn.Module, int]:
+        conditions = self.conditions
+        made = reduce(
+            self.network,
+            self.rows.choosing,
+            by=cut.by,
+            target=cut.target,
+            plan=self._plan(cut),
+            recover=cut.recover,
+            rows=conditions.rows,
+            random=0,
+            latency=False,
+            seed=conditions.seed,
+            batch=conditions.batch,
+            threads=conditions.threads,
+            out=self._folder / cut.folder,
+        )
+        return made.network, made.record.reduced.macs
 
     def _plan(self, cut: Cut) -> str | LayerPlan:
         if cut.plan != "alpha":

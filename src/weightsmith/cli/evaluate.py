@@ -74,7 +74,7 @@ def evaluate(
     from weightsmith.spiking.files import is_spiking
 
     of_plain = {"network": network, "normalise": normalise, "removed": removed, "batch": batch, "threads": threads}
-    of_plain["out"] = out_folder
+    of_plain["out"] = None if out_folder is None else str(out_folder)
     of_spiking = {"steps": steps, "images": images, "seed": seed, "precision": precision}
     if is_spiking(file):
         _refuse_given(of_plain, {"removed": "skip", "batch": 64, "threads": 1}, f"{file} is a spiking network")

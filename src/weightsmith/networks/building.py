@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.core.seeds import subseed
 from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.card import card_of, with_card
 
@@ -29,7 +31,7 @@ def build(
     Linear(in_features=100, out_features=10, bias=True)
     """
     if isinstance(text, str) and is_factory(text):
-        return _from_factory(text)
+        return _from_factory(text, seed)
     architecture = Architecture.parse(text) if isinstance(text, str) else text
     if input_shape and classes is not None:
         architecture = architecture.fitted(input_shape, classes)
@@ -43,7 +45,7 @@ def is_factory(text: str) -> bool:
     return bool(colon) and module not in Architecture.members and bool(names)
 
 
-def _from_factory(text: str) -> nn.Module:
+def _from_factory(text: str, seed: int) -> nn.Module:
     module_name, _, function_name = text.partition(":")
     with _current_folder_importable():
         try:
@@ -58,7 +60,10 @@ def _from_factory(text: str) -> nn.Module:
         inspect.signature(function).bind()
     except TypeError as error:
         raise UsageError(f"{text}: must be a function that can be called without arguments ({error})") from error
-    network = function()
+    # The user's layers draw their weights from torch's generator: it has our seed while they do, then its state again.
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(subseed(seed, "initialise"))
+        network = function()
     if not isinstance(network, nn.Module):
         raise UsageError(f"{text}: gives a {type(network).__name__}, not a torch.nn.Module")
     return with_card(network, dataclasses.replace(card_of(network), factory=text))
