@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 TARGET = Path(__file__).parent / "images" / "report.png"
-WIDTH, HEIGHT, COLOURS = 1280, 1000, 128
+WIDTH, HEIGHT = 1280, 1000
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
             page.screenshot(path=shot)
             browser.close()
         TARGET.parent.mkdir(exist_ok=True)
-        Image.open(shot).convert("RGB").quantize(COLOURS).save(TARGET, optimize=True)
+        Image.open(shot).convert("RGB").save(TARGET, optimize=True)
 
 
 if __name__ == "__main__":

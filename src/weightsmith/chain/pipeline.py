@@ -71,7 +71,8 @@ def pipeline(
         write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
         page = work.page() if wanted.report else None
         seconds = {(stage.seed, stage.name): journal.seconds(_key(stage.seed, stage.name)) for stage in stages}
-    return ChainRun(record, folder, seconds, page)
+        drawing = None if page is None else journal.seconds(_PAGE)
+    return ChainRun(record, folder, seconds, page, drawing)
 
 
 def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:

@@ -39,12 +39,14 @@ class ChainRecord(Record):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ChainRun:
-    """A finished chain: its record, its folder, how long every stage took, and its page if it has one."""
+    """A finished chain: its record, its folder, how long every stage took, its page if it has one and how long that
+    took."""
 
     record: ChainRecord
     folder: Path
     seconds: Mapping[tuple[int, str], float]
     page: Path | None
+    page_seconds: float | None = None
 
     def __repr__(self) -> str:
         return f"ChainRun({self})"

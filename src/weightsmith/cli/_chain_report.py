@@ -36,8 +36,8 @@ def lines_of(run: ChainRun) -> list[StageLine]:
     return [_line(run, stage) for stage in run.record.stages]
 
 
-def show_chain(run: ChainRun) -> None:
-    """Print the table of stages, what must be looked at, and where everything is."""
+def show_chain(run: ChainRun, *, notes: bool = True) -> None:
+    """Print the table of stages, how long they took, and what must be looked at."""
     lines = lines_of(run)
     several = len({line.seed for line in lines}) > 1
     heads = ("stage", "what was done", "accuracy (95 %)", "parameters", "µJ per image", "time")
@@ -52,9 +52,19 @@ def show_chain(run: ChainRun) -> None:
             _time(line.seconds),
         )
         made.add_row(*((str(line.seed),) if several else ()), *map(escape, cells))
+    if run.page_seconds is not None:
+        cells = (
+            "report",
+            f"a page of {'all of it' if several else 'these stages'}",
+            "",
+            "",
+            "",
+            _time(run.page_seconds),
+        )
+        made.add_row(*(("",) if several else ()), *cells)
     out().print(made)
-    out().print(f"{_time(sum(line.seconds for line in lines))} in all")
-    for note in run.record.notes:
+    out().print(f"{_time(sum(line.seconds for line in lines) + (run.page_seconds or 0.0))} in all")
+    for note in run.record.notes if notes else ():
         out().print(f"[yellow]note[/yellow] {escape(note)}")
 
 
@@ -65,7 +75,13 @@ def as_dict(run: ChainRun) -> dict[str, Any]:
         for line in lines_of(run)
     ]
     page = None if run.page is None else str(run.page)
-    return {"record": run.record.to_dict(), "stages": stages, "folder": str(run.folder), "page": page}
+    return {
+        "record": run.record.to_dict(),
+        "stages": stages,
+        "folder": str(run.folder),
+        "page": page,
+        "page_seconds": run.page_seconds,
+    }
 
 
 def _time(seconds: float) -> str:

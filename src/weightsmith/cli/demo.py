@@ -47,7 +47,7 @@ def demo(
         print_json(as_dict(chain))
         return
     out().print(f"[bold green]{escape(_TITLE[data])}[/bold green]\n")
-    show_chain(chain)
+    show_chain(chain, notes=False)  # they are on the page
     _say_findings(chain)
     _say_next(chain, recipe)
 

@@ -11,7 +11,7 @@ from weightsmith.core.records import Record
 from weightsmith.grading.comparison import compare
 from weightsmith.grading.results import Grades
 from weightsmith.reducing.results import ReductionRecord
-from weightsmith.reporting._known_networks import NamedRecord, change_cells, known_networks, network_in
+from weightsmith.reporting._known_networks import NamedRecord, change_cells, known_networks, network_in, reduced_how
 from weightsmith.reporting._over_seeds import over_seeds, stages_over_seeds
 from weightsmith.reporting.figures.overview import draw_losses
 from weightsmith.reporting.figures.reducing import draw_sizes
@@ -151,13 +151,12 @@ def _reduction_table(several: Sequence[tuple[str, ReductionRecord]]) -> Table:
     rows: list[tuple[Cell | Shown, ...]] = []
     for name, record in several:
         before, after, measured, told = record.whole, record.reduced, record.measured, record.settings
-        how = [str(told[key]) for key in ("by", "target", "plan", "recover", "price") if told.get(key) is not None]
         shares = (after.parameters / before.parameters, after.macs / before.macs if before.macs else None)
         mean = None if record.random is None else record.random.mean / 100
         rows.append(
             (
                 name,
-                ", ".join(how),
+                reduced_how(told),
                 *(Shown(share, percent(share)) for share in shares),
                 Shown(after.units, f"{before.units:,} → {after.units:,}"),
                 Shown(measured.reduced.value, percent_within(measured.reduced)),

@@ -8,8 +8,8 @@ put together.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
@@ -37,6 +37,7 @@ __all__ = [
     "network_in",
     "network_out",
     "operation_of",
+    "reduced_how",
 ]
 
 NamedRecord: TypeAlias = tuple[str, Record]
@@ -127,14 +128,25 @@ def operation_of(record: Record) -> str:
         case TransferRecord():
             return f"transferred to {told.get('data', 'data')}, {len(record.stages)} stages"
         case ReductionRecord():
-            more = [str(told[key]) for key in ("target", "plan", "recover", "price") if told.get(key) is not None]
-            return ", ".join([f"reduced by {told.get('by', 'units')}", *more])
+            return f"reduced by {reduced_how(told)}"
         case SpikeRecord():
             more = [str(told[key]) for key in ("adjust", "early", "mismatch") if told.get(key) is not None]
             parts = [str(told.get("neuron", "spiking")), str(told.get("encode", "")), f"{record.steps} steps", *more]
             return ", ".join(["spiking", *filter(None, parts)])
         case _:
             return ""
+
+
+def reduced_how(settings: Mapping[str, Any]) -> str:
+    """How units were chosen, in the words of the options; a price, which is a function, by its name.
+
+    >>> reduced_how({"by": "genetic:50.0", "target": None, "price": "weightsmith.chain.prices.SynapticPrice a80bcf44"})
+    'genetic:50.0, price SynapticPrice'
+    """
+    words = [str(settings[key]) for key in ("by", "target", "plan", "recover") if settings.get(key) is not None]
+    if (price := settings.get("price")) is not None:
+        words.append(f"price {str(price).partition(' ')[0].rpartition('.')[2]}")
+    return ", ".join(words)
 
 
 def family_of(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> Family:
