@@ -382,7 +382,7 @@ def test_a_vgg_is_tailored_within_a_budget(shared_data, tmp_path):
     network = ws.load(Path(shared_data) / "weights" / "vgg5_fc512.safetensors")
     found = tailor(
         network, ws.data.load("cifar10"), accuracy=0.6, energy=0.3, images=50, tune_rows=500, rows=200, recover=None,
-        steps=8, budget="90s",
+        steps=8, budget="40s",
     )  # fmt: skip
     assert found.record.selection.rows == found.record.judging.rows == 50
     assert found.record.best.energy_share < 1

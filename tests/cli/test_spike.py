@@ -579,7 +579,7 @@ def test_inspect_and_log_know_spiking_files(run, converted):
     assert run("inspect", converted, "--layers", "conv*").code == 2
     lineage = json.loads(run("log", converted, "--json").out)
     assert lineage["weights"] == spiking_digest(network)
-    assert lineage["lineage"]["operation"] == "spike if"
+    assert lineage["lineage"]["operation"] == "spike if, constant"
     assert "trained on digits" in run("log", converted).out
 
 

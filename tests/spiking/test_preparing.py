@@ -94,7 +94,7 @@ def test_what_the_user_should_know_is_noted(changes: dict[str, Any], note: str) 
 
 def test_the_network_is_the_child_of_the_one_that_came_in() -> None:
     lineage = prepare(subject(), recipe(neuron=LIF(0.9))).network.card.lineage
-    assert (lineage.operation, lineage.parent) == ("spike lif:0.9", subject().inputs["network"])
+    assert (lineage.operation, lineage.parent) == ("spike lif:0.9, constant", subject().inputs["network"])
 
 
 def test_progress_is_that_of_the_balance() -> None:

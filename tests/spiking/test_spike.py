@@ -109,7 +109,7 @@ def test_all_figures_are_those_of_a_run(run, digits):
 
 def test_the_network_is_the_child_of_the_one_that_came_in(run):
     lineage = run.network.card.lineage
-    assert lineage.operation == "spike if"
+    assert lineage.operation == "spike if, constant"
     assert lineage.parent == run.record.origin.inputs["network"]
 
 

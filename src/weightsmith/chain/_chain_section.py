@@ -22,7 +22,7 @@ def chain_section(record: ChainRecord, name: str) -> Section:
     seeds = sorted({stage.seed for stage in record.stages})
     names = list(dict.fromkeys(stage.name for stage in record.stages))
     lead = f"{counted(len(names), 'stage')} for {counted(len(seeds), 'seed')}: {' → '.join(names)}."
-    chips = (("stages", f"{len(names):,}"), ("seeds", ", ".join(map(str, seeds)) or "–"))
+    chips = (("stages", f"{len(names):,}"), ("seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds)) or "–"))
     return Section(f"Chain: {name}", lead, tuple(parts), chips)
 
 
@@ -34,7 +34,7 @@ def _stages(record: ChainRecord) -> Table:
         Column("seed", numeric=True),
         Column("folder", "below that of the chain"),
         Column("network", "the first letters of the SHA-256 of the weights that came out"),
-        Column("record", "the same of its record.json"),
+        Column("record.json", "the first letters of the SHA-256 of that file"),
     )
     rows = tuple(
         (

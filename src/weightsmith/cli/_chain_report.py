@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.markup import escape
 
+from weightsmith.cli._stages import stages
 from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.cli.training_view import time_text
 
@@ -16,7 +19,26 @@ if TYPE_CHECKING:
     from weightsmith.core.records import Record
     from weightsmith.core.statistics import Interval
 
-__all__ = ["StageLine", "as_dict", "lines_of", "show_chain"]
+__all__ = ["StageLine", "as_dict", "chain_progress", "lines_of", "show_chain"]
+
+
+@contextmanager
+def chain_progress(what: str, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar that tells the stage and what it is at, on a terminal; elsewhere a line when a stage begins."""
+    if quiet or sys.stderr.isatty():
+        with stages(what, quiet) as bar:
+            yield bar
+        return
+    begun: set[str] = set()
+
+    def line(stage: str, done: int, total: int) -> None:
+        del done, total
+        name = stage.partition(":")[0]
+        if name not in begun:
+            begun.add(name)
+            sys.stderr.write(f"{what}: {name}\n")
+
+    yield line
 
 
 class StageLine(NamedTuple):

@@ -9,8 +9,7 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._chain_report import as_dict, show_chain
-from weightsmith.cli._stages import stages
+from weightsmith.cli._chain_report import as_dict, chain_progress, show_chain
 from weightsmith.cli.terminal import out, print_json, say_note
 
 __all__ = ["pipeline"]
@@ -32,7 +31,7 @@ def pipeline(
     from weightsmith.chain.pipeline import pipeline as run
 
     try:
-        with given.warnings_as_notes(quiet), stages("pipeline", quiet) as progress:
+        with given.warnings_as_notes(quiet), chain_progress("pipeline", quiet) as progress:
             chain = run(file, out_folder, threads=threads, progress=progress)
     except KeyboardInterrupt:
         say_note(f"the stages done are kept in {out_folder}: the same command goes on")

@@ -38,7 +38,7 @@ COLOURS = {
 }
 """The colours of figures, and the variable of the page's style sheet that takes the place of each."""
 
-_LEAST, _MOST = 0.95, 1.5  # pixels to a point of the figure: below they cannot be read, beyond they shout
+_LEAST, _MOST = 0.85, 1.5  # pixels to a point of the figure: below they cannot be read, beyond they shout
 _TAG = re.compile(r"<[^>]*>")
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _NAMES = {colour.lower(): f"var(--{name})" for colour, name in COLOURS.items()}

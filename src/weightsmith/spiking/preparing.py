@@ -77,7 +77,7 @@ def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], Non
         network = with_mismatch(network, recipe.mismatch, recipe.seed)
         if recipe.mismatch.leak and recipe.neuron.leak == 1:
             notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
-    lineage = network.card.lineage.then(f"spike {recipe.neuron}", subject.inputs["network"])
+    lineage = network.card.lineage.then(_operation(recipe), subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
     return Prepared(network, converted, found, report, tuple(notes))
 
@@ -95,6 +95,13 @@ def _small_thresholds(network: SpikingNetwork) -> list[str]:
         if node.name in units
     )
     return [f"the thresholds of {small} channels are less than one unit of their 8-bit weights"] if small else []
+
+
+def _operation(recipe: Recipe) -> str:
+    """What made the network, in the words of its options: ``spike lif:0.9, poisson, l4:1.0``."""
+    words = [f"spike {recipe.neuron}", str(recipe.encode)]
+    words += [str(option) for option in (recipe.adjust, recipe.mismatch) if option is not None]
+    return ", ".join([*words, *(["int8"] if recipe.precision == "int8" else [])])
 
 
 def calibration_rows(total: int, images: int, seed: int) -> Tensor:

@@ -77,7 +77,7 @@ def test_chips_are_accuracies_steps_energy_and_rate(record, read):
     rate = (first.rate * first.units + second.rate * second.units) / (first.units + second.units)
     assert chips["spikes per neuron and step"] == f"{rate:.3g}"
     enough = record.decisions.steps_within(0.5)
-    assert chips["steps until within 0.5 points"] == ("more" if enough is None else str(enough))
+    assert chips["steps until within 0.5 points"] == (f"not in {record.steps:,}" if enough is None else str(enough))
 
 
 def test_every_figure_of_a_watched_and_adjusted_run_is_there_and_can_be_drawn(record, read):

@@ -107,6 +107,10 @@ def _notes(record: ReductionRecord) -> Iterator[Notes]:
     lines = (*refused, *record.notes, *remarks)
     if record.measured.split == "train":
         lines += ("Accuracies are those on the training rows, which the method has seen: there were no others.",)
+    if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
+        record.random.accuracies
+    ):
+        lines += ("Just after the cut, random masks of the same size were as good: what was gained, training gained.",)
     if lines:
         yield Notes(lines)
 

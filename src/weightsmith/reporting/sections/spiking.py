@@ -122,7 +122,7 @@ def _chips(record: SpikeRecord) -> tuple[tuple[str, str], ...]:
     chips = [
         ("accuracy of the network", percent_within(decisions.network)),
         (f"spiking, after {counted(record.steps, 'step')}", percent_within(decisions.spiking)),
-        (f"steps until within {_CLOSE:g} points", "more" if enough is None else f"{enough:,}"),
+        (f"steps until within {_CLOSE:g} points", f"not in {record.steps:,}" if enough is None else f"{enough:,}"),
         ("energy per image", energy_text(cost.energy)),
     ]
     if cost.ratio is not None:
