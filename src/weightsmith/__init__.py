@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weightsmith.chain.recipe import Recipe
     from weightsmith.chain.report import report
     from weightsmith.chain.results import ChainRun
+    from weightsmith.chain.tailor_results import Tailored
+    from weightsmith.chain.tailoring import tailor
     from weightsmith.core.errors import (
         DataMismatch,
         DataMissing,
@@ -138,6 +140,8 @@ _HOMES = {
     "chain.recipe": "Recipe",
     "chain.report": "report",
     "chain.results": "ChainRun",
+    "chain.tailor_results": "Tailored",
+    "chain.tailoring": "tailor",
     "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
@@ -273,6 +277,7 @@ __all__ = [
     "Study",
     "SweepTable",
     "Synaptic",
+    "Tailored",
     "TensorBoard",
     "TopCount",
     "TopShare",
@@ -325,6 +330,7 @@ __all__ = [
     "spike_ready",
     "spike_sweep",
     "sweep",
+    "tailor",
     "train",
     "transfer",
     "unfreeze",
