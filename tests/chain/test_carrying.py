@@ -115,7 +115,7 @@ def test_a_network_from_a_file_is_evaluated_as_it_is(tmp_path):
     data = ws.data.load("digits")
     run = ws.train("mlp:12", data, schedule=0.05, epochs=1)
     ws.save(run.network, tmp_path / "net.safetensors")
-    recipe = Recipe.from_dict({"data": "digits", "network": str(tmp_path / "net.safetensors"), "grade": {}})
+    recipe = Recipe.from_tables({"data": "digits", "network": str(tmp_path / "net.safetensors"), "grade": {}})
     bench = Bench(recipe, data, 0, tmp_path / "out")
     made = evaluate_given(bench, bench.place("given"))
     assert made.network == run.record.network
@@ -125,7 +125,7 @@ def test_a_network_from_a_file_is_evaluated_as_it_is(tmp_path):
 
 
 def test_a_preset_brings_its_architecture_normalisation_and_penalty(tmp_path):
-    recipe = Recipe.from_dict(
+    recipe = Recipe.from_tables(
         {
             "data": "digits",
             "train": {"network": "mlp:12", "preset": "spike-ready", "epochs": 1, "penalties": ["l2:1e-4"]},
@@ -140,7 +140,7 @@ def test_a_preset_brings_its_architecture_normalisation_and_penalty(tmp_path):
 
 def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
     told = []
-    recipe = Recipe.from_dict(
+    recipe = Recipe.from_tables(
         {
             "data": "digits",
             "train": {"network": "mlp:8", "epochs": 1, "name": "first"},

@@ -59,7 +59,7 @@ def test_a_grade_may_be_of_a_reduction_that_is_written_after_it():
 
 
 def test_tables_and_text_are_the_same_recipe():
-    assert Recipe.from_dict(tomllib.loads(PLAIN)) == Recipe.parse(PLAIN)
+    assert Recipe.from_tables(tomllib.loads(PLAIN)) == Recipe.parse(PLAIN)
 
 
 def test_the_record_of_a_recipe_is_json():
@@ -96,8 +96,24 @@ HEAD = 'data = "digits"\n[train]\nnetwork = "mlp:8"\n'
         (HEAD + '[[grade]]\nname = "train"\n', r"line 5, grade.1.name: two stages are called 'train'"),
         (HEAD + '[[grade]]\nname = "Train"\n', r"two stages are called 'Train'"),
         (HEAD + '[[grade]]\nname = "../x"\n', r"line 5, grade.1.name: must be a short word"),
-        (HEAD + '[[grade]]\nname = "report.html"\n', r"line 5, grade.1.name: must be a short word"),
-        (HEAD + '[[grade]]\nname = "given"\n', r"line 5, grade.1.name: must be a short word"),
+        (HEAD + '[[grade]]\nname = "report.html"\n', r"line 5, grade.1.name: report.html is a name that every chain"),
+        (HEAD + '[[grade]]\nname = "given"\n', r"line 5, grade.1.name: given is a name that every chain"),
+        (
+            HEAD + '[[reduce]]\nby="groups"\ntarget="params:0.5"\nplan = "alfa"\n',
+            r"line 7, reduce.1.plan: alfa is neither",
+        ),
+        (
+            HEAD + 'epochs=3\nkeep=[3]\n[[reduce]]\nby="groups"\nrecover="rewind:3"\n',
+            r"recover: .*not before the last one",
+        ),
+        (
+            'data = "digitz"\n[train]\nnetwork = "mlp:8"\n',
+            r"line 1, data: unknown data set 'digitz'; did you mean 'digits'",
+        ),
+        (
+            'data = "digits"\nnormalise = "0.5/0.5"\n[train]\nnetwork="mlp:8"\n',
+            r"line 2, normalise: belongs to network",
+        ),
         (HEAD + "[spiek]\n", r"line 4, spiek: unknown key 'spiek'; did you mean 'spike'"),
         ('data = "digits"\n', r"needs \[train\], or network"),
         ('data = "digits"\nnetwork = "a.pt"\n[train]\nnetwork = "mlp:8"\n', "has both"),
@@ -130,7 +146,10 @@ def test_every_option_shown_in_the_commented_recipe_can_be_taken():
     shown = [line for line in lines if line.startswith("#") and line[1:2] not in ("", " ")]
     assert len(shown) > 15
     # A network of one's own stands in place of training, and a data path must not be there for embedded data.
-    taken = [line[1:] if line in shown and not line.startswith(("#network", "#data_path")) else line for line in lines]
+    taken = [
+        line[1:] if line in shown and not line.startswith(("#network", "#data_path", "#normalise")) else line
+        for line in lines
+    ]
     recipe = Recipe.parse("\n".join(taken).replace('by = "groups"', 'by = "genetic:50"'), "new")
     options = {key for stage in recipe.stages for key in stage.options}
     assert {"preset", "optimiser", "clip", "penalties", "plan", "price", "adjust", "leaks", "precision"} <= options

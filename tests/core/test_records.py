@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
 import enum
 import json
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option, param
@@ -169,6 +171,7 @@ class Loose(Record):
         ({"content": {1: "a"}}, "has the key 1: keys are text"),
         ({"content": {}, "matrix": np.array([1.0, np.nan])}, "holds NaN or infinity"),
         ({"content": {}, "matrix": np.array(["a"], dtype=object)}, "an array of object"),
+        ({"content": {}, "matrix": np.array([1.0], dtype=np.complex128)}, "an array of complex128"),
         ({"content": {"oil": float("inf")}}, "is inf"),
     ],
 )
@@ -188,6 +191,68 @@ def test_what_could_not_be_read_again_is_not_written(values, message):
 def test_json_that_is_no_record_is_named(text, message):
     with pytest.raises(UsageError, match=message):
         Loose.from_json(text)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Typed(Record):
+    rows: NDArray[np.int64]
+    shares: NDArray[np.float32] | None = None
+
+
+EIGHT = base64.b64encode(bytes(8)).decode()
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ({"dtype": "f4,("}, "must be numbers of a known type, not 'f4,\\('"),  # a SyntaxError in NumPy
+        ({"dtype": "<f8\n"}, "must be numbers of a known type"),
+        ({"dtype": "(1,)<i8"}, "must be numbers of a known type"),
+        ({"dtype": "|O"}, "must be numbers of a known type"),
+        ({"dtype": "<M8[s]"}, "must be numbers of a known type"),
+        ({"dtype": "<c8"}, "must be numbers of a known type"),
+        ({"dtype": ["<i8"]}, "must be numbers of a known type"),
+        ({"dtype": None}, "must be numbers of a known type"),
+        ({"shape": 1}, "must be an array with a length along each axis"),
+        ({"shape": "1"}, "must be an array with a length along each axis"),
+        ({"shape": [-1]}, "must be an array with a length along each axis"),
+        ({"shape": [True]}, "must be an array with a length along each axis"),
+        ({"shape": [1.0]}, "must be an array with a length along each axis"),
+        ({"shape": [1] * 33}, "must be an array with a length along each axis"),
+        ({"shape": [2]}, "must be 1 numbers, not \\[2\\]"),
+        ({"shape": [10**12, 10**12]}, "must be 1 numbers"),
+        ({"base64": EIGHT + "!"}, "is no base64"),
+        ({"base64": "ä"}, "is no base64"),
+        ({"base64": 8}, "must be an array in base64"),
+        ({"base64": EIGHT[:-4]}, "must be 0 numbers"),
+        ({"dtype": "<f8"}, "must be an array of integer numbers, not '<f8'"),
+        ({"more": 1}, "must be an array, not"),
+    ],
+)
+def test_an_array_that_was_not_written_here_never_reaches_numpy(array, message):
+    written = {"dtype": "<i8", "shape": [1], "base64": EIGHT}
+    assert Typed.from_dict({"rows": written}).rows.tolist() == [0]
+    with pytest.raises(UsageError, match=rf"Typed\.rows {message}"):
+        Typed.from_dict({"rows": {**written, **array}})
+
+
+@given(st.text(max_size=12) | st.sampled_from(["<i8", "|b1", ">f4"]).flatmap(lambda kind: st.just(kind + ",")))
+def test_no_text_as_a_type_breaks_the_reader(kind):
+    try:
+        Typed.from_dict({"rows": {"dtype": kind, "shape": [1], "base64": EIGHT}})
+    except UsageError:
+        return
+    assert kind in ("<i8", ">i8", "<u8", ">u8")
+
+
+def test_whole_numbers_of_another_width_are_whole_numbers_and_truth_is_0_or_1():
+    rows = np.array([1, 2], np.uint16)
+    assert Typed.from_json(Typed(rows).to_json()).rows.dtype == np.uint16
+    truth = Loose({}, matrix=np.array([True, False])).to_dict()
+    assert Loose.from_dict(truth).matrix.tolist() == [True, False]
+    truth["matrix"]["base64"] = base64.b64encode(b"\x02\x00").decode()
+    with pytest.raises(UsageError, match=r"Loose\.matrix must be truth values"):
+        Loose.from_dict(truth)
 
 
 def test_a_whole_number_is_read_where_a_number_or_text_is_wanted():

@@ -32,13 +32,13 @@ def key_lines(text: str) -> dict[Place, int]:
     lines: dict[Place, int] = {}
     counts: dict[Place, int] = {}
     table: Place = ()
-    position = 0
+    position, line, counted = 0, 1, 0
     while position < len(text):
         rest = re.compile(r"(?:\s|#[^\n]*)*").match(text, position)
         position = position if rest is None else rest.end()
         if position >= len(text):
             break
-        line = text.count("\n", 0, position) + 1
+        line, counted = line + text.count("\n", counted, position), position
         header = _HEADER.match(text, position)
         start = position if header is None else header.end()
         names, position = _names(text, start)

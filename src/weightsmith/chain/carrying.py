@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -17,7 +18,7 @@ from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.tensors import Data
 from weightsmith.grading.grade import grade
-from weightsmith.networks.building import is_factory
+from weightsmith.networks.building import build, is_factory
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load
 from weightsmith.reducing.inspecting import angles
@@ -30,7 +31,7 @@ from weightsmith.training.loop import train
 from weightsmith.training.presets import preset
 from weightsmith.training.run import Progress, Stopped, TrainRun
 
-__all__ = ["Bench", "Made", "Told", "carry_out", "evaluate_given"]
+__all__ = ["Bench", "Made", "Told", "carry_out", "evaluate_given", "starting_network"]
 
 Told = Callable[[str, int, int], None]
 
@@ -103,6 +104,15 @@ def carry_out(stage: Stage, bench: Bench) -> Made:
     return work[stage.kind](stage, bench)
 
 
+def starting_network(bench: Bench) -> nn.Module:
+    """The network that the chain starts with: the one in the recipe's file, or the one to be trained, untrained."""
+    if bench.recipe.network is not None:
+        return bench.network(None)
+    stage = next(stage for stage in bench.recipe.stages if stage.kind == "train")
+    asked = _with_preset(stage)["network"]
+    return build(asked, input_shape=bench.data.input_shape, classes=len(bench.data.classes), seed=bench.seed)
+
+
 def evaluate_given(bench: Bench, folder: Path) -> Made:
     """The network that the recipe starts with, evaluated, so that there is something to compare with."""
     record = evaluate(bench.network(None), bench.data, threads=bench.threads)
@@ -121,12 +131,7 @@ def _train(stage: Stage, bench: Bench) -> Made:
 
 def _trained(stage: Stage, bench: Bench) -> TrainRun:
     """The run of a training stage; one that is done already is read from its folder."""
-    options = dict(stage.options)
-    if (named := options.pop("preset", None)) is not None:
-        chosen = preset(named, options["network"])
-        options["network"] = chosen.architecture
-        options.setdefault("normalise", chosen.normalisation)
-        options["penalties"] = [*chosen.penalties, *options.get("penalties", ())]
+    options = _with_preset(stage)
     if bench.data.validation is None:
         options["validation"] = options.get("validation", _HELD_OUT) or None
     hooks = watchers(options.pop("watch", ()), bench.data, seed=bench.seed, threads=bench.threads)
@@ -140,6 +145,17 @@ def _trained(stage: Stage, bench: Bench) -> TrainRun:
         out=bench.place(stage.name),
         progress=None if told is None else lambda step: told("", *_steps(step)),
     )
+
+
+def _with_preset(stage: Stage) -> dict[str, Any]:
+    """The options of a training stage, what its preset brings among them."""
+    options = dict(stage.options)
+    if (named := options.pop("preset", None)) is not None:
+        chosen = preset(named, options["network"])
+        options["network"] = chosen.architecture
+        options.setdefault("normalise", chosen.normalisation)
+        options["penalties"] = [*chosen.penalties, *options.get("penalties", ())]
+    return options
 
 
 def _steps(now: Progress) -> tuple[int, int]:
@@ -167,13 +183,15 @@ def _angles(stage: Stage, bench: Bench) -> Made:
 
 
 def _reduce(stage: Stage, bench: Bench) -> Made:
-    options = dict(stage.options)
+    options, notes = dict(stage.options), tuple[str, ...]()
     recovery = options.get("recover")
     rewinds = recovery is not None and isinstance(Recover.parse(recovery), Rewind)
     network = _trained(bench.stage(stage.of), bench) if rewinds else bench.network(stage.of)
     if options.get("plan") == "alpha":
         module = network.network if isinstance(network, TrainRun) else network
         options["plan"] = keep_by_alpha(module, Target.parse(options["target"]).keep, threads=bench.threads)
+        if options["plan"].unscored:
+            notes = (f"no α, so that they keep the target's share: {', '.join(options['plan'].unscored)}",)
     priced = options.pop("price", None)
     if priced is not None:
         options["price"] = price_of(priced, network, bench.data, layers=options.get("layers"), seed=bench.seed)
@@ -187,7 +205,7 @@ def _reduce(stage: Stage, bench: Bench) -> Made:
         out=bench.place(stage.name),
         progress=bench.told(stage),
     )
-    return Made(result.record, result.record.result, result.record.notes)
+    return Made(result.record, result.record.result, (*notes, *result.record.notes))
 
 
 def _spike(stage: Stage, bench: Bench) -> Made:

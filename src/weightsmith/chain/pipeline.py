@@ -15,8 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from weightsmith.chain.carrying import Bench, Made, Told, carry_out, evaluate_given
 from weightsmith.chain.recipe import Recipe, read_recipe
+from weightsmith.chain.rehearsing import rehearse
 from weightsmith.chain.report import report
 from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
 from weightsmith.chain.stages import Stage
@@ -27,7 +30,7 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import file_digest, write_atomic
 from weightsmith.data.datasets import load_all
 from weightsmith.data.tensors import Data
-from weightsmith.networks.card import weights_digest
+from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.weights import open_weights
 from weightsmith.training.settings import whole
 
@@ -59,12 +62,14 @@ def pipeline(
     folder = Path(out)
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
+    threads = whole("threads", threads)
+    start = rehearse(Bench(wanted, data, wanted.seeds[0], folder, threads))
     inputs = {"data": data.digest()}
     if wanted.network is not None:
         inputs["network"] = weights_digest(open_weights(wanted.network))
     origin = Origin(inputs=inputs)
-    call = {"function": "pipeline", "recipe": wanted.to_dict(), **origin.to_dict()}
-    with pinned_threads(whole("threads", threads)), Journal(folder / _JOURNAL, call) as journal:
+    call = {"function": "pipeline", **_identity(wanted, start), "threads": threads, **origin.to_dict()}
+    with pinned_threads(threads), Journal(folder / _JOURNAL, call) as journal:
         work = _Work(wanted, data, folder, journal, threads, progress)
         stages, notes = work.all_stages()
         record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
@@ -81,12 +86,24 @@ def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
         case Recipe():
             return given
         case Mapping():
-            return Recipe.from_dict(given)
-        case str() if "\n" in given or "=" in given:
+            return Recipe.from_tables(given)
+        case str() if "\n" in given or ("=" in given and not Path(given).exists()):
             return Recipe.parse(given)
         case str() | Path():
             return read_recipe(given)
     raise UsageError(f"a recipe is a file, its text, a mapping or a Recipe, not {type(given).__name__}")
+
+
+def _identity(recipe: Recipe, start: nn.Module) -> dict[str, Any]:
+    """All that the results of a chain depend on beside data and weights; how its page is called is not part of it."""
+    told = {key: value for key, value in recipe.to_dict().items() if key not in ("title", "report")}
+    plans = {
+        stage.name: file_digest(stage.options["plan"])
+        for stage in recipe.stages
+        if stage.options.get("plan") not in (None, "uniform", "norm", "alpha")
+    }
+    # A module of the user's own is known by what it consists of: its function may have been edited since.
+    return {"recipe": told, "plans": plans, "card": meaning_digest(card_of(start)), "layers": str(start)}
 
 
 def _check_folder(folder: Path) -> None:
@@ -142,11 +159,13 @@ class _Work:
     def page(self) -> Path:
         """The page of all stages, made anew unless it is there as it was made before."""
         path, start = self.folder / _PAGE, time.monotonic()
-        if _PAGE in self.journal and path.exists() and file_digest(path) == self.journal[_PAGE]:
+        made = self.journal.get(_PAGE)
+        if path.exists() and made == {"title": self.recipe.title, "sha256": file_digest(path)}:
             return path
         report([self.folder], path, title=self.recipe.title)
-        if _PAGE not in self.journal:
-            self.journal.append(_PAGE, file_digest(path), time.monotonic() - start)
+        if made is None:
+            made = {"title": self.recipe.title, "sha256": file_digest(path)}
+            self.journal.append(_PAGE, made, time.monotonic() - start)
         return path
 
     def _stages(self) -> Iterator[Stage]:

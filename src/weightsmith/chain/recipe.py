@@ -21,6 +21,7 @@ Everything is checked before anything runs, and an error names the line and the 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -31,9 +32,11 @@ from weightsmith.chain._toml_lines import Place, key_lines
 from weightsmith.chain.stages import KINDS, REQUIRED, Stage, checked, uses_search
 from weightsmith.core.errors import FileRefused, UnknownName, UsageError
 from weightsmith.core.storage import reading
+from weightsmith.data.datasets import check_name
 from weightsmith.data.normalise import Normalisation
 from weightsmith.reducing.method import Method
 from weightsmith.reducing.recover import Recover, Rewind
+from weightsmith.training.loop import train
 from weightsmith.training.settings import whole
 
 __all__ = ["Recipe", "read_recipe"]
@@ -42,6 +45,7 @@ _TOP = ("data", "data_path", "network", "normalise", "seeds", "report", "title")
 _GIVES_A_NETWORK = ("train", "reduce")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _TAKEN = {"record.json", "report.html", "journal.jsonl", "recipe.toml", "given"}
+_EPOCHS = inspect.signature(train).parameters["epochs"].default
 _LARGEST = 1 << 20  # bytes; no recipe comes near
 
 
@@ -64,7 +68,7 @@ class Recipe:
         return plain | {"seeds": list(self.seeds), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_tables(cls, values: Mapping[str, Any]) -> Self:
         """A recipe from the tables that its TOML form would have."""
         return cls(**_Reader(values, "recipe", {}).read())
 
@@ -113,7 +117,10 @@ class _Reader:
         top = {key: self._text(key) for key in ("data", "data_path", "network", "normalise", "title")}
         if top["data"] is None:
             raise UsageError(f'{self._name}: data is missing, as data = "digits"')
+        self._attempt(("data",), lambda: check_name(str(top["data"])))
         if top["normalise"] is not None:
+            if top["network"] is None:
+                self._refuse(("normalise",), 'belongs to network = "a file"; for training write it in [train]')
             self._attempt(("normalise",), lambda: Normalisation.parse(str(top["normalise"])))
         report = self._values.get("report", True)
         if not isinstance(report, bool):
@@ -163,8 +170,10 @@ class _Reader:
                 self._refuse(place, f"{key} is missing")
         name, of = table.get("name", plain), table.get("of")
         for key, text in (("name", name), ("of", of)):
-            if text is not None and not (isinstance(text, str) and _NAME.fullmatch(text) and text not in _TAKEN):
-                self._refuse((*place, key), f"must be a short word of letters, digits, - and _, not {text!r}")
+            if text is not None and not (isinstance(text, str) and _NAME.fullmatch(text)):
+                self._refuse((*place, key), f"must be a short word of letters, digits, dots, - and _, not {text!r}")
+            if text in _TAKEN:
+                self._refuse((*place, key), f"{text} is a name that every chain uses for itself: take another")
         if kind == "train" and of is not None:
             self._refuse((*place, "of"), "training starts with a network of its own")
         return Stage(kind, name, of, options)
@@ -208,6 +217,8 @@ class _Reader:
         named = options.get("plan") in ("uniform", "norm", "alpha")
         if options.get("target") is None and (named or (method.needs_target and "plan" not in options)):
             self._refuse((*place, "plan" if named else "by"), 'needs a target, as target = "params:0.5"')
+        if "plan" in options and not named and not Path(options["plan"]).is_file():
+            self._refuse((*place, "plan"), f"{options['plan']} is neither uniform, norm, alpha nor the file of a plan")
         if options.get("price", "units") != "units" and not uses_search(stage):
             self._refuse(
                 (*place, "price"), f"{method} does not search, so that nothing has a price: genetic, pareto do"
@@ -217,6 +228,8 @@ class _Reader:
             source = None if stage.of is None else names[stage.of]
             if source is None or source.kind != "train":
                 self._refuse((*place, "recover"), f"{recovery} goes back into the run of [train]: take that by of")
+            if recovery.epoch >= source.options.get("epochs", _EPOCHS):
+                self._refuse((*place, "recover"), f"{recovery} goes back to an epoch that is not before the last one")
             if recovery.weights and recovery.epoch not in source.options.get("keep", ()):
                 self._refuse((*place, "recover"), f"{recovery} needs keep = [{recovery.epoch}] in [train]")
 

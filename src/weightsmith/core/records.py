@@ -25,6 +25,7 @@ import hashlib
 import importlib.metadata
 import json
 import math
+import re
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -37,6 +38,9 @@ from weightsmith.core.hints import field_hints, is_union, without_none
 from weightsmith.core.options import Option
 
 __all__ = ["Lineage", "Origin", "Record", "digest_of", "versions"]
+
+_DTYPE = re.compile(r"\|[biu]1|[<>](?:[iu][248]|f[248])")  # truth and real numbers that every machine has
+_MOST_AXES = 32  # as NumPy has always allowed
 
 
 class Record:
@@ -176,7 +180,7 @@ def _key(key: object, where: str) -> str:
 
 
 def _encode_array(array: np.ndarray[Any, Any], where: str) -> dict[str, Any]:
-    if array.dtype.kind not in "biuf":
+    if _DTYPE.fullmatch(array.dtype.str) is None:
         raise UsageError(f"{where} is an array of {array.dtype}: not something a record can hold")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UsageError(f"{where} holds NaN or infinity: a record holds finite numbers or None")
@@ -212,9 +216,36 @@ def _decode(value: Any, hint: Any, where: str) -> Any:
         _expect(isinstance(value, Mapping), value, "an object", where)
         return {key: _decode(item, args[1], f"{where}[{key!r}]") for key, item in value.items()}
     if origin is np.ndarray or hint is np.ndarray:
-        _expect(isinstance(value, Mapping) and set(value) == {"dtype", "shape", "base64"}, value, "an array", where)
-        return np.frombuffer(base64.b64decode(value["base64"]), value["dtype"]).reshape(value["shape"]).copy()
+        return _decode_array(value, args, where)
     return _decode_plain(value, hint, where)
+
+
+def _decode_array(value: Any, args: tuple[Any, ...], where: str) -> np.ndarray[Any, Any]:
+    """The array that :func:`_encode_array` wrote; nothing but what it writes gets as far as NumPy, whose reader of
+    types is a small language."""
+    _expect(isinstance(value, Mapping) and set(value) == {"dtype", "shape", "base64"}, value, "an array", where)
+    kind, shape, text = value["dtype"], value["shape"], value["base64"]
+    _expect(isinstance(kind, str) and _DTYPE.fullmatch(kind) is not None, kind, "numbers of a known type", where)
+    lengths = isinstance(shape, list | tuple) and all(type(length) is int and length >= 0 for length in shape)
+    _expect(lengths and len(shape) <= _MOST_AXES, shape, "an array with a length along each axis", where)
+    _expect(isinstance(text, str), text, "an array in base64", where)
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise UsageError(f"{where} is no base64: {error}") from error
+    dtype = np.dtype(kind)
+    _expect(len(data) == math.prod(shape) * dtype.itemsize, shape, f"{len(data) // dtype.itemsize} numbers", where)
+    wanted = _group(typing.get_args(args[1])[0]) if len(args) == 2 and typing.get_args(args[1]) else np.generic
+    _expect(issubclass(dtype.type, wanted), kind, f"an array of {wanted.__name__} numbers", where)
+    array = np.frombuffer(data, dtype).reshape(shape).copy()
+    _expect(dtype.kind != "b" or bool((array.view(np.uint8) <= 1).all()), text[:20], "truth values", where)
+    return array
+
+
+def _group(scalar: Any) -> type[np.generic]:
+    """What an array may hold where ``scalar`` is asked for: whole numbers of any width for whole numbers, and so on."""
+    groups = (np.integer, np.floating, np.bool_)
+    return next((group for group in groups if isinstance(scalar, type) and issubclass(scalar, group)), np.generic)
 
 
 def _decode_plain(value: Any, hint: Any, where: str) -> Any:

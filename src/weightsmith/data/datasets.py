@@ -33,7 +33,20 @@ from weightsmith.data.sources import Source
 from weightsmith.data.table import Table
 from weightsmith.data.tensors import SPLITS, Data, Split
 
-__all__ = ["Data", "Folder", "Known", "Source", "Split", "Table", "as_data", "fetch_data", "known", "load", "load_all"]
+__all__ = [
+    "Data",
+    "Folder",
+    "Known",
+    "Source",
+    "Split",
+    "Table",
+    "as_data",
+    "check_name",
+    "fetch_data",
+    "known",
+    "load",
+    "load_all",
+]
 
 
 def load(
@@ -58,8 +71,7 @@ def load(
     kind = name.partition(":")[0].strip()
     if kind in Source.members:
         return _own(_source(name, kind, path, options), splits)
-    if name not in CATALOGUE:
-        raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
+    check_name(name)
     if options:
         raise UsageError(f"{name} takes no option {', '.join(options)}; {' and '.join(Source.members)} do")
     entry = CATALOGUE[name]
@@ -68,6 +80,13 @@ def load(
         raise UsageError(f"{name} comes without a {absent[0]} split; make one with with_validation(0.1)")
     files = _files(entry, None if path is None else Path(path).expanduser(), splits, download)
     return _data(name, files.read(splits), files.origin, entry.normalisation, entry.classes)
+
+
+def check_name(name: str) -> None:
+    """Refuse what :func:`load` would not know by name, without reading any files."""
+    kind = name.partition(":")[0].strip()
+    if name not in CATALOGUE and kind not in Source.members and not Path(name).exists():
+        raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
 
 
 def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Data:

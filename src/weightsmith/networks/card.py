@@ -16,7 +16,7 @@ from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.architecture import Architecture, architecture_of
 from weightsmith.networks.weights import Weights
 
-__all__ = ["Card", "card_of", "weights_digest", "with_card"]
+__all__ = ["Card", "card_of", "meaning_digest", "weights_digest", "with_card"]
 
 _NUMPY_TYPES = {torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.int8}
 
@@ -52,6 +52,14 @@ def with_card(network: nn.Module, card: Card) -> nn.Module:
     """Attach ``card`` to ``network`` and return it; the weights are not touched."""
     network.card = card  # type: ignore[assignment]  # torch types every attribute as a tensor or module
     return network
+
+
+def meaning_digest(card: Card) -> str:
+    """A digest of what the card says that weights alone do not: how they are used, what is fed in, what comes out.
+
+    Two networks with equal weights are the same only if this is equal too; where they came from plays no part.
+    """
+    return dataclasses.replace(card, lineage=Lineage("any"), notes=()).digest()
 
 
 def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:

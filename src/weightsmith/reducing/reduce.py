@@ -19,7 +19,7 @@ from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
-from weightsmith.networks.card import weights_digest
+from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 from weightsmith.reducing.evaluator import Masks
@@ -126,7 +126,8 @@ def reduce(
             "rows": rows,
             "test_rows": test_rows,
         }
-        call = {"settings": settings, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
+        card = meaning_digest(card_of(subject.network))  # equal weights fed otherwise are another network
+        call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
         try:
             outcome = carry_out(subject, sites, task)

@@ -25,6 +25,7 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.card import card_of, meaning_digest
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.network import Precision
@@ -108,7 +109,8 @@ def spike_sweep(
         "seed": recipe.seed,
     }
     origin = Origin(seed=recipe.seed, inputs=subject.inputs)
-    with pinned_threads(1), Book(out, {"settings": settings, **origin.to_dict()}) as book:
+    card = meaning_digest(card_of(subject.network))
+    with pinned_threads(1), Book(out, {"settings": settings, "card": card, **origin.to_dict()}) as book:
         plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
         prepared = prepare(subject, plain, _told(progress, "balancing"))
         sweep = SweepWork(subject, prepared.network, recipe, lengths, book)
