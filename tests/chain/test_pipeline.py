@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,6 +225,31 @@ def test_a_module_of_one_s_own_goes_through_the_whole_chain(tmp_path, monkeypatc
     run = pipeline(tables, tmp_path / "out")
     assert [stage.name for stage in run.record.stages] == ["train", "grade", "reduce", "spike"]
     assert pipeline(tables, tmp_path / "out").record == run.record
+
+
+@pytest.mark.parametrize("lost", ["record.json", "network.safetensors", None])
+def test_what_was_lost_is_made_again(tmp_path, lost):
+    tables = {"data": "digits", "train": {"network": "mlp:8", "epochs": 1}, "grade": {}, "report": False}
+    pipeline(tables, tmp_path)
+    before = files(tmp_path)
+    if lost is None:
+        shutil.rmtree(tmp_path / "grade")
+    else:
+        (tmp_path / "train" / lost).unlink()
+    pipeline(tables, tmp_path)
+    assert files(tmp_path) == before
+
+
+def test_a_recipe_that_failed_may_be_mended_in_its_folder(tmp_path, monkeypatch):
+    tables = {"data": "digits", "train": {"network": "mlp:8", "epochs": 1}, "grade": {}, "report": False}
+    with monkeypatch.context() as patched, pytest.raises(Stop):
+        stop_at(patched, (module, "carry_out"), 1)
+        pipeline(tables, tmp_path)
+    assert pipeline({**tables, "grade": {"evidence": "none"}}, tmp_path).record.stages[1].name == "grade"
+    with pytest.raises(UsageError, match="evidence is 'none' in the journal"):
+        pipeline({**tables, "grade": {"evidence": "fast"}}, tmp_path)
+    (tmp_path / "journal.jsonl").unlink()  # as the error advises
+    assert pipeline({**tables, "grade": {"evidence": "none"}}, tmp_path).record.stages[1].name == "grade"
 
 
 def test_weights_that_are_fed_otherwise_are_another_network(tmp_path):

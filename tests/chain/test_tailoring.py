@@ -19,7 +19,9 @@ from weightsmith.chain.tailor_rows import divided
 from weightsmith.chain.tailoring import tailor
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.statistics import mcnemar
-from weightsmith.networks.card import weights_digest
+from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.card import weights_digest, with_card
+from weightsmith.networks.copying import copied
 from weightsmith.spiking.files import load_spiking, spiking_digest
 from weightsmith.spiking.network import SpikingNetwork
 
@@ -318,6 +320,16 @@ def test_a_folder_with_something_else_in_it_is_left_alone(run, digits, tmp_path)
     ws.reduce(run, digits, by="groups", latency=False, random=0, out=tmp_path / "reduced")
     with pytest.raises(UsageError, match="belongs to another call"):
         tailor(run, digits, accuracy=0.5, out=tmp_path / "reduced")
+
+
+def test_equal_weights_that_are_fed_otherwise_are_another_network(run, digits, tmp_path):
+    options = {"params": 0.3, **QUICK, "budget": "1e-9s", "out": tmp_path}
+    tailor(run, digits, **options)
+    other = with_card(
+        copied(run.network), dataclasses.replace(run.network.card, normalisation=Normalisation((0.5,), (0.5,)))
+    )
+    with pytest.raises(UsageError, match="belongs to another call"):
+        tailor(other, digits, **options)
 
 
 @pytest.mark.parametrize(

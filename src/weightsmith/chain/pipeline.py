@@ -18,13 +18,14 @@ from typing import Any
 from torch import nn
 
 from weightsmith.chain.carrying import Bench, Made, Told, carry_out, evaluate_given
+from weightsmith.chain.reading import read_record
 from weightsmith.chain.recipe import Recipe, read_recipe
 from weightsmith.chain.rehearsing import rehearse
 from weightsmith.chain.report import report
 from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
 from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import FileRefused, UsageError
-from weightsmith.core.journal import Journal
+from weightsmith.core.journal import Journal, read_journal
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import file_digest, write_atomic
@@ -69,6 +70,7 @@ def pipeline(
         inputs["network"] = weights_digest(open_weights(wanted.network))
     origin = Origin(inputs=inputs)
     call = {"function": "pipeline", **_identity(wanted, start), "threads": threads, **origin.to_dict()}
+    _forget_if_nothing_is_done(folder / _JOURNAL, call)
     with pinned_threads(threads), Journal(folder / _JOURNAL, call) as journal:
         work = _Work(wanted, data, folder, journal, threads, progress)
         stages, notes = work.all_stages()
@@ -110,11 +112,29 @@ def _check_folder(folder: Path) -> None:
     """Refuse a folder with results that are not a chain's, which would be lost."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; out is a folder")
-    if (folder / _JOURNAL).exists():
+    if (folder / _JOURNAL).exists() or _is_chain(folder / "record.json"):
         return
     for name in ("record.json", "network.safetensors", _PAGE):
         if (folder / name).exists():
             raise UsageError(f"{folder} holds a {name} of something else, which would be lost; give another folder")
+
+
+def _is_chain(path: Path) -> bool:
+    """Whether a record is that of a chain, whose journal was deleted to begin anew."""
+    if not path.is_file():
+        return False
+    try:
+        return isinstance(read_record(path), ChainRecord)
+    except FileRefused:
+        return False
+
+
+def _forget_if_nothing_is_done(path: Path, call: Mapping[str, Any]) -> None:
+    """Take away the journal of another call that never finished a stage: a recipe that failed may be mended."""
+    if path.exists():
+        found = read_journal(path)
+        if not found.values and found.call != call:
+            path.unlink()
 
 
 def _key(seed: int, name: str) -> str:
@@ -185,6 +205,8 @@ class _Work:
             value = {"files": _digests(place), "network": made.network, "notes": list(made.notes)}
             self.journal.append(key, value, time.monotonic() - start)
         found = self.journal[key]
+        if not all((place / name).exists() for name in found["files"]):  # lost since: made again, to the same bytes
+            self._made(stage, bench)
         _check_unchanged(place, found["files"])
         finished = StageDone(
             name=stage.name,

@@ -7,24 +7,25 @@ large, too deep or of another version is refused by name before anything is made
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from weightsmith._version import __version__
+from weightsmith.chain._record_files import contents, values_in
+from weightsmith.chain._soundness import check_sound
 from weightsmith.chain._stored_angles import ARRAYS, read_angles
 from weightsmith.chain.results import ChainRecord
 from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.core.errors import FileRefused, UsageError
-from weightsmith.core.records import Record
-from weightsmith.core.storage import file_digest, reading
+from weightsmith.core.records import Origin, Record, digest_of
+from weightsmith.core.storage import reading
 from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.family import short_digest
 from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reducing.study_table import Study
@@ -33,7 +34,17 @@ from weightsmith.spiking.sweep_results import SpikeSweep
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
 
-__all__ = ["KINDS", "RECORD", "Result", "read_record", "read_result", "read_results"]
+__all__ = [
+    "EVALUATION",
+    "KINDS",
+    "RECORD",
+    "Evaluated",
+    "Result",
+    "read_evaluation",
+    "read_record",
+    "read_result",
+    "read_results",
+]
 
 KINDS: dict[type[Record], str] = {
     ChainRecord: "chain",
@@ -60,8 +71,6 @@ _SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
 """Settings that a page cannot do without, and what they are: a record's own fields say nothing of these."""
 
 RECORD, EVALUATION = "record.json", "evaluation.json"
-_MOST_BYTES = 32 << 20  # the largest of ours, of a spiking ResNet, has 2 MB
-_DEEPEST = 40  # lists in lists; ours reach 10
 _FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
 _ALIKE = 0.6  # the share of fields in common from which on a record is one of ours, of another version
 
@@ -73,6 +82,13 @@ class Result(NamedTuple):
     name: str
     record: Record
     detail: UnitAngles | None = None
+
+
+class Evaluated(NamedTuple):
+    """An evaluation that lies beside a record; ``doubt`` says why it is not taken for that of its network."""
+
+    evaluation: Evaluation
+    doubt: str | None = None
 
 
 def read_result(path: str | Path) -> Result:
@@ -105,18 +121,55 @@ def read_results(path: str | Path) -> list[Result]:
 def read_record(path: str | Path) -> Record:
     """The record in a JSON file, whatever kind of result it is."""
     path = Path(path)
-    values = _read_json(path)
+    return _record_in(path, contents(path))
+
+
+def _record_in(path: Path, content: bytes) -> Record:
+    """The record that ``content``, the bytes of ``path``, is."""
+    values = values_in(path, content)
     kind = _kind_of(path, values)
     try:
         record = kind.from_dict(values)
         record.to_dict()  # refuses infinities, which JSON can write as 1e999
         _check_settings(record)
+        check_sound(record)
     except (UsageError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FileRefused(
             path, f"is no record of the kind {KINDS[kind]!r} as this version writes it ({reason}){_written_by(values)}"
         ) from error
     return record
+
+
+def read_evaluation(folder: Path, record: Record) -> Evaluated | None:
+    """The evaluation beside ``record`` in ``folder``, and whether it is of the network that the record made or tells
+    of; None if there is none.
+
+    A record that is of no network (a study, a table) makes no claim that an evaluation could contradict.
+    """
+    path = folder / EVALUATION
+    if not path.exists():
+        return None
+    found = read_record(path)
+    if not isinstance(found, Evaluation):
+        raise FileRefused(path, f"is of the kind {KINDS[type(found)]!r}: an evaluation belongs there")
+    own, judged = _network_of(record), found.origin.inputs.get("network")
+    if own is None or own == judged:
+        return Evaluated(found)
+    of = f"is of the network {short_digest(judged)}" if judged else "does not say of which network it is"
+    doubt = f"{EVALUATION} {of}, the record beside it of {short_digest(own)}: it does not tell how right that one is"
+    return Evaluated(found, doubt)
+
+
+def _network_of(record: Record) -> str | None:
+    """The digest of the network that a record made, or else of the one it tells of."""
+    match record:
+        case TrainRecord() | TransferRecord():
+            return record.network
+        case ReductionRecord() | SpikeRecord() | TailorRecord():
+            return record.result
+    origin = getattr(record, "origin", None)
+    return origin.inputs.get("network") if isinstance(origin, Origin) else None
 
 
 def _read_folder(folder: Path, name: str) -> Iterator[Result]:
@@ -127,14 +180,21 @@ def _read_folder(folder: Path, name: str) -> Iterator[Result]:
             yield from _read_stages(folder, result.record)
 
 
-def _read_one(folder: Path, name: str) -> Iterator[Result]:
-    record = read_record(folder / RECORD)
+def _read_one(folder: Path, name: str, content: bytes | None = None) -> Iterator[Result]:
+    """The record of a folder, of which the ``content`` may be known already, and the evaluation beside it."""
+    record = _record_in(folder / RECORD, contents(folder / RECORD) if content is None else content)
     if isinstance(record, AnglesRecord) and (folder / ARRAYS).exists():
         yield Result(name, record, read_angles(folder / ARRAYS, record))
     else:
         yield Result(name, record)
-    if (folder / EVALUATION).exists():
-        yield Result(f"{name}, evaluated", read_record(folder / EVALUATION))
+    if (beside := read_evaluation(folder, record)) is None:
+        return
+    found, doubt = beside
+    if doubt is None:
+        yield Result(f"{name}, evaluated", found)
+    else:  # under a name, and with a note, that do not take it for this one's
+        told = dataclasses.replace(found, notes=(doubt, *found.notes))
+        yield Result(f"{name}, {EVALUATION} of another network", told)
 
 
 def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
@@ -147,11 +207,12 @@ def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
         place = folder / way
         if not (place / RECORD).exists():
             raise FileRefused(place, f"the chain has the stage {stage.name!r} there, but {RECORD} is gone")
-        if file_digest(place / RECORD) != stage.sha256:
+        content = contents(place / RECORD)
+        if digest_of(content) != stage.sha256:
             raise FileRefused(
                 place / RECORD, "is not as the chain left it; report the folders of the stages one by one"
             )
-        yield from _read_one(place, f"{stage.name} (seed {stage.seed})" if several else stage.name)
+        yield from _read_one(place, f"{stage.name} (seed {stage.seed})" if several else stage.name, content)
 
 
 def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
@@ -186,44 +247,6 @@ def _name_of(path: Path) -> str:
         return path.resolve().name or str(path)
     folder = path.absolute().parent.name
     return folder if path.name == RECORD and folder else path.stem if not folder else f"{folder}/{path.stem}"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    with reading(path):
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise FileRefused(path, "is not an ordinary file")
-        if status.st_size > _MOST_BYTES:
-            size, most = status.st_size / 1e6, _MOST_BYTES / 1e6
-            raise FileRefused(path, f"has {size:,.0f} MB: a record has at most {most:.0f}, so this is none")
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES)
-    try:
-        values = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
-    except RecursionError as error:
-        raise FileRefused(path, "is nested too deeply to be a record") from error
-    except UsageError as error:
-        raise FileRefused(path, str(error)) from error
-    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
-        reason = " ".join(str(error).split())[:120]
-        raise FileRefused(path, f"is no JSON ({reason}): give a result folder, or its {RECORD}") from error
-    if not isinstance(values, dict):
-        raise FileRefused(path, "holds no record: a record is a JSON object")
-    if _deeper_than(values, _DEEPEST):
-        raise FileRefused(path, "is nested too deeply to be a record")
-    return values
-
-
-def _refuse_constant(text: str) -> None:
-    raise UsageError(f"holds {text}: a record holds finite numbers or null")
-
-
-def _deeper_than(values: Any, most: int) -> bool:
-    level = [values]
-    for _ in range(most):
-        inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
-        level = [inner for inner in inside if isinstance(inner, dict | list)]
-    return bool(level)
 
 
 def _kind_of(path: Path, values: dict[str, Any]) -> type[Record]:

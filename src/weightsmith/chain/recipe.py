@@ -122,6 +122,8 @@ class _Reader:
             if top["network"] is None:
                 self._refuse(("normalise",), 'belongs to network = "a file"; for training write it in [train]')
             self._attempt(("normalise",), lambda: Normalisation.parse(str(top["normalise"])))
+        if top["network"] is not None and not Path(top["network"]).exists():
+            self._refuse(("network",), f"{top['network']}: no such file (looked for in {Path.cwd()})")
         report = self._values.get("report", True)
         if not isinstance(report, bool):
             self._refuse(("report",), f"must be true or false, not {report!r}")
@@ -211,6 +213,12 @@ class _Reader:
     def _check_together(self, place: Place, stage: Stage, names: Mapping[str, Stage]) -> None:
         """What no option can tell by itself."""
         options = stage.options
+        if stage.kind == "train":
+            late = [epoch for epoch in options.get("keep", ()) if epoch > options.get("epochs", _EPOCHS)]
+            if late:
+                self._refuse(
+                    (*place, "keep"), f"epoch {late[0]} is behind the last of {options.get('epochs', _EPOCHS)}"
+                )
         if stage.kind != "reduce":
             return
         method = Method.parse(options["by"])

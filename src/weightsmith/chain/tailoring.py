@@ -23,7 +23,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.card import weights_digest
+from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.copying import copied
 from weightsmith.networks.files import load, save
 from weightsmith.reducing.recover import FineTune, Recover
@@ -113,10 +113,9 @@ def tailor(
         **{field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)},
     }
     origin = Origin(seed=conditions.seed, inputs={"network": weights_digest(module), **found.inputs})
-    with (
-        _place(out) as folder,
-        Journal(folder / "journal.jsonl", {"settings": settings, **origin.to_dict()}) as journal,
-    ):
+    card = meaning_digest(card_of(module))  # equal weights fed otherwise are another network
+    call = {"settings": settings, "card": card, **origin.to_dict()}
+    with _place(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
         bench = Workbench(module, found, conditions, folder / "reductions", journal)
         limits = wanted.of(energy=bench.energy, params=bench.parameters)
         menu = Menu(

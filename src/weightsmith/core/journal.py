@@ -31,6 +31,7 @@ from weightsmith.core.storage import reading, write_atomic
 __all__ = ["Journal", "JournalContent", "read_journal"]
 
 _FORMAT = 1
+_SHOWN = 30  # letters of a text in which two calls differ
 _LONGEST = 1 << 26  # bytes in a line: no result of ours comes near, and a foreign file cannot fill the memory
 
 
@@ -211,4 +212,19 @@ def _difference(written: Any, wanted: Any, where: str) -> str | None:
         return next((found for i, (a, b) in pairs if (found := _difference(a, b, f"{where}[{i}]"))), None)
     if type(written) is type(wanted) and written == wanted:
         return None
-    return f"{where} is {reprlib.repr(written)} in the journal and {reprlib.repr(wanted)} in this call"
+    first, second = _short(written, wanted), _short(wanted, written)
+    return f"{where} is {first} in the journal and {second} in this call"
+
+
+def _short(value: Any, other: Any) -> str:
+    """A value in few letters; of a long text the part where it departs from the other.
+
+    >>> _short("genetic:penalty=30,generations=60,rows=400", "genetic:penalty=40,generations=60,rows=400")
+    "'…enetic:penalty=30,generations=…'"
+    """
+    if not isinstance(value, str) or not isinstance(other, str) or len(value) <= _SHOWN:
+        return reprlib.repr(value)
+    same = next((place for place, pair in enumerate(zip(value, other, strict=False)) if len(set(pair)) > 1), _SHOWN)
+    start = min(max(0, same - _SHOWN // 2), len(value) - _SHOWN)
+    end = start + _SHOWN
+    return repr(f"{'…' * (start > 0)}{value[start:end]}{'…' * (end < len(value))}")

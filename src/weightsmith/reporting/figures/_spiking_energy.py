@@ -89,7 +89,8 @@ def draw_energy(*records: SpikeRecord) -> Figure:
         _draw_networks(axes, costs, scale)
         for place, (cost, label) in enumerate(zip(costs, labels, strict=True)):
             look = run_look(place, longest if cost.steps > 1 else 1)
-            steps, energy = np.arange(1, cost.steps + 1), scale * cost.curve
+            energy = scale * cost.curve
+            steps = np.arange(1, len(energy) + 1)  # of what there is, whatever number of steps is claimed
             crossed = _crossed(cost)
             axes.plot(steps, energy, label=f"{label}: {_crossing(cost, crossed)}", **look)
             if crossed is not None:

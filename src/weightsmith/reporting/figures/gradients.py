@@ -29,6 +29,7 @@ _MARKS = {
 }
 _MOST_NAMES, _LONGEST_NAME, _LONGEST_REFERENCE = 64, 36, 20
 _EDGE, _BAND = 0.04, 0.11  # of the height: marks of what no logarithmic axis can show; a shaded band, at least
+_FARTHEST = 200  # powers of ten that an axis reaches at most: beyond, its ends cannot be written as numbers
 _LEAST = 1e-4  # updates down to this one are shown even where all are larger
 
 
@@ -71,7 +72,7 @@ def _ratios(sensitivity: Sequence[float | None], reference: LayerGradients | Non
     if reference is None:
         return [None] * len(sensitivity)
     pairs = zip(sensitivity, reference.sensitivity, strict=True)
-    return [None if own is None or not other else own / other for own, other in pairs]
+    return [None if own is None or not other else min(own / other, 10.0**_FARTHEST) for own, other in pairs]
 
 
 def _shades(probes: Sequence[int]) -> dict[int, str]:
@@ -112,7 +113,7 @@ def _draw(
 def _reach(values: Sequence[float], lower: float | None, upper: float) -> tuple[float, float]:
     """Limits of a logarithmic axis that shows all values, both limits of health, and a band beyond each of these."""
     logarithms = [math.log10(value) for value in (*values, upper, _LEAST if lower is None else lower)]
-    low, high = min(logarithms), max(logarithms)
+    low, high = max(min(logarithms), -_FARTHEST), min(max(logarithms), _FARTHEST)
     band = _BAND * (high - low)
     low, high = low - 0.04 * (high - low), max(high + 0.04 * (high - low), math.log10(upper) + band)
     return 10 ** (low if lower is None else min(low, math.log10(lower) - band)), 10**high

@@ -40,6 +40,14 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   });
 }
 
+// What the address names. A lone % in it, which is not the code of a letter, stands for itself.
+const addressed = () => {
+  const name = location.hash.slice(1);
+  let decoded = name;
+  try { decoded = decodeURIComponent(name); } catch (error) { if (!(error instanceof URIError)) throw error; }
+  return document.getElementById(decoded);
+};
+
 // Choices: one option at a time, by a list; an address that names an option, or something in it, shows it.
 for (const section of document.querySelectorAll("[data-choose]")) {
   const parts = [...section.querySelectorAll(":scope > details")];
@@ -58,7 +66,7 @@ for (const section of document.querySelectorAll("[data-choose]")) {
     select.value = id;
   };
   const follow = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = addressed();
     const part = target && parts.find((one) => one.contains(target));
     if (part) { show(part.id); (part === target ? section : target).scrollIntoView(); }
   };
