@@ -214,11 +214,10 @@ class _Reader:
         """What no option can tell by itself."""
         options = stage.options
         if stage.kind == "train":
-            late = [epoch for epoch in options.get("keep", ()) if epoch > options.get("epochs", _EPOCHS)]
+            last = options.get("epochs", _EPOCHS)
+            late = [epoch for epoch in options.get("keep", ()) if epoch > last]
             if late:
-                self._refuse(
-                    (*place, "keep"), f"epoch {late[0]} is behind the last of {options.get('epochs', _EPOCHS)}"
-                )
+                self._refuse((*place, "keep"), f"epoch {late[0]} is behind the last of {last}")
         if stage.kind != "reduce":
             return
         method = Method.parse(options["by"])
