@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weightsmith.chain.candidates import Candidate
+from weightsmith.chain.limits import Limits
 from weightsmith.chain.results import ChainRecord
 from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.core.records import Record
@@ -18,7 +20,7 @@ from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.beside import RandomMasks, Scratch
 from weightsmith.reducing.inspecting import SiteAngles
 from weightsmith.reducing.results import ReductionRecord, SiteReduction
-from weightsmith.reducing.study_table import StudySummary
+from weightsmith.reducing.study_table import Study, StudySummary
 from weightsmith.training.gradients import GradientDiagnosis
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
@@ -79,16 +81,23 @@ def _table(record: SweepTable) -> _Fits:
 
 
 def _layer(record: LayerGrade) -> _Fits:
-    values = record.eigenvalues
-    yield values.ndim == 1, "eigenvalues must be a list"
-    yield bool((values > 0).all() and (np.diff(values) >= 0).all()), "eigenvalues must be positive and rise"
-    fit = record.fit
-    yield fit is None or (values.size > 0 and 0 < fit.tail <= fit.evals), "fit.tail must be some of its eigenvalues"
-    yield fit is None or fit.xmin > 0, "fit.xmin must be positive"
+    values, fit, bulk = record.eigenvalues, record.fit, record.bulk
+    yield _rising(values), "eigenvalues must be positive and rise"
+    yield record.twin is None or _rising(record.twin.eigenvalues), "twin.eigenvalues must be positive and rise"
+    if fit is not None:
+        yield 0 < fit.tail <= fit.evals, "fit.tail must be some of its evals"
+        inside = values.size > 0 and values[0] <= fit.xmin < values[-1]
+        yield bool(inside), "fit.xmin must be one of its eigenvalues, and not the largest"
+    yield bulk is None or bulk.low <= bulk.high, "bulk.low must not be above its high"
+
+
+def _rising(values: NDArray[np.float64]) -> bool:
+    return values.ndim == 1 and bool((values > 0).all() and (np.diff(values) >= 0).all())
 
 
 def _reduction(record: ReductionRecord) -> _Fits:
-    yield record.whole.parameters > 0, "whole.parameters must be positive"
+    for name, size in (("whole", record.whole), ("reduced", record.reduced)):
+        yield size.parameters > 0, f"{name}.parameters must be positive"
     for name in ("parameters", "units"):
         fits = getattr(record.reduced, name) <= getattr(record.whole, name)
         yield fits, f"reduced.{name} must not be more than before"
@@ -122,8 +131,25 @@ def _angles(record: SiteAngles) -> _Fits:
     yield all(0 <= unit < units for unit in named), f"constant, short, groups and combined must name its {units} units"
 
 
+def _study(record: Study) -> _Fits:
+    seen: set[tuple[str, int, int, int]] = set()
+    for place, row in enumerate(record.rows):
+        yield 1 <= row.units <= row.hidden, f"rows[{place}].units must be some of its {row.hidden} hidden units"
+        key = row.method, row.hidden, row.repeat, row.fold
+        yield key not in seen, f"rows[{place}] must not be of a fold that was told before"
+        seen.add(key)
+    for name in ("folds", "repeats"):
+        yield record.settings[name] >= 1, f"settings[{name!r}] must be at least 1"
+
+
 def _summary(record: StudySummary) -> _Fits:
     yield record.hidden >= 1, "hidden must be at least 1"
+
+
+def _limits(record: Limits) -> _Fits:
+    for name in ("accuracy", "energy", "params"):
+        limit = getattr(record, name)
+        yield limit is None or limit > 0, f"{name} must be positive"
 
 
 def _candidate(record: Candidate) -> _Fits:
@@ -159,11 +185,13 @@ RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {
     GradientDiagnosis: _gradients,
     Interval: _interval,
     LayerGrade: _layer,
+    Limits: _limits,
     RandomMasks: _masks,
     ReductionRecord: _reduction,
     Scratch: _scratch,
     SiteAngles: _angles,
     SiteReduction: _site,
+    Study: _study,
     StudySummary: _summary,
     SweepTable: _table,
     TailorRecord: _tailoring,

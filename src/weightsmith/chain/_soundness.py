@@ -20,13 +20,13 @@ from weightsmith.chain._sound_results import RULES as OF_RESULTS
 from weightsmith.chain._sound_spiking import RULES as OF_SPIKING
 from weightsmith.chain.candidates import Candidate
 from weightsmith.chain.judging import Judgement
-from weightsmith.chain.limits import Limits
 from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.chain.tailor_rows import RowsUsed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.grading.noise import Bulk
 from weightsmith.grading.results import Coverage, LayerGrade, Measure, Omitted
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.inspecting import SiteAngles
@@ -50,6 +50,7 @@ _SLACK = 1e-9  # of intervals, whose ends are rounded
 
 _NOT_NEGATIVE: dict[type[Record], str] = {
     AdjustedPopulation: "norms smoothed",
+    Bulk: "sigma low high threshold spikes",
     Candidate: "images correct energy energy_share parameters params_share macs",
     Comparison: "n only_a only_b",
     Coverage: "layers fitted parameters graded",
@@ -60,7 +61,6 @@ _NOT_NEGATIVE: dict[type[Record], str] = {
     LayerCost: "macs spikes accumulates constants multiplies_once multiplies_per_step",
     LayerGradients: "sensitivity update",
     LayerGrade: "parameters N M matrices evals shape",
-    Limits: "accuracy energy params",
     Measure: "layers",
     Measured: "images",
     NeuronCost: "units leaking",
@@ -74,7 +74,7 @@ _NOT_NEGATIVE: dict[type[Record], str] = {
     Size: "parameters macs file_bytes units",
     SpikeCost: "images steps run",
     SpikeSweep: "train_images test_images steps",
-    StudyRow: "hidden units",
+    StudyRow: "repeat fold",
     StudySummary: "hidden n units units_deviation test_deviation",
     TailorRecord: "energy macs parameters",
     TrainRecord: "best_epoch restored parameters trained",
@@ -145,7 +145,9 @@ def _measurable(value: Any, *, counted: bool) -> bool:
         return all(_measurable(item, counted=counted) for item in value)
     if isinstance(value, Option):
         value = vars(value)
-    return not isinstance(value, dict) or all(_measurable(item, counted=False) for item in value.values())
+    if isinstance(value, dict):
+        return all(_measurable(item, counted="seed" not in name) for name, item in value.items())
+    return True
 
 
 def _not_negative(value: Any) -> bool:
