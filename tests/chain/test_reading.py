@@ -5,22 +5,20 @@ import itertools
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain import reading
-from weightsmith.chain.reading import KINDS, read_record, read_result, read_results
+from weightsmith.chain import _record_files, reading
+from weightsmith.chain.reading import KINDS, Result, read_evaluation, read_record, read_result, read_results
 from weightsmith.chain.results import ChainRecord, StageDone
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import file_digest, write_atomic
-from weightsmith.core.sweep import SweepTable
 from weightsmith.networks.evaluation import Evaluation
-from weightsmith.reducing.study_table import Study, StudyRow, slopes, summaries
-from weightsmith.spiking.sweep_results import SpikeSweep
 
 
 def evaluation(correct=8, **more):
@@ -43,47 +41,14 @@ def evaluation(correct=8, **more):
     return Evaluation(**fields | more)
 
 
-def study():
-    rows = [StudyRow(method, 8, 0, fold, 4, 50.0, 40.0 + fold) for method in ("whole", "angles:15") for fold in (0, 1)]
-    settings = {"folds": 2, "repeats": 1, "scaling": "none"}
-    return Study("d", 20, 3, ("a", "b"), settings, tuple(rows), summaries(rows, 2), slopes(rows), (), Origin(0))
-
-
-def sweep():
-    return SpikeSweep({}, "mlp:8", "test", 5, 5, wilson(4, 5), (4, 8), (), (), ("a note",), Origin(0))
-
-
 def put(folder, record, name="record.json"):
     write_atomic(folder / name, record.to_json(indent=1) + "\n")
     return folder
 
 
-@pytest.fixture(scope="module")
-def made():
-    """A result of every kind that takes little time to make."""
-    data = ws.data.load("digits")
-    run = ws.train("mlp:12", data, epochs=1)
-    small = ws.reduce(run, data, by="angles:45", random=2, rows=200, latency=False)
-    return {
-        "training": run.record,
-        "transfer": ws.transfer(run.network, data, epochs=1, rate=0.05, unfreeze=0).record,
-        "table": SweepTable(
-            "f", ("rate",), ("rate", "seed", "loss"), ({"rate": 0.1, "seed": 0, "loss": 2.0},), Origin()
-        ),
-        "grades": ws.grade(run.network),
-        "evaluation": ws.evaluate(run.network, data),
-        "reduction": small.record,
-        "angles": ws.angles(run, data, rows=200, top=2).record,
-        "study": study(),
-        "spiking": ws.spike(small.network, data, steps=3, images=20, watch=1).record,
-        "sweep": sweep(),
-        "chain": ChainRecord({"data": "digits"}, (), (), Origin()),
-    }
-
-
-def test_every_kind_is_told_by_its_fields(made, tmp_path):
-    assert set(made) == set(KINDS.values()) - {"tailoring"}
-    for name, record in made.items():
+def test_every_kind_is_told_by_its_fields(records, tmp_path):
+    assert set(records) == set(KINDS.values())
+    for name, record in records.items():
         found = read_result(put(tmp_path / name, record))
         assert (found.name, KINDS[type(found.record)], found.record) == (name, name, record)
         assert read_result(tmp_path / name / "record.json") == found
@@ -112,14 +77,41 @@ def test_a_folder_of_folders_gives_them_all_by_their_way_from_there(tmp_path):
     assert names == ["last", "seed-2/grade/deep", "seed-2/train", "seed-10/train"]
 
 
-def test_an_evaluation_beside_a_record_is_a_result_too(tmp_path):
-    put(tmp_path / "run", study())
-    put(tmp_path / "run", evaluation(), "evaluation.json")
-    assert [(found.name, type(found.record)) for found in read_results(tmp_path / "run")] == [
-        ("run", Study),
-        ("run, evaluated", Evaluation),
-    ]
-    assert read_result(tmp_path / "run").record == study()
+@pytest.mark.parametrize("kind", ["study", "training", "transfer", "reduction", "spiking", "tailoring", "grades"])
+def test_an_evaluation_beside_a_record_is_a_result_too(records, tmp_path, kind):
+    record = records[kind]
+    own = getattr(record, "result", None) or getattr(record, "network", None) or record.origin.inputs.get("network")
+    judged = evaluation(origin=Origin(inputs={"network": own or "ab" * 32}))
+    put(tmp_path / "run", record)
+    put(tmp_path / "run", judged, "evaluation.json")
+    assert read_results(tmp_path / "run") == [Result("run", record), Result("run, evaluated", judged)]
+    assert read_result(tmp_path / "run").record == record
+    assert read_evaluation(tmp_path / "run", record) == (judged, None)
+
+
+@pytest.mark.parametrize("kind", ["training", "transfer", "reduction", "spiking", "tailoring", "grades"])
+def test_an_evaluation_of_another_network_is_not_taken_for_that_of_the_record(records, tmp_path, kind):
+    record = records[kind]
+    for inputs, of in (({"network": "ab" * 32}, "is of the network abab"), ({}, "does not say of which network it is")):
+        stray = evaluation(origin=Origin(inputs=inputs), notes=("its own",))
+        put(tmp_path / "run", record)
+        put(tmp_path / "run", stray, "evaluation.json")
+        own, other = read_results(tmp_path / "run")
+        assert (own.name, own.record) == ("run", record)
+        assert other.name == "run, evaluation.json of another network"
+        doubt, kept = other.record.notes
+        assert doubt.startswith(f"evaluation.json {of}")
+        assert kept == "its own"
+        assert dataclasses.replace(other.record, notes=("its own",)) == stray
+        assert read_evaluation(tmp_path / "run", record) == (stray, doubt)
+
+
+def test_what_is_no_evaluation_is_not_read_as_one(records, tmp_path):
+    put(tmp_path / "run", records["training"])
+    assert read_evaluation(tmp_path / "run", records["training"]) is None
+    put(tmp_path / "run", records["grades"], "evaluation.json")
+    with pytest.raises(FileRefused, match=r"run/evaluation.json: is of the kind 'grades': an evaluation belongs there"):
+        read_results(tmp_path / "run")
 
 
 def test_the_present_folder_has_a_name(tmp_path, monkeypatch):
@@ -178,10 +170,10 @@ def test_a_chain_inside_its_own_stage_ends(tmp_path):
     assert read_result(inner).record == evaluation(1)
 
 
-def test_matrices_of_angles_come_with_their_record(made, tmp_path):
-    put(tmp_path / "a", made["angles"])
+def test_matrices_of_angles_come_with_their_record(records, tmp_path):
+    put(tmp_path / "a", records["angles"])
     assert read_results(tmp_path / "a")[0].detail is None
-    (site,) = made["angles"].sites
+    (site,) = records["angles"].sites
     degrees = np.full((site.units, site.units), 60.0, np.float32)
     np.savez(tmp_path / "a/arrays.npz", **{site.name: degrees})
     (found,) = read_results(tmp_path / "a")
@@ -190,6 +182,10 @@ def test_matrices_of_angles_come_with_their_record(made, tmp_path):
         np.savez(tmp_path / "a/arrays.npz", **{site.name: wrong})
         with pytest.raises(FileRefused, match=reason):
             read_results(tmp_path / "a")
+    (tmp_path / "a/arrays.npz").unlink()
+    os.mkfifo(tmp_path / "a/arrays.npz")
+    with pytest.raises(FileRefused, match="is a pipe, socket or device, not a file"):
+        read_results(tmp_path / "a")
 
 
 def changed(**fields):
@@ -248,6 +244,7 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path, content, reason):
     [
         {**ARRAY, "base64": "no base64!"},
         {**ARRAY, "dtype": "|O"},
+        {**ARRAY, "dtype": "f4,("},  # of which NumPy makes a SyntaxError
         {**ARRAY, "dtype": {"names": ["a"]}},
         {**ARRAY, "shape": [10**12]},
         {**ARRAY, "shape": "three"},
@@ -255,8 +252,8 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path, content, reason):
         [1, 2, 3],
     ],
 )
-def test_arrays_that_are_none_are_refused(made, tmp_path, array):
-    values = made["spiking"].to_dict()
+def test_arrays_that_are_none_are_refused(records, tmp_path, array):
+    values = records["spiking"].to_dict()
     values["decisions"]["correct"] = array
     (tmp_path / "record.json").write_text(json.dumps(values))
     with pytest.raises(FileRefused, match="is no record of the kind 'spiking' as this version writes it"):
@@ -264,9 +261,9 @@ def test_arrays_that_are_none_are_refused(made, tmp_path, array):
 
 
 @pytest.mark.parametrize(("kind", "setting"), [("reduction", "by"), ("angles", "angle"), ("spiking", "neuron")])
-def test_settings_that_a_page_needs_must_be_there(made, tmp_path, kind, setting):
+def test_settings_that_a_page_needs_must_be_there(records, tmp_path, kind, setting):
     for value in (None, {"a": 1}):
-        values = made[kind].to_dict()
+        values = records[kind].to_dict()
         values["settings"][setting] = value
         (tmp_path / "record.json").write_text(json.dumps(values))
         with pytest.raises(FileRefused, match=f"its settings lack '{setting}'"):
@@ -289,6 +286,30 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path):
     (tmp_path / "record.json").mkdir()
     with pytest.raises(FileRefused, match="is not an ordinary file"):
         read_result(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["record.json", "evaluation.json"])
+@pytest.mark.parametrize("odd", ["a pipe", "a link to a device"])
+def test_a_stage_of_a_chain_is_looked_at_before_it_is_read_or_digested(tmp_path, name, odd):
+    folder = chain(tmp_path / "run", 1)
+    path = folder / "seed-1/judge" / name
+    path.unlink(missing_ok=True)
+    if odd == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(FileRefused, match=re.escape(f"{path}: is not an ordinary file")):
+        read_results(folder)
+
+
+def test_a_file_that_says_it_is_empty_is_read_no_further_than_a_record_goes(tmp_path, monkeypatch):
+    monkeypatch.setattr(_record_files, "_MOST_BYTES", 1000)
+    path = tmp_path / "record.json"
+    path.write_bytes(bytes(3000))
+    honest = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda self, **more: os.stat_result((*honest(self, **more)[:6], 0, 0, 0, 0)))
+    with pytest.raises(FileRefused, match="has 0 MB: a record has at most 0, so this is none"):
+        read_record(path)
 
 
 def test_empty_places_say_what_to_give(tmp_path):

@@ -36,6 +36,10 @@ def test_every_option_is_one_of_the_verb(kind):
         ("reduce", "layers", "dense*", ["dense*"]),
         ("spike", "neuron", "lif:0.95,reset=hard", "lif:0.95,reset=hard"),
         ("sweep", "steps", 75, [75]),
+        ("reduce", "by", ws.Groups(), "groups"),
+        ("train", "schedule", ws.Cosine(0.1), "cosine:0.1"),
+        ("train", "network", ws.spike_ready("mlp:8").architecture, "mlp:8,bias=false"),
+        ("spike", "adjust", ws.L4(1.0), "l4:1.0"),
     ],
 )
 def test_values_are_kept_in_their_shortest_form(kind, key, given, kept):
@@ -53,6 +57,7 @@ def test_values_are_kept_in_their_shortest_form(kind, key, given, kept):
         ("spike", "steps", 2.5, "whole number"),
         ("spike", "precision", "int4", "int8"),
         ("grade", "evidence", "", "text in quotes"),
+        ("reduce", "by", ws.Cosine(0.1), "method must be one of"),
     ],
 )
 def test_wrong_values_are_named(kind, key, given, said):

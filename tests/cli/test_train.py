@@ -228,7 +228,7 @@ def test_two_processes_train_one_network_and_one_of_them_speaks(run, tmp_path):
 def test_what_is_watched_stands_in_the_history(run, tmp_path):
     options = ("--network", "mlp:16", "--epochs", 2, "--no-figures", "--quiet")
     assert run("train", "digits", *options, "--out", tmp_path / "plain").code == 0
-    answer = run("train", "digits", *options, "--watch", "alpha", "--watch", "angles", "--out", tmp_path / "seen")
+    answer = run("train", "digits", *options, "--watch", "alpha,angles", "--out", tmp_path / "seen")
     assert answer.code == 0
     head = (tmp_path / "seen" / "history.csv").read_text().splitlines()[0]
     assert "alpha/dense1" in head

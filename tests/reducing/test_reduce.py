@@ -381,3 +381,9 @@ def test_fewer_test_rows_judge_where_asked(trained: TrainRun, digits: Data) -> N
     small = reduce(trained, digits, by="angles:45", test_rows=50, **QUICK)
     assert small.record.measured.images == 50
     assert small.record.settings["test_rows"] == 50
+
+
+def test_a_price_is_a_function_and_says_who_makes_one() -> None:
+    wanted = "price is a function, not 'synaptic'; ws.price_of"
+    with pytest.raises(UsageError, match=wanted):
+        reduce(mlp(64, 8, 10), "digits", by="genetic:30", price="synaptic")  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weightsmith.chain.reading import EVALUATION, RECORD, read_record
+from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
@@ -13,7 +14,7 @@ from weightsmith.training.run import TrainRecord
 
 __all__ = ["Maker", "Told", "accuracy_beside", "record_beside", "told_by"]
 
-Maker = TrainRecord | ReductionRecord | SpikeRecord
+Maker = TrainRecord | ReductionRecord | SpikeRecord | TailorRecord
 """The records of verbs that make a network."""
 
 _OWN = "network.safetensors"
@@ -37,7 +38,7 @@ def record_beside(path: Path, digest: str) -> Maker | None:
     record = read_record(folder / RECORD)
     if isinstance(record, TrainRecord):
         return record if record.network == digest else None
-    if isinstance(record, ReductionRecord | SpikeRecord):
+    if isinstance(record, ReductionRecord | SpikeRecord | TailorRecord):
         return record if record.result == digest else None
     return None
 
@@ -58,6 +59,8 @@ def told_by(record: Maker) -> Told | None:
         return Told(record.measured.reduced.value, record.measured.split)
     if isinstance(record, SpikeRecord):
         return Told(record.decisions.spiking.value, record.decisions.split)
+    if isinstance(record, TailorRecord):
+        return Told(record.judged.accuracy.value, record.judging.split)
     for row in record.history.rows:
         if row.epoch == record.restored and row.validation_accuracy is not None:
             return Told(row.validation_accuracy, "validation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Literal
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
@@ -13,6 +14,7 @@ __all__ = [
     "LatencyDiff",
     "LayerDiff",
     "LayerFacts",
+    "LoneAccuracy",
     "LoneLayer",
     "NetworkDiff",
     "NetworkFacts",
@@ -162,6 +164,17 @@ class PairedAccuracy(Record):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class LoneAccuracy(Record):
+    """How right one of the networks is (``of`` is A or B) on rows that the other cannot answer."""
+
+    of: Literal["A", "B"]
+    data: str
+    split: str
+    images: int
+    accuracy: Interval
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class LatencyDiff(Record):
     """Seconds per image in batches of one size: the best of the samples, and the time of B over that of A.
 
@@ -181,8 +194,9 @@ class LatencyDiff(Record):
 class NetworkDiff(Record):
     """Two networks side by side. ``notes`` name what could not be compared, and why.
 
-    ``relation`` says how one was made from the other, if their lineages tell. All of it is the same for the same
-    networks, data and seed, but for ``latency``, which is measured.
+    Where only one of them could answer the data, ``lone_accuracy`` has what ``accuracy`` cannot. ``relation`` says how
+    one was made from the other, if their lineages tell. All of it is the same for the same networks, data and seed, but
+    for ``latency``, which is measured.
     """
 
     a: NetworkFacts
@@ -197,6 +211,7 @@ class NetworkDiff(Record):
     latency: tuple[LatencyDiff, ...]
     notes: tuple[str, ...]
     origin: Origin
+    lone_accuracy: LoneAccuracy | None = None
 
     def __repr__(self) -> str:
         return f"<NetworkDiff of {self.a.name} and {self.b.name}: {self}>"
@@ -209,10 +224,10 @@ class NetworkDiff(Record):
         parts.append(f"{sum(layer.changed for layer in self.layers)} of {len(self.layers)} common layers differ")
         if self.accuracy is not None:
             change = self.accuracy.difference
-            parts.append(
-                f"accuracy {self.accuracy.a.value:.2%} → {self.accuracy.b.value:.2%} "
-                f"({change.low * 100:+.2f} to {change.high * 100:+.2f} points)"
-            )
+            ends = f"{change.low * 100:+.2f} to {change.high * 100:+.2f} points".replace("-", "−")
+            parts.append(f"accuracy {self.accuracy.a.value:.2%} → {self.accuracy.b.value:.2%} ({ends})")
+        if self.lone_accuracy is not None:
+            parts.append(f"accuracy of {self.lone_accuracy.of} alone {self.lone_accuracy.accuracy.value:.2%}")
         return ", ".join(parts)
 
     def __getitem__(self, name: str) -> LayerDiff:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.chain._diff_records import LatencyDiff, PairedAccuracy
+from weightsmith.chain._diff_missing import Missing
+from weightsmith.chain._diff_records import LatencyDiff, LoneAccuracy, PairedAccuracy
 from weightsmith.chain._diff_sides import Side
+from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import stream
 from weightsmith.core.statistics import mcnemar, wilson
@@ -26,7 +28,17 @@ from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.simulate import simulate
 
-__all__ = ["Answers", "Rows", "answers_of", "draw_rows", "example_for", "latencies", "paired_accuracy"]
+__all__ = [
+    "Answers",
+    "Rows",
+    "answers_of",
+    "draw_rows",
+    "example_for",
+    "latencies",
+    "lone_accuracy",
+    "on_rows",
+    "paired_accuracy",
+]
 
 NO_ANSWER = -1
 _STEPS = 64  # of a spiking network whose record names none
@@ -59,6 +71,17 @@ def draw_rows(data: Any, split: str | None, images: int | None, seed: int) -> Ro
     if images is not None and images < len(part):
         part = part.take(np.sort(stream(seed, "judging rows").choice(len(part), images, replace=False)))
     return Rows(known, chosen, part)
+
+
+def on_rows(side: Side, rows: Rows) -> Side:
+    """The side as it can be run on these rows: not at all, with the reason, if it cannot take one of them."""
+    if side.module is None:
+        return side
+    try:
+        scores(side.module, rows.part.x[:1])
+    except (DataMismatch, UsageError) as error:
+        return dataclasses.replace(side, module=None, cannot_run=str(error))
+    return side
 
 
 def answers_of(
@@ -99,25 +122,36 @@ def paired_accuracy(rows: Rows, a: Answers, b: Answers) -> PairedAccuracy:
     )
 
 
-def latencies(a: Side, b: Side, rows: Rows, batches: Sequence[int], repeats: int) -> tuple[LatencyDiff, ...]:
-    """The time of both per image on one thread, measured by turns."""
-    if a.spiking is not None or b.spiking is not None:
-        raise UsageError("a spiking network is simulated here; how long that takes says nothing of what it will run on")
-    for side in (a, b):
-        if side.module is None:
-            raise UsageError(f"{side.name} cannot be run: {side.cannot_run}")
+def lone_accuracy(rows: Rows, of: Literal["A", "B"], answers: Answers) -> LoneAccuracy:
+    """How right the one network is that could answer."""
+    count = len(rows.part)
+    return LoneAccuracy(of, rows.data.name, rows.split, count, wilson(int(answers.right.sum()), count))
+
+
+def latencies(
+    a: Side, b: Side, rows: Rows, batches: Sequence[int], repeats: int
+) -> tuple[tuple[LatencyDiff, ...], list[Missing]]:
+    """The time of both per image on one thread, measured by turns; or why it is not."""
+    examples = [_example_or_reason(side, rows.part.x[: max(batches)]) for side in (a, b)]
+    missing = [
+        Missing("time", side.name, each) for side, each in zip((a, b), examples, strict=True) if isinstance(each, str)
+    ]
+    if missing:
+        return (), missing
+    first, second = (each for each in examples if not isinstance(each, str))
     assert a.module is not None
     assert b.module is not None
-    x = rows.part.x[: max(batches)]
-    first, second = (example_for(side.card, x) for side in (a, b))
     # The same values for both, each reshaped to what its network takes: a dense one rows, a convolutional one images.
-    found = compare_latency(
-        _Reshaped(a.module, tuple(first.shape[1:])),
-        _Reshaped(b.module, tuple(second.shape[1:])),
-        first.flatten(1),
-        batches=batches,
-        repeats=repeats,
-    )
+    try:
+        found = compare_latency(
+            _Reshaped(a.module, tuple(first.shape[1:])),
+            _Reshaped(b.module, tuple(second.shape[1:])),
+            first.flatten(1),
+            batches=batches,
+            repeats=repeats,
+        )
+    except (DataMismatch, UsageError) as error:
+        return (), [Missing("time", f"{a.name} and {b.name}", str(error))]
     return tuple(
         LatencyDiff(
             batch=ratio.batch,
@@ -129,7 +163,18 @@ def latencies(a: Side, b: Side, rows: Rows, batches: Sequence[int], repeats: int
             clock=found.before.clock,
         )
         for ratio in found.ratios
-    )
+    ), []
+
+
+def _example_or_reason(side: Side, x: Tensor) -> Tensor | str:
+    if side.spiking is not None:
+        return "it spikes, and is simulated here: how long that takes says nothing of what it will run on"
+    if side.module is None:
+        return str(side.cannot_run)
+    try:
+        return example_for(side.card, x)
+    except (DataMismatch, UsageError) as error:
+        return str(error)
 
 
 def example_for(card: Card, x: Tensor) -> Tensor:
@@ -156,8 +201,10 @@ class _Reshaped(nn.Module):
 def _how_to_run(side: Side, steps: int | None) -> dict[str, Any]:
     """As the record of a spiking network says it was run, if there is one."""
     settings: dict[str, Any] = {"steps": _STEPS, "precision": "float32", "early": None, "settle": 0}
-    if isinstance(side.record, SpikeRecord):
+    if isinstance(side.record, SpikeRecord | TailorRecord):
         settings = {name: side.record.settings.get(name, usual) for name, usual in settings.items()}
+    if isinstance(side.record, TailorRecord) and side.record.best.steps is not None:
+        settings["steps"] = side.record.best.steps  # its settings have those of the search, which are more
     return settings if steps is None else {**settings, "steps": steps}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from weightsmith.chain._diff_layers import spread_of
+from weightsmith.chain._diff_missing import Missing
 from weightsmith.chain._diff_records import UnitsDiff
 from weightsmith.chain._diff_running import Rows, example_for
 from weightsmith.chain._diff_sides import Side
@@ -22,26 +23,26 @@ _MOST_UNITS = 4096
 _Found = dict[str, tuple[int, float | None, float | None]]
 
 
-def compare_units(a: Side, b: Side, rows: Rows) -> tuple[tuple[UnitsDiff, ...], list[str]]:
-    """Units and angles at every site (where units can be taken out) of either network, with notes on what has none."""
-    notes: list[str] = []
-    sides = [_angles_of(side, rows, notes) for side in (a, b)]
+def compare_units(a: Side, b: Side, rows: Rows) -> tuple[tuple[UnitsDiff, ...], list[Missing]]:
+    """Units and angles at every site (where units can be taken out) of either network, and what has none."""
+    missing: list[Missing] = []
+    sides = [_angles_of(side, rows, missing) for side in (a, b)]
     found = []
     for name in dict.fromkeys(name for side in sides for name in side):
         units, medians, leasts = zip(*(side.get(name, (None, None, None)) for side in sides), strict=True)
         found.append(UnitsDiff(name, *units, *medians, *leasts))
-    return tuple(found), notes
+    return tuple(found), missing
 
 
-def _angles_of(side: Side, rows: Rows, notes: list[str]) -> _Found:
+def _angles_of(side: Side, rows: Rows, missing: list[Missing]) -> _Found:
     if side.module is None:
-        what = "it spikes: its units have rates, not activations" if side.spiking is not None else side.cannot_run
-        notes.append(f"activations of {side.name}: {what}")
+        reason = "it spikes: its units have rates, not activations" if side.spiking is not None else side.cannot_run
+        missing.append(Missing("activations", side.name, str(reason)))
         return {}
     try:
         return _measured(copied(side.module).eval(), side, rows)
     except (DataMismatch, UsageError) as error:
-        notes.append(f"activations of {side.name}: {error}")
+        missing.append(Missing("activations", side.name, str(error)))
         return {}
 
 

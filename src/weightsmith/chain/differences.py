@@ -14,11 +14,15 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch import nn
+
 from weightsmith.chain._diff_layers import compare_layers
+from weightsmith.chain._diff_missing import Missing, sentences
 from weightsmith.chain._diff_records import (
     LatencyDiff,
     LayerDiff,
     LayerFacts,
+    LoneAccuracy,
     LoneLayer,
     NetworkDiff,
     NetworkFacts,
@@ -27,12 +31,23 @@ from weightsmith.chain._diff_records import (
     UnitsDiff,
     WeightDistance,
 )
-from weightsmith.chain._diff_running import Answers, Rows, answers_of, draw_rows, latencies, paired_accuracy
-from weightsmith.chain._diff_sides import Side, open_sides
+from weightsmith.chain._diff_running import (
+    Answers,
+    Rows,
+    answers_of,
+    draw_rows,
+    latencies,
+    lone_accuracy,
+    on_rows,
+    paired_accuracy,
+)
+from weightsmith.chain._diff_sides import Asked, Side, open_sides
 from weightsmith.chain._diff_units import compare_units
 from weightsmith.chain.reading import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Lineage, Origin
+from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.architecture import Architecture
 from weightsmith.spiking.energy import PriceList, Prices
 from weightsmith.training.settings import whole
 
@@ -40,6 +55,7 @@ __all__ = [
     "LatencyDiff",
     "LayerDiff",
     "LayerFacts",
+    "LoneAccuracy",
     "LoneLayer",
     "NetworkDiff",
     "NetworkFacts",
@@ -62,6 +78,8 @@ def diff(
     images: int | None = None,
     steps: int | None = None,
     seed: int = 0,
+    network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
+    normalise: str | Normalisation | None = None,
     evidence: object = "fast",
     prices: Prices | str = "picojoule",
     latency: bool = True,
@@ -74,22 +92,28 @@ def diff(
     Layers are matched by name. ``data`` add what needs rows: both networks answer the same ``images`` of ``split`` (the
     test split; None: all its rows), spiking ones after ``steps`` (those of their record, or 64); ``latency`` measures
     the time per image in ``batches`` by ``repeats`` samples on one thread. ``evidence`` is what ``grade`` asks for
-    beside α. What cannot be compared is left out and named in the notes; nothing is changed.
+    beside α. ``network`` says how to build what files do not say themselves (``package.module:function``, as ``load``
+    takes it), ``normalise`` how the inputs of network files are normalised; both hold for A and B. What cannot be
+    compared is left out and named in the notes; nothing is changed.
     """
-    sides = open_sides(a, b)
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]  # the family has one member
     timing = tuple(whole("batches", batch) for batch in batches), whole("repeats", repeats, least=2)
     length = None if steps is None else whole("steps", steps)
-    asked = _Asked(length, seed, price, timing if latency else None, progress)
+    how = _How(length, seed, price, timing if latency else None, progress)
+    chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
     rows = None if data is None else draw_rows(data, split, None if images is None else whole("images", images), seed)
+    asked = Asked(network, chosen)
+    if rows is not None:
+        asked = dataclasses.replace(asked, input_shape=rows.data.input_shape, classes=len(rows.data.classes))
+    sides = open_sides(a, b, asked)
     shape = () if rows is None else tuple(rows.part.x.shape[1:])
     sized = [side.facts(shape) for side in sides]
-    layers = compare_layers(*sides, evidence=evidence, seed=seed, progress=asked.told)
+    layers = compare_layers(*sides, evidence=evidence, seed=seed, progress=how.told)
     settings, differing_kinds = _settings(*sides)
-    notes = [*sides[0].notes, *sides[1].notes, *sized[0][1], *sized[1][1], *layers.notes, *differing_kinds]
-    ran = _Ran() if rows is None else _run(*sides, rows, asked)
+    ran = _Ran() if rows is None else _run(*sides, rows, how)
     energies = [_priced(facts, answers, price) for (facts, _), answers in zip(sized, ran.answers, strict=True)]
-    notes += [*ran.notes, *_unpriced(sides, energies)]
+    missing = [*sized[0][1], *sized[1][1], *ran.missing, *_unpriced(sides, energies)]
+    notes = [*sides[0].notes, *sides[1].notes, *layers.notes, *_scaled(*sides), *differing_kinds, *sentences(missing)]
     inputs = {"a": sides[0].digest, "b": sides[1].digest}
     return NetworkDiff(
         a=energies[0],
@@ -104,11 +128,12 @@ def diff(
         latency=ran.latency,
         notes=tuple(dict.fromkeys(notes)),
         origin=Origin(seed=seed, inputs=inputs if rows is None else {**inputs, "data": rows.part.digest()}),
+        lone_accuracy=ran.lone,
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
+class _How:
     """How networks are run; ``timing`` are batches and repeats, None for no latency."""
 
     steps: int | None
@@ -129,34 +154,38 @@ class _Ran:
 
     answers: tuple[Answers | None, Answers | None] = (None, None)
     accuracy: PairedAccuracy | None = None
+    lone: LoneAccuracy | None = None
     units: tuple[UnitsDiff, ...] = ()
     latency: tuple[LatencyDiff, ...] = ()
-    notes: list[str] = dataclasses.field(default_factory=list)
+    missing: list[Missing] = dataclasses.field(default_factory=list)
 
 
-def _run(a: Side, b: Side, rows: Rows, asked: _Asked) -> _Ran:
-    """Whatever of it can be done; the rest is noted with its reason."""
+def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
+    """Whatever of it can be done; the rest is missing for a reason."""
     ran = _Ran()
-    ran.answers = _answered(a, rows, asked, ran.notes), _answered(b, rows, asked, ran.notes)
-    first, second = ran.answers
-    if first is not None and second is not None:
-        ran.accuracy = paired_accuracy(rows, first, second)
-    ran.units, notes = compare_units(a, b, rows)
-    ran.notes += notes
-    if asked.timing is not None:
-        try:
-            ran.latency = latencies(a, b, rows, *asked.timing)
-        except (DataMismatch, UsageError) as error:
-            ran.notes.append(f"latency: {error}")
+    a, b = on_rows(a, rows), on_rows(b, rows)
+    ran.answers = _answered(a, rows, how, ran.missing), _answered(b, rows, how, ran.missing)
+    match ran.answers:
+        case (Answers() as first, Answers() as second):
+            ran.accuracy = paired_accuracy(rows, first, second)
+        case (Answers() as only, None):
+            ran.lone = lone_accuracy(rows, "A", only)
+        case (None, Answers() as only):
+            ran.lone = lone_accuracy(rows, "B", only)
+    ran.units, missing = compare_units(a, b, rows)
+    ran.missing += missing
+    if how.timing is not None:
+        ran.latency, missing = latencies(a, b, rows, *how.timing)
+        ran.missing += missing
     return ran
 
 
-def _answered(side: Side, rows: Rows, asked: _Asked, notes: list[str]) -> Answers | None:
-    told = asked.told(f"running {side.name}")
+def _answered(side: Side, rows: Rows, how: _How, missing: list[Missing]) -> Answers | None:
+    told = how.told(f"running {side.name}")
     try:
-        return answers_of(side, rows, steps=asked.steps, seed=asked.seed, prices=asked.prices, progress=told)
+        return answers_of(side, rows, steps=how.steps, seed=how.seed, prices=how.prices, progress=told)
     except (DataMismatch, UsageError) as error:
-        notes.append(f"accuracy of {side.name}: {error}")
+        missing.append(Missing("accuracy", side.name, str(error)))
         return None
 
 
@@ -169,12 +198,26 @@ def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> Net
     return dataclasses.replace(facts, picojoules=prices.multiply * facts.macs, energy_basis="MACs × price")
 
 
-def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[str]:
-    reasons = {True: "a run on data counts it", False: "its MACs are not known"}
+def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[Missing]:
     return [
-        f"energy of {side.name}: {reasons[side.spiking is not None]}"
+        Missing("energy", side.name, _why_unpriced(side))
         for side, each in zip(sides, facts, strict=True)
         if each.picojoules is None
+    ]
+
+
+def _why_unpriced(side: Side) -> str:
+    if side.spiking is not None:
+        return "a run on data counts it"
+    return side.cannot_run or "its MACs are not known"
+
+
+def _scaled(a: Side, b: Side) -> list[str]:
+    """Of a spiking network beside one that is none, that its weights are not to be compared as they are."""
+    return [
+        f"layers of {side.name}: balancing has scaled its weights, so that norms and distances tell little"
+        for side, other in ((a, b), (b, a))
+        if side.spiking is not None and other.spiking is None
     ]
 
 

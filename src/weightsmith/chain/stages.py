@@ -97,19 +97,20 @@ def _several(check: Check) -> Check:
 
 
 def _option(family: type[Option]) -> Check:
-    """A member of the family by its text form."""
-    return lambda value: str(family.parse(_text(value)))
+    """A member of the family by its text form, or as an object where the recipe is written in Python."""
+    return lambda value: str(family.of(value if isinstance(value, Option) else _text(value)))
 
 
 def _perhaps(family: type[Option]) -> Check:
     """The same, or ``none`` for the absence of one."""
     check = _option(family)
-    return lambda value: None if _text(value).strip().lower() == "none" else check(value)
+    absent = "none"
+    return lambda value: None if isinstance(value, str) and value.strip().lower() == absent else check(value)
 
 
 def _schedule(value: Any) -> Any:
-    as_schedule(value, 0.1)
-    return value
+    found = as_schedule(value, 0.1)
+    return str(found) if isinstance(value, Option) else value
 
 
 def _normalisation(value: Any) -> str:
@@ -118,7 +119,7 @@ def _normalisation(value: Any) -> str:
 
 def _network(value: Any) -> str:
     """An architecture, or a function of the user's own, which is called when the stage runs."""
-    text = _text(value)
+    text = str(value) if isinstance(value, Architecture) else _text(value)
     return text if is_factory(text) else str(Architecture.parse(text))
 
 

@@ -42,7 +42,10 @@ def chain_progress(what: str, quiet: bool) -> Iterator[Callable[[str, int, int],
 
 
 class StageLine(NamedTuple):
-    """One stage in words and numbers; energy in microjoules per image, None where a stage has no such number."""
+    """One stage in words and numbers; energy in microjoules per image, None where a stage has no such number.
+
+    ``doubt`` says why an accuracy that lies there is not shown as that of the stage.
+    """
 
     seed: int
     stage: str
@@ -51,6 +54,7 @@ class StageLine(NamedTuple):
     parameters: int | None
     energy: float | None
     seconds: float
+    doubt: str | None = None
 
 
 def lines_of(run: ChainRun) -> list[StageLine]:
@@ -86,7 +90,8 @@ def show_chain(run: ChainRun, *, notes: bool = True) -> None:
         made.add_row(*(("",) if several else ()), *cells)
     out().print(made)
     out().print(f"{_time(sum(line.seconds for line in lines) + (run.page_seconds or 0.0))} in all")
-    for note in run.record.notes if notes else ():
+    doubts = [f"{line.stage} (seed {line.seed}): {line.doubt}" for line in lines if line.doubt is not None]
+    for note in (*doubts, *(run.record.notes if notes else ())):
         out().print(f"[yellow]note[/yellow] {escape(note)}")
 
 
@@ -124,11 +129,12 @@ def _line(run: ChainRun, stage: StageDone) -> StageLine:
         parameters=numbers.get("parameters"),
         energy=numbers.get("energy"),
         seconds=run.seconds[stage.seed, stage.name],
+        doubt=numbers.get("doubt"),
     )
 
 
 def _numbers(record: Record, folder: Path) -> Iterator[tuple[str, Any]]:
-    from weightsmith.chain.reading import read_record
+    from weightsmith.chain.reading import read_evaluation
     from weightsmith.networks.evaluation import Evaluation
     from weightsmith.reducing.results import ReductionRecord
     from weightsmith.spiking.results import SpikeRecord
@@ -137,10 +143,8 @@ def _numbers(record: Record, folder: Path) -> Iterator[tuple[str, Any]]:
     match record:
         case TrainRecord():
             yield "parameters", record.parameters
-            if (folder / "evaluation.json").exists():
-                judged = read_record(folder / "evaluation.json")
-                if isinstance(judged, Evaluation):
-                    yield "accuracy", judged.accuracy
+            if (judged := read_evaluation(folder, record)) is not None:
+                yield ("accuracy", judged.evaluation.accuracy) if judged.doubt is None else ("doubt", judged.doubt)
         case Evaluation():
             yield "accuracy", record.accuracy
         case ReductionRecord():
@@ -161,7 +165,8 @@ def _what(record: Record, stage: StageDone) -> str:
     of = "" if stage.of is None else f" of {stage.of}"
     match record:
         case TrainRecord():
-            return f"{record.settings['network'].partition(',input_shape')[0]}, {len(record.history)} epochs"
+            network = str(record.settings.get("network", "a network")).partition(",input_shape")[0]
+            return f"{network}, {len(record.history)} epochs"
         case Grades():
             counts = ", ".join(f"{count} {kind.value}" for kind, count in record.verdicts().items())
             return f"layers{of}: {counts}"
@@ -171,6 +176,6 @@ def _what(record: Record, stage: StageDone) -> str:
         case ReductionRecord():
             return f"{record.settings['by']}{of}: {record.whole.units:,} → {record.reduced.units:,} units"
         case SpikeRecord():
-            adjusted = "" if record.adjustment is None else f", {record.settings['adjust']}"
+            adjusted = "" if record.adjustment is None else f", {record.adjustment.adjust}"
             return f"{record.settings['neuron']}{adjusted}{of}, {record.steps} steps"
     return f"{stage.kind}{of}"

@@ -14,7 +14,14 @@ from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.networks.family import one_line
 
 if TYPE_CHECKING:
-    from weightsmith.chain.differences import LayerDiff, LayerFacts, LoneLayer, NetworkDiff, PairedAccuracy
+    from weightsmith.chain.differences import (
+        LayerDiff,
+        LayerFacts,
+        LoneAccuracy,
+        LoneLayer,
+        NetworkDiff,
+        PairedAccuracy,
+    )
 
 __all__ = ["show_diff"]
 
@@ -26,8 +33,8 @@ _MOST_NAMES, _LONGEST_NOTE = 6, 400
 _GIVEN_UP = ("stable rank", "log Σλ", "angle", "shape")  # by a narrow terminal, in this order
 
 
-def show_diff(found: NetworkDiff) -> None:
-    """Print a comparison: what the two are, sizes and costs, answers, layers, settings, and what is missing."""
+def show_diff(found: NetworkDiff, *, notes: bool = True) -> None:
+    """Print a comparison: what the two are, sizes, costs, answers, layers, settings, and in ``notes`` what is missing."""
     console = out()
     for which, facts in (("A", found.a), ("B", found.b)):
         about = [facts.kind, *([facts.architecture] if facts.architecture else []), facts.network[:12]]
@@ -40,6 +47,8 @@ def show_diff(found: NetworkDiff) -> None:
     if found.accuracy is not None:
         for line in _answers(found.accuracy):
             console.print(line)
+    elif found.lone_accuracy is not None:
+        console.print(_lone_answers(found.lone_accuracy))
     if found.layers:
         console.print(_layers(found.layers, console.width))
         console.print(
@@ -57,7 +66,7 @@ def show_diff(found: NetworkDiff) -> None:
             shown = (one_line("–" if value is None else value) for value in (setting.a, setting.b))
             rows.add_row(escape(one_line(setting.name)), *map(escape, shown))
         console.print(rows)
-    for note in found.notes:
+    for note in found.notes if notes else ():
         console.print(f"{'note':<{_INDENT}}{escape(one_line(note, _LONGEST_NOTE))}")
 
 
@@ -79,27 +88,41 @@ def _totals(found: NetworkDiff) -> Table:
         shown = [_small(each.picojoules, 1e-12, "J") for each in (a, b)]
         rows.add_row("energy", *shown, _ratio(a.picojoules, b.picojoules), f"[dim]{escape(', '.join(bases))}[/dim]")
     for time in found.latency:
+        half = f"half of the samples {_number(time.low)} – {_number(time.high)}"
         rows.add_row(
             f"time, batch {time.batch}",
             _small(time.a, 1.0, "s"),
             _small(time.b, 1.0, "s"),
-            f"{time.ratio:.3g}",
-            f"[dim]half of the samples {time.low:.3g} – {time.high:.3g}; {escape(time.clock)}, best per image[/dim]",
+            _number(time.ratio),
+            f"[dim]{half}; {escape(time.clock)}, best per image[/dim]",
         )
     return rows
 
 
 def _answers(paired: PairedAccuracy) -> list[str]:
     change = paired.difference
-    where = f"{escape(paired.data)} ({paired.split}, {count_text(paired.images)} images)"
-    ends = f"({100 * change.low:+.2f} to {100 * change.high:+.2f})"
+    ends = f"({_points(change.low)} to {_points(change.high)})"
+    chance = "p < 0.0001" if paired.p < 1e-4 else f"p = {paired.p:.2g}"
     counts = f"both {paired.both:,}, only A {paired.only_a:,}, only B {paired.only_b:,}, neither {paired.neither:,}"
     return [
-        f"{'accuracy':<{_INDENT}}A {percent(paired.a)}, B {percent(paired.b)}  on {where}",
-        f"{'B − A':<{_INDENT}}[bold]{100 * change.value:+.2f} points[/bold] {ends}, p = {paired.p:.2g} (McNemar)",
+        f"{'accuracy':<{_INDENT}}A {percent(paired.a)}, B {percent(paired.b)}  on {_where(paired)}",
+        f"{'B − A':<{_INDENT}}[bold]{_points(change.value)} points[/bold] {ends}, {chance} (McNemar)",
         f"{'right':<{_INDENT}}{counts}",
         f"{'same answer':<{_INDENT}}{percent(paired.agreement)}",
     ]
+
+
+def _lone_answers(lone: LoneAccuracy) -> str:
+    other = "B" if lone.of == "A" else "A"
+    return f"{'accuracy':<{_INDENT}}{lone.of} {percent(lone.accuracy)}, {other} –  on {_where(lone)}"
+
+
+def _where(answered: PairedAccuracy | LoneAccuracy) -> str:
+    return f"{escape(one_line(answered.data))} ({answered.split}, {count_text(answered.images)} images)"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.2f}".replace("-", "−")
 
 
 def _layers(layers: Sequence[LayerDiff], width: int) -> Table:
@@ -160,7 +183,7 @@ def _angles(median: float | None, least: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    return "–" if value is None else f"{value:.3g}".replace("-", "−")
 
 
 def _count(value: int | None) -> str:
@@ -168,7 +191,7 @@ def _count(value: int | None) -> str:
 
 
 def _ratio(a: float | None, b: float | None) -> str:
-    return "–" if not a or b is None else f"{b / a:.3g}"
+    return "–" if not a or b is None else _number(b / a)
 
 
 def _bytes(count: int | None) -> str:
@@ -184,7 +207,7 @@ def _small(value: float | None, unit: float, name: str) -> str:
         return "–"
     amount = value * unit
     step = min(max(0, math.ceil(-math.log10(amount) / 3)), len(_SMALL) - 1) if amount > 0 else 0
-    return f"{amount * 1000**step:.3g} {_SMALL[step]}{name}"
+    return f"{_number(amount * 1000**step)} {_SMALL[step]}{name}"
 
 
 def _names(layers: Sequence[LoneLayer]) -> str:

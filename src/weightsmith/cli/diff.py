@@ -35,17 +35,20 @@ def diff(
         int | None, typer.Option(min=1, help="Spiking networks: time steps (those of their record, or 64).")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of intervals, rows and input spikes.")] = 0,
+    network: given.WhatNetwork = None,
+    normalise: given.HowNormalised = None,
     evidence: Annotated[str, typer.Option(help="What is asked beside α: none, fast (its interval), full.")] = "fast",
     prices: Annotated[
         str, typer.Option(help="Picojoules per operation, as picojoule:accumulate=0.1,multiply=3.2.")
     ] = "picojoule",
     latency: Annotated[bool, typer.Option(help="Measure the time per image of both, by turns.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
 ) -> None:
     """Compare two networks: sizes, α, norms, angles and distance of each layer, and with data what they answer.
 
-    Exit code 1 if a layer holds NaN or infinity.
+    --network and --normalise hold for both, where their files do not say it. Exit code 1 if a layer holds NaN or
+    infinity.
     """
     for option, value in (("data-path", data_path), ("split", split), ("images", images), ("steps", steps)):
         if data is None and value is not None:
@@ -63,6 +66,8 @@ def diff(
             images=images,
             steps=steps,
             seed=seed,
+            network=network,
+            normalise=normalise,
             evidence=evidence,
             prices=prices,
             latency=latency,
@@ -71,7 +76,7 @@ def diff(
     if as_json:
         print_json(found.to_dict())
     else:
-        show_diff(found)
+        show_diff(found, notes=not quiet)
     broken = [
         f"{layer.name} of {which}"
         for layer in found.layers

@@ -51,7 +51,7 @@ def train(
     ] = None,
     watch: Annotated[
         list[str] | None,
-        typer.Option(help="After each epoch: alpha (of every layer), angles (share of redundant units); repeatable."),
+        typer.Option(help="After each epoch: alpha (of every layer), angles (share of redundant units), or both."),
     ] = None,
     data_path: given.DataPath = None,
     out_folder: Annotated[
@@ -119,11 +119,12 @@ def train(
 
 def _watching(names: Sequence[str], known: Data, seed: int, threads: int) -> tuple[Hook, ...]:
     """What grading and reducing measure after each epoch; the workshops do not know each other, we know all of them."""
-    if not names:
+    asked = [name.strip() for text in names for name in text.split(",") if name.strip()]
+    if not asked:
         return ()
     from weightsmith.chain.links import watchers
 
-    return watchers(names, known, seed=seed, threads=threads)
+    return watchers(asked, known, seed=seed, threads=threads)
 
 
 def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, Any]:

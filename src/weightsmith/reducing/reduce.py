@@ -99,7 +99,11 @@ def reduce(
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
     beside = Beside(whole("random", random, least=0), _scratch_option(scratch), seeds, latency)
     _check_device(device)
-    for name, own in (("fitness", fitness), ("price", price)):
+    functions: dict[str, Any] = {"fitness": fitness, "price": price}
+    for name, own in functions.items():
+        if own is not None and not callable(own):
+            hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
+            raise UsageError(f"{name} is a function, not {own!r}{hint}")
         if own is not None and not isinstance(method, Genetic | Pareto):
             raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
     if fitness is not None and isinstance(method, Pareto):

@@ -83,14 +83,14 @@ def draw_energy(*records: SpikeRecord) -> Figure:
     labels = run_labels(records)
     costs = [record.cost for record in records]
     scale, unit = _unit(costs)
-    longest = max(cost.steps for cost in costs)
+    longest = max(len(cost.run) for cost in costs)  # as many as there are, whatever number is claimed
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.5)
         _draw_networks(axes, costs, scale)
         for place, (cost, label) in enumerate(zip(costs, labels, strict=True)):
-            look = run_look(place, longest if cost.steps > 1 else 1)
+            look = run_look(place, longest if len(cost.run) > 1 else 1)
             energy = scale * cost.curve
-            steps = np.arange(1, len(energy) + 1)  # of what there is, whatever number of steps is claimed
+            steps = np.arange(1, len(energy) + 1)
             crossed = _crossed(cost)
             axes.plot(steps, energy, label=f"{label}: {_crossing(cost, crossed)}", **look)
             if crossed is not None:
