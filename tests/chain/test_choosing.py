@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from weightsmith.chain.candidates import Candidate
-from weightsmith.chain.choosing import Preference, Standing, relaxations, standing, unreachable, violation
+from weightsmith.chain.choosing import (
+    Preference,
+    Standing,
+    margin_for,
+    relaxations,
+    standing,
+    unreachable,
+    violation,
+)
 from weightsmith.chain.limits import Limits
 from weightsmith.chain.ways import Way
 from weightsmith.core.statistics import wilson
@@ -90,3 +99,16 @@ def test_limits_that_nothing_keeps_to_are_told_from_those_that_cannot_be_met_tog
 def test_an_interval_above_is_told_from_an_estimate_above(right, expected):
     assert standing(wilson(right, 1000), 0.8) is expected
     assert standing(wilson(right, 1000), None) is Standing.UNLIMITED
+
+
+def test_of_what_misses_a_limit_equally_the_more_accurate_stands_for_it():
+    found = candidates((500, 1.0, 600), (900, 2.0, 600))
+    assert best(found, limits=Limits(accuracy=None, energy=50.0, params=500)) == 1
+
+
+def test_the_more_ways_the_larger_the_margin():
+    margins = [margin_for(ways) for ways in (1, 2, 20, 200)]
+    assert margins == sorted(margins)
+    # The chance that the best of 20 independent estimates at the limit passes by luck is 5 %, or a little less.
+    draws = np.random.default_rng(0).normal(size=(20_000, 20)).max(axis=1)
+    assert 0.04 < (draws > margin_for(20)).mean() < 0.055

@@ -76,6 +76,7 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
         ("training", "gradients.layers.1.update", shorter, r"gradients.layers\[1\].update must have a value for each"),
         ("training", "gradients.layers", [], "TrainRecord.gradients.layers must not be empty"),
         ("training", "gradients.reference", "nobody", "gradients.reference must be the name of a layer"),
+        ("training", "gradients.sentence", "", "TrainRecord.gradients.sentence must not be empty"),
         ("training", "restored", 3, "TrainRecord.restored must be one of its 2 epochs, or 0"),
         ("training", "history.rows.0.train_accuracy", 1.5, r"history.rows\[0\].train_accuracy must be between 0 and 1"),
         ("training", "history.rows.1.train_loss", 1e200, r"history.rows\[1\].train_loss is too large a number"),
@@ -222,7 +223,7 @@ def mutate(values, draw):
         holder = values
         for name in way[:-1]:
             holder = holder[name]
-        holder[way[-1]] = mutated(holder[way[-1]], draw)
+        holder[way[-1]] = copy.deepcopy(mutated(holder[way[-1]], draw))
         told.append((*way, repr(holder[way[-1]])[:40]))
     return told
 

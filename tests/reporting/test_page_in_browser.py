@@ -110,7 +110,8 @@ def cells():
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def page(tmp_path_factory):
+    """The file of a page that goes through the actions and writes down what they gave."""
     rows = (("a", 10), ("b", Shown(9, "nine")), ("c", None), ("d", 100))
     parts = (
         Drawing("Curves", "it should rise", lines, []),
@@ -118,17 +119,27 @@ def found(tmp_path_factory):
         Choice("Layer", (("fc1", (Prose("one"),)), ("fc2", (Drawing("Cells", "dark is more", cells, []),))), first=1),
         Facts("Settings", (("seed", "0"),)),
     )
-    page = render("A page", [Section("All", "", parts)])
+    text = render("A page", [Section("All", "", parts)])
     digest = base64.b64encode(hashlib.sha256(ACTIONS.encode()).digest()).decode()
-    page = page.replace("script-src '", f"script-src 'sha256-{digest}' '")
-    folder = tmp_path_factory.mktemp("browser")
-    (folder / "page.html").write_text(page.replace("</body>", f"<script>{ACTIONS}</script></body>"), encoding="utf-8")
+    text = text.replace("script-src '", f"script-src 'sha256-{digest}' '")
+    path = tmp_path_factory.mktemp("browser") / "page.html"
+    path.write_text(text.replace("</body>", f"<script>{ACTIONS}</script></body>"), encoding="utf-8")
+    return path
+
+
+def opened(page, fragment=""):
+    """What the actions gave on the page at this address."""
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    command += [f"--user-data-dir={folder / 'user'}", "--window-size=1280,1000", "--dump-dom"]
-    done = subprocess.run([*command, (folder / "page.html").as_uri()], capture_output=True, timeout=120)
+    command += [f"--user-data-dir={page.parent / 'user'}", "--window-size=1280,1000", "--dump-dom"]
+    done = subprocess.run([*command, page.as_uri() + fragment], capture_output=True, timeout=120)
     told = re.search(r'<pre id="told">(.*?)</pre>', done.stdout.decode(), re.DOTALL)
     assert told, "the script of the page or the actions ended early"
     return json.loads(html.unescape(told[1]))
+
+
+@pytest.fixture(scope="module")
+def found(page):
+    return opened(page)
 
 
 def test_tables_sort_up_down_and_back_with_what_is_missing_last(found):
@@ -142,6 +153,14 @@ def test_one_option_is_shown_at_a_time(found):
     assert found["first"] == ["s1-3-2", [[False, True], [True, False]]]
     assert found["second"] == [[True, False], [False, True]]
     assert found["named"] == "Layer"
+
+
+def test_an_address_shows_the_option_it_names_and_a_lone_percent_sign_in_it_stops_nothing(page, found):
+    assert opened(page, "#s1-3-1")["first"] == ["s1-3-1", [[True, False], [False, True]]]
+    odd = opened(page, "#100%")  # which is no code of a letter
+    assert [odd[name] for name in ("first", "second", "sorts")] == [
+        found[name] for name in ("first", "second", "sorts")
+    ]
 
 
 def test_arrow_keys_read_the_points(found):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,35 +28,54 @@ def results_at(place: Path, name: str | None = None, refused: list[FileRefused] 
     """The results at ``place``: a file, a result folder, or a folder with result folders in it.
 
     They are called by their way from there; a ``name`` stands for that of the one result, or before those of several.
-    What cannot be read goes to the list ``refused`` (None: is refused at once), and what then is left is taken: of a
+    What is there but cannot be read goes to the list ``refused`` (None: is refused at once) and the rest is taken; of a
     chain whose stages are not as it left them, those that are still there, each for itself.
     """
-    if not place.exists() or not place.is_dir() or (place / RECORD).exists():
-        folders = [place]
-    else:
-        folders = _result_folders(place, refused)
-        if not folders and not refused:
-            read_results(place)  # says that there is nothing
+    if not place.is_dir() or _has_record(place):
+        return _read_one(place, name, place.absolute().parent, refused)
+    folders = _result_folders(place, refused)
+    if not folders:
+        return _read_one(place, name, place.absolute().parent, refused)  # which says that there is none
+    head = "" if name is None else f"{name}/"
     found: list[Placed] = []
     for folder in folders:
-        called = name if folder == place else folder.relative_to(place).as_posix()
-        if name is not None and folder != place:
-            called = f"{name}/{called}"
-        before = place.absolute().parent if folder == place else place.absolute()
-        try:
-            found += _placed(_read(folder), folder, called, before)
-        except FileRefused as error:
-            if refused is None or not place.exists():
-                raise
-            refused.append(error)
-            found += _left_of(folder, called, before, refused)
+        found += _read_one(folder, head + folder.relative_to(place).as_posix(), place.absolute(), refused)
     return found
 
 
-def _result_folders(top: Path, refused: list[FileRefused] | None) -> list[Path]:
-    """The folders that hold a record; nothing is looked for inside one of them."""
-    walk = Folders(top, levels=_FOLDERS_DEEP, most=_MOST_FOLDERS, end=_has_record)
-    found = [folder for folder in walk if _has_record(folder)]
+def _read_one(place: Path, called: str | None, before: Path, refused: list[FileRefused] | None) -> list[Placed]:
+    """A result, what lies beside it and its stages; or what can be had of them."""
+    try:
+        return _placed(_read(place), place, called, before)
+    except FileRefused as error:
+        if refused is None or not place.exists():
+            raise
+        if error.path not in {each.path for each in refused}:  # a stage may be met by its chain and by itself
+            refused.append(error)
+    if not place.is_dir():
+        return []
+    try:
+        own = read_result(place)
+    except FileRefused:
+        return []
+    if not isinstance(own.record, ChainRecord):
+        return _placed([own], place, called, before)
+    head = "" if called is None else f"{called}/"
+    found: list[Placed] = []
+    for folder in _result_folders(place, refused, below=True):
+        way = folder.relative_to(place).as_posix()
+        found += _read_one(folder, head + way, place.absolute() if called is None else before, refused)
+    return found
+
+
+def _result_folders(top: Path, refused: list[FileRefused] | None, *, below: bool = False) -> list[Path]:
+    """The folders that hold a record, ``below`` the top only; nothing is looked for inside one of them."""
+
+    def is_result(folder: Path) -> bool:
+        return _has_record(folder) and not (below and folder == top)
+
+    walk = Folders(top, levels=_FOLDERS_DEEP, most=_MOST_FOLDERS, end=is_result)
+    found = [folder for folder in walk if is_result(folder)]
     reasons = list(walk.refused)
     if walk.too_many:
         reasons.append(
@@ -84,28 +103,12 @@ def _read(place: Path) -> list[Result]:
         raise
 
 
-def _placed(results: list[Result], place: Path, called: str | None, before: Path) -> Iterator[Placed]:
+def _placed(results: Sequence[Result], place: Path, called: str | None, before: Path) -> list[Placed]:
     """The first is the place's own, and so is what lies beside it; stages of a chain have names of their own."""
-    own = results[0].name
-    for number, each in enumerate(results):
-        if number and isinstance(results[0].record, ChainRecord):
-            yield Placed(each, place.absolute().parts[1:])
-        else:
-            renamed = each if called is None else each._replace(name=f"{called}{each.name.removeprefix(own)}")
-            yield Placed(renamed, before.parts[1:])
-
-
-def _left_of(folder: Path, called: str | None, before: Path, refused: list[FileRefused]) -> list[Placed]:
-    """What can be had of a result that was refused as a whole."""
-    if not folder.is_dir():
-        return []
-    try:
-        own = read_result(folder)
-    except FileRefused:
-        return []  # its own record was what was refused
-    if not isinstance(own.record, ChainRecord):
-        return list(_placed([own], folder, called, before))  # what lies beside it was
-    found: list[Placed] = []
-    for inner in _result_folders_in(folder):
-        found += results_at(inner, None if called is None else f"{called}/{inner.name}", refused)
-    return found
+    own, chain = results[0].name, isinstance(results[0].record, ChainRecord)
+    mine, stages = (results[:1], results[1:]) if chain else (results, ())
+    named = [each if called is None else each._replace(name=called + each.name.removeprefix(own)) for each in mine]
+    return [
+        *(Placed(each, before.parts[1:]) for each in named),
+        *(Placed(each, place.absolute().parts[1:]) for each in stages),
+    ]

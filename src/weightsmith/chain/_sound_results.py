@@ -66,6 +66,7 @@ def _gradients(record: GradientDiagnosis) -> _Fits:
             yield fits, f"layers[{place}].{name} must have a value for each of its {len(record.probes)} probes"
     known = (None, *(layer.name for layer in record.layers))
     yield record.reference in known, "reference must be the name of a layer"
+    yield bool(record.sentence), "sentence must not be empty"
 
 
 def _transfer(record: TransferRecord) -> _Fits:

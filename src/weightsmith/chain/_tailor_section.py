@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from weightsmith.chain.candidates import Candidate
 from weightsmith.chain.choosing import Relaxation
+from weightsmith.chain.tailor_figure import dots_of, draw_front_of
 from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.networks.family import short_digest
-from weightsmith.reporting.figures.front import FrontDot, draw_tailoring
 from weightsmith.reporting.overview import Judged, KnownNetwork, change_cells
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
 from weightsmith.reporting.sections._numbers import chance, changed, energy_text, may_be_chance, rounded
@@ -129,9 +128,7 @@ def _relaxed(found: Relaxation) -> str:
 
 
 def _front(record: TailorRecord) -> Drawing:
-    best = {found.number for found in record.front}
-    dots = [_dot(found, found.number in best, chosen=found.number == record.chosen) for found in record.candidates]
-    limits = record.limits
+    dots = dots_of(record)
     rows: list[dict[str, Cell]] = [
         {
             "network": str(found),
@@ -150,17 +147,7 @@ def _front(record: TailorRecord) -> Drawing:
         "and size at once. What keeps to the limits (lines) lies in the shaded corner of both panels; the ring is the "
         "one that was taken, chosen on these rows and judged on others."
     )
-    figure = functools.partial(
-        draw_tailoring, dots, accuracy=limits.accuracy, energy=limits.energy, params=limits.params, met=record.met
-    )
-    return Drawing("The front", how, figure, rounded(rows), file="front.csv")
-
-
-def _dot(found: Candidate, on_front: bool, *, chosen: bool) -> FrontDot:
-    right = found.accuracy
-    return FrontDot(
-        found.kind, right.value, right.low, right.high, found.energy, found.parameters, on_front=on_front, chosen=chosen
-    )
+    return Drawing("The front", how, functools.partial(draw_front_of, record), rounded(rows), file="front.csv")
 
 
 def _alone(record: TailorRecord) -> Table:

@@ -128,7 +128,7 @@ def _notes(bench: Workbench) -> tuple[str, ...]:
         notes.append(f"not counted in the energy: {', '.join(bench.uncounted[:3])}{more}")
     if bench.judged_before:
         notes.append(
-            f"candidates that the judging rows were asked about before, for other limits: {bench.judged_before}; "
+            f"candidates that the judging rows were asked about before, in other calls: {bench.judged_before}; "
             "the more often they are asked, the less they prove"
         )
     return tuple(notes)

@@ -9,17 +9,19 @@ Nothing is computed anew and no weights are read, so that the same records give 
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from weightsmith.chain._chain_section import chain_section
+from weightsmith.chain._gathering import Placed, results_at
 from weightsmith.chain._tailor_section import tailor_section, tailored_networks
-from weightsmith.chain.reading import KINDS, RECORD, Result, read_results
+from weightsmith.chain.reading import KINDS, Result
 from weightsmith.chain.results import ChainRecord, ChainRun
 from weightsmith.chain.tailor_results import TailorRecord
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.sweep import SweepTable
@@ -30,7 +32,7 @@ from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reducing.study_table import Study
 from weightsmith.reporting.overview import compared_section, graded_section, in_order, overview_section
 from weightsmith.reporting.page import render
-from weightsmith.reporting.parts import Choice, Part, Prose, Section
+from weightsmith.reporting.parts import Choice, Notes, Part, Prose, Section
 from weightsmith.reporting.sections.angles import angles_section
 from weightsmith.reporting.sections.evaluating import evaluation_section
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
@@ -81,28 +83,35 @@ def report(results: Any, path: str | Path, *, title: str | None = None) -> Path:
     return write_atomic(path, report_page(gather(results), title))
 
 
-def gather(given: Any) -> list[Result]:
-    """All results in ``given``, under names of their own, each once, in the order of the chain."""
-    found: list[tuple[str, Result]] = []  # with the folder they lie in, which tells equal names apart
+def gather(given: Any, refused: list[FileRefused] | None = None) -> list[Result]:
+    """All results in ``given``, under names of their own, each once, in the order of the chain.
+
+    One on disk that cannot be read is an error; or goes to the list ``refused``, and is one only if none is left.
+    """
+    found: list[Placed] = []
     for name, item in _items(given):
         place = item.folder if isinstance(item, ChainRun) else item
         if isinstance(place, str | Path):
-            found += _read(Path(place), name)
+            found += results_at(Path(place), name, refused)
         else:
-            found.append(("", _in_memory(item, name)))
+            found.append(Placed(_in_memory(item, name)))
     if not found:
-        raise UsageError("no results were given: there is nothing to report")
+        raise refused[0] if refused else UsageError("no results were given: there is nothing to report")
     named = _told_apart(_once(found))
     order = {name: place for place, (name, _) in enumerate(in_order([(each.name, each.record) for each in named]))}
     return sorted(named, key=lambda each: order[each.name])
 
 
-def report_page(results: Sequence[Result], title: str | None = None) -> str:
-    """The page of results that :func:`gather` gave, as text."""
+def report_page(results: Sequence[Result], title: str | None = None, left_out: Sequence[str] = ()) -> str:
+    """The page of results that :func:`gather` gave, as text; ``left_out`` says what could not be read."""
     named = [(each.name, each.record) for each in results]
     searches = [(each.record, each.name) for each in results if isinstance(each.record, TailorRecord)]
     tailored = [network for record, name in searches for network in tailored_networks(record, name)]
-    heads = (overview_section(named, tailored), compared_section(named), graded_section(named))
+    overview = overview_section(named, tailored)
+    if left_out:
+        lines = Notes(tuple(f"left out: {reason}" for reason in left_out))
+        overview = dataclasses.replace(overview, parts=(lines, *overview.parts))
+    heads = (overview, compared_section(named), graded_section(named))
     sections = [*(section for section in heads if section is not None), *_sections(results)]
     return render(_title(results) if title is None else title, sections)
 
@@ -125,45 +134,44 @@ def _in_memory(item: Any, name: str | None) -> Result:
     return Result(name or KINDS[type(record)], record, item if isinstance(item, UnitAngles) else None)
 
 
-def _read(place: Path, name: str | None) -> list[tuple[str, Result]]:
-    """The results in a folder, each with the folder that tells it from others of its name.
-
-    A ``name`` stands for that of the result, or before those of the results in a folder of folders.
-    """
-    results, top = read_results(place), place.resolve()
-    if top.is_dir() and not (top / RECORD).exists():
-        return [(top.name, each if name is None else each._replace(name=f"{name}/{each.name}")) for each in results]
-    # The first is the folder's own; of the others, its evaluation is called after it, stages of a chain are not.
-    own = results[0].name
-    called = {
-        each.name: str(name) if each.name == own else each.name.replace(f"{own}, ", f"{name}, ", 1) for each in results
-    }
-    return [(top.parent.name, each if name is None else each._replace(name=called[each.name])) for each in results]
-
-
-def _once(found: Sequence[tuple[str, Result]]) -> list[tuple[str, Result]]:
+def _once(found: Sequence[Placed]) -> list[Placed]:
     """Every record once; equal ones, a run and its repetition, share their names."""
-    kept: dict[tuple[type[Record], str], tuple[str, Result]] = {}
-    for folder, result in found:
-        key = type(result.record), result.record.digest()
-        if key not in kept:
-            kept[key] = folder, result
-        elif result.name not in kept[key][1].name.split(" = "):
-            first = kept[key][1]
-            kept[key] = kept[key][0], first._replace(name=f"{first.name} = {result.name}")
+    kept: dict[tuple[type[Record], str], Placed] = {}
+    for each in found:
+        result = each.result
+        first = kept.setdefault((type(result.record), result.record.digest()), each)
+        if result.name not in first.result.name.split(" = "):
+            both = first.result._replace(name=f"{first.result.name} = {result.name}")
+            kept[type(result.record), result.record.digest()] = first._replace(result=both)
     return list(kept.values())
 
 
-def _told_apart(found: Sequence[tuple[str, Result]]) -> list[Result]:
-    """Equal names with the folder before them, and numbered where that is equal too."""
-    taken = Counter(result.name for _, result in found)
-    names = [f"{folder}/{each.name}" if taken[each.name] > 1 and folder else each.name for folder, each in found]
+def _told_apart(found: Sequence[Placed]) -> list[Result]:
+    """Equal names with as much of their way before them as tells them apart, or else numbered."""
+    alike: dict[str, list[Placed]] = {}
+    for each in found:
+        alike.setdefault(each.result.name, []).append(each)
+    ways = {name: iter(_ways([each.before for each in same])) for name, same in alike.items()}
+    names = ["/".join((*next(ways[each.result.name]), each.result.name)) for each in found]
     taken, seen = Counter(names), Counter[str]()
     told = []
-    for name, (_, result) in zip(names, found, strict=True):
+    for name, each in zip(names, found, strict=True):
         seen[name] += 1
-        told.append(result._replace(name=f"{name} ({seen[name]})" if taken[name] > 1 else name))
+        told.append(each.result._replace(name=f"{name} ({seen[name]})" if taken[name] > 1 else name))
     return told
+
+
+def _ways(befores: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The last folders of each, as few as make all of them different; the last one if nothing does.
+
+    >>> _ways([("runs", "a", "x"), ("runs", "b", "x")]), _ways([("a",)]), _ways([("a", "b"), ("a", "b")])
+    ([('a', 'x'), ('b', 'x')], [()], [('b',), ('b',)])
+    """
+    for count in range(max(map(len, befores)) + 1):
+        ways = [before[len(before) - count :] if count <= len(before) else before for before in befores]
+        if len(set(ways)) == len(ways):
+            return ways
+    return [before[-1:] for before in befores]
 
 
 def _title(results: Sequence[Result]) -> str:

@@ -37,7 +37,6 @@ def dots_of(record: TailorRecord) -> list[FrontDot]:
 def draw_front_of(record: TailorRecord) -> Figure:
     """Accuracy against energy and against parameters, with the limits and the candidate that was taken."""
     limits = record.limits
-    met = not record.best.excess(limits)
     return draw_tailoring(
-        dots_of(record), accuracy=limits.accuracy, energy=limits.energy, params=limits.params, met=met
+        dots_of(record), accuracy=limits.accuracy, energy=limits.energy, params=limits.params, met=record.met
     )

@@ -103,9 +103,10 @@ class TailorRecord(Record):
 
     @property
     def only_together(self) -> bool:
-        """Whether the limits were met by reducing and converting, and by neither alone."""
+        """Whether the limits were met by reducing and converting, and by neither alone on either rows."""
         both = self.best.kind == "reduced and spiking"
-        return self.met and both and not any(each.met for each in self.alone)
+        alone = any(each.met or (each.judged is not None and each.judged.met) for each in self.alone)
+        return self.met and both and not alone
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

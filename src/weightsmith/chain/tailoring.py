@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from weightsmith.chain.choosing import Preference
+from weightsmith.chain.choosing import Preference, margin_for
 from weightsmith.chain.concluding import check_any, concluded, judge
 from weightsmith.chain.limits import Wanted, read_seconds
 from weightsmith.chain.proposing import Menu, Proposer
@@ -41,6 +41,8 @@ __all__ = ["tailor"]
 
 Told = Callable[[str, int, int], None]
 
+_SEARCHING = 2.0  # standard errors, while it is not known how many ways there will be
+
 
 def tailor(
     network: nn.Module | TrainRun | str | Path,
@@ -50,7 +52,7 @@ def tailor(
     energy: float | str | None = None,
     params: float | str | None = None,
     budget: float | str | None = None,
-    margin: float = 2.0,
+    margin: float | None = None,
     images: int | None = None,
     recover: FineTune | str | None = "fine-tune:3,schedule=cosine:0.01",
     tune_rows: int | None = None,
@@ -72,10 +74,11 @@ def tailor(
 
     ``accuracy`` is a share of right answers (0.9, ``"90%"``); ``energy`` a share of the network's own or an amount for
     an input (0.2, ``"1.5uJ"``); ``params`` a share or a number (0.5, 20000). Candidates are chosen on the validation
-    split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy asked for; what was
-    chosen is judged once on other rows (``images`` of each; None: all). ``recover`` says how cut networks are trained,
-    on ``tune_rows`` training rows (None: all; ``recover=None``: not at all), ``rows`` how many methods look at.
-    Conversions are tried unless only the size is limited, or as ``spiking`` says, for at most ``steps`` steps.
+    split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy asked for (None: the more
+    ways were tried, the more); what was chosen is judged once on other rows (``images`` of each; None: all).
+    ``recover`` says how cut networks are trained, on ``tune_rows`` training rows (None: all; ``recover=None``: not at
+    all), ``rows`` how many methods look at. Conversions are tried unless only the size is limited, or as ``spiking``
+    says, for at most ``steps`` steps.
 
     The search goes from coarse to fine and ends early when ``budget`` (seconds, ``"10m"``) is spent. With ``out``, a
     folder, every candidate is kept there: the same call goes on where it was stopped, and calls with other limits use
@@ -89,7 +92,7 @@ def tailor(
     ('reduced', True)
     """
     wanted, seconds = Wanted.read(accuracy, energy, params), read_seconds(budget)
-    if not 0 <= margin < math.inf:
+    if margin is not None and not 0 <= margin < math.inf:
         raise UsageError(f"margin must be ≥ 0 standard errors, not {margin!r}")
     conditions = Conditions(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
@@ -127,22 +130,25 @@ def tailor(
             encodings=encodings,
             balance=thresholds,
         )
-        preference = Preference(limits, float(margin))
+        preference = Preference(limits, _SEARCHING if margin is None else float(margin))
         untried = _search(bench, Proposer(menu, preference, bench.candidates), seconds, progress)
+        tried = len({candidate.way.key for candidate in bench.candidates})
+        final = Preference(limits, margin_for(tried) if margin is None else float(margin))
         asked = {
             "accuracy": accuracy,
             "energy": energy,
             "params": params,
             "budget": seconds,
-            "margin": float(margin),
+            "margin": final.margin,
             "recover": recovery,
             "spiking": menu.spiking,
-            "steps": length,
+            "most_steps": length,
             "encode": list(encodings),
             "balance": thresholds,
         }
         check_any(bench)
-        judged = judge(bench, preference, progress)
+        judged = judge(bench, final, progress)
+        asked["steps"] = judged.best.steps  # what the network is to be run for; None if it does not spike
         made = bench.made(judged.best.way)
         record = concluded(bench, judged, made, untried=untried, settings={**asked, **settings}, origin=origin)
         if out is not None:
@@ -206,8 +212,9 @@ def _plain(value: Any) -> Any:
 
 
 def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwork) -> None:
-    """The network that was chosen, and last, as its seal, the record."""
+    """The network that was chosen, and last, as its seal, the record; that of an earlier call is broken first."""
     place = folder / "network.safetensors"
+    (folder / "record.json").unlink(missing_ok=True)
     if isinstance(network, SpikingNetwork):
         save_spiking(network, place)
     else:

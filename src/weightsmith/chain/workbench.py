@@ -20,7 +20,7 @@ from weightsmith.chain.judging import Answered, answered, right_answers
 from weightsmith.chain.links import keep_by_alpha
 from weightsmith.chain.tailor_rows import Divided
 from weightsmith.chain.ways import Conversion, Cut, Way
-from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.card import card_of
@@ -170,8 +170,8 @@ class Workbench:
             with pinned_threads(self.conditions.threads):
                 return self._measured(way)
         except (UsageError, DataMismatch) as error:
-            if way.kind == "whole":
-                raise  # network and data do not fit: nothing else can be tried either
+            if way.kind == "whole" or isinstance(error, MissingExtra):
+                raise  # nothing else can be tried either; or the user can help it, and it must not be written down
             return {"refused": str(error)}
 
     def _measured(self, way: Way) -> dict[str, Any]:

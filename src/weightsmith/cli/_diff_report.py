@@ -34,7 +34,7 @@ _GIVEN_UP = ("stable rank", "log Σλ", "angle", "shape")  # by a narrow termina
 
 
 def show_diff(found: NetworkDiff, *, notes: bool = True) -> None:
-    """Print a comparison: what the two are, sizes, costs, answers, layers, settings, and in ``notes`` what is missing."""
+    """Print a comparison: what the two are, sizes, costs, answers, layers, settings, and ``notes`` on the rest."""
     console = out()
     for which, facts in (("A", found.a), ("B", found.b)):
         about = [facts.kind, *([facts.architecture] if facts.architecture else []), facts.network[:12]]

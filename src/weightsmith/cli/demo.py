@@ -95,7 +95,7 @@ def _say_next(chain: ChainRun, recipe: Path) -> None:
     for line in (
         f"weightsmith log {folder}",
         f"weightsmith diff {folder}/train {folder}/by-angles --data {escape(chain.record.recipe['data'])}",
-        f"weightsmith tailor {folder}/train --data {escape(chain.record.recipe['data'])} --params 30% --energy 50%",
+        f"weightsmith tailor {folder}/train --data {escape(chain.record.recipe['data'])} --params 30% --energy 50% --out runs/tailored",
         f"weightsmith pipeline {escape(str(recipe))} --out runs/mine   (edit it first)",
     ):
         out().print(f"  {line}")

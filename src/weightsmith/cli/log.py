@@ -13,6 +13,7 @@ from rich.markup import escape
 from weightsmith.cli._sparks import can_show
 from weightsmith.cli.terminal import count_text, out, print_json, say_note
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.storage import reading
 
 if TYPE_CHECKING:
     from weightsmith.core.records import Lineage
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["log"]
 
 _OWN, _SUFFIX, _CHECKPOINT = "network.safetensors", ".safetensors", "checkpoint.safetensors"
-_LEVELS = 2  # of folders in a folder
-_MOST_FILES = 2_000
+_LEVELS = 4  # of folders in a folder: runs/chain/seed-0/stage
+_MOST_FOLDERS, _MOST_FILES = 2_000, 2_000
 
 
 def log(
@@ -35,7 +36,7 @@ def log(
 ) -> None:
     """Show how networks came to be: the operations that made them, and the digests of their ancestors.
 
-    Of several, or of all in a folder (two levels deep), one family tree with accuracies and parameters.
+    Of several, or of all in a folder (four levels deep), one family tree with accuracies and parameters.
     """
     places: dict[Path, Path] = {}
     for path in networks:
@@ -43,7 +44,7 @@ def log(
             places.setdefault(file.resolve(), file)
     files = list(places.values())
     if len(networks) == 1 and files == [networks[0]]:
-        _log_one(files[0], as_json)
+        _log_one(_read(files[0], quiet), as_json)
         return
     known = [_read(file, quiet) for file in files]
     tree = _family(known)
@@ -52,7 +53,8 @@ def log(
     else:
         # Of several files with the same weights, those with a record have more to tell: the later entry counts.
         told = sorted(known, key=lambda each: each.accuracy is not None)
-        _draw(tree, {each.weights: _facts(each) for each in told})
+        facts = {each.weights: _facts(each) for each in told}
+        _draw(tree, [facts.get(kin.network, "") for kin in tree.kin])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,35 +69,38 @@ class _Known:
     split: str | None
 
 
-def _log_one(file: Path, as_json: bool) -> None:
+def _log_one(known: _Known, as_json: bool) -> None:
     """One network: its line of ancestors, oldest first, with every step it went through."""
+    from weightsmith.core.records import Lineage
     from weightsmith.networks.family import Family, Kin
 
-    digest, lineage, _ = _opened(file)
     if as_json:
-        print_json({"file": str(file), "weights": digest, "lineage": lineage.to_dict() if lineage else None})
+        print_json(dataclasses.asdict(known))
         return
-    if lineage is None:
-        out().print(f"[bold]{digest[:12]}[/bold]  {escape(file.name)}: a file of another tool, it names no ancestors")
+    if known.lineage is None:
+        told = f"{escape(Path(known.file).name)}: a file of another tool, it names no ancestors"
+        out().print(f"[bold]{known.weights[:12]}[/bold]  {told}  {_facts(known)}")
         return
+    lineage = Lineage.from_dict(known.lineage)
     steps = [*lineage.ancestors, lineage]
-    made = [*((step.parent or "unknown") for step in steps[1:]), digest]
+    made = [*((step.parent or "unknown") for step in steps[1:]), known.weights]
     # Steps that changed nothing have the same digest and are lines of their own here: it is a list, not yet a family.
     kin = [
         Kin(own, made[place - 1] if place else None, place, (step.operation,))
         for place, (own, step) in enumerate(zip(made, steps, strict=True))
     ]
-    _draw(Family(tuple(kin)), {})
+    kin[-1] = dataclasses.replace(kin[-1], names=(known.file,))
+    _draw(Family(tuple(kin)), [*("" for _ in kin[:-1]), _facts(known)])
 
 
-def _draw(tree: Family, facts: dict[str, str]) -> None:
+def _draw(tree: Family, facts: Sequence[str]) -> None:
+    """The tree, with what is known of each of its networks."""
     from weightsmith.networks.family import short_digest
 
     console = out()
-    for branch, kin in zip(tree.branches(plain=not can_show("├└│⋯")), tree.kin, strict=True):
+    for branch, kin, told in zip(tree.branches(plain=not can_show("├└│⋯")), tree.kin, facts, strict=True):
         digest = short_digest(kin.network)
         rest = kin.label.removeprefix(digest)
-        told = facts.get(kin.network, "")
         console.print(f"{branch}[bold]{escape(digest)}[/bold]{escape(rest)}{'  ' if told else ''}{told}")
 
 
@@ -161,7 +166,7 @@ def _networks_in(path: Path, quiet: bool) -> list[Path]:
         return [path]
     ours: list[Path] = []
     others: list[Path] = []
-    for file in _candidates(path, _LEVELS):
+    for file in _candidates(path, quiet):
         try:
             (ours if _is_ours(file) else others).append(file)
         except FileRefused as error:
@@ -180,17 +185,35 @@ def _networks_in(path: Path, quiet: bool) -> list[Path]:
     return [path]
 
 
-def _candidates(folder: Path, levels: int) -> Iterator[Path]:
-    """Result folders, and files where there is none, in the order of their names."""
-    if (folder / _OWN).is_file():
-        yield folder
+def _candidates(top: Path, quiet: bool) -> Iterator[Path]:
+    """Result folders, and files where there is none, in the order of their names; a note on what is not looked into."""
+    from weightsmith.chain._folders import Folders
+
+    walk = Folders(top, levels=_LEVELS, most=_MOST_FOLDERS, end=lambda folder: (folder / _OWN).is_file())
+    for folder in walk:
+        if (folder / _OWN).is_file():
+            yield folder
+        else:
+            yield from _files_in(folder)
+    if quiet:
         return
-    inside = sorted(folder.iterdir())
-    yield from (file for file in inside if file.suffix == _SUFFIX and file.name != _CHECKPOINT and file.is_file())
-    if levels:
-        for inner in inside:
-            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
-                yield from _candidates(inner, levels - 1)
+    for error in walk.refused:
+        say_note(f"left out: {error}")
+    if walk.too_many:
+        say_note(f"left out: {top} has more than {_MOST_FOLDERS:,} folders in it; name the folders themselves")
+    if walk.deeper:
+        count = len(walk.deeper)
+        others = f" and in {count - 1:,} more" if count > 1 else ""
+        say_note(f"left out: what is more than {_LEVELS} folders down, in {walk.deeper[0]}{others}")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    try:
+        with reading(folder):
+            inside = sorted(folder.iterdir())
+    except FileRefused:
+        return []  # the walk tells of it
+    return [file for file in inside if file.suffix == _SUFFIX and file.name != _CHECKPOINT and file.is_file()]
 
 
 def _is_ours(file: Path) -> bool:

@@ -10,10 +10,13 @@ from rich.markup import escape
 
 from weightsmith.cli import _training_options as given
 from weightsmith.cli.grade import check_targets
-from weightsmith.cli.terminal import out, print_json, table
-from weightsmith.core.errors import UsageError
+from weightsmith.cli.terminal import Attention, out, print_json, say_note, table
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.storage import reading, write_atomic
 
 __all__ = ["report"]
+
+_HEAD, _GENERATOR = 4096, b'<meta name="generator" content="weightsmith '  # bytes where a page says who wrote it
 
 
 def report(
@@ -34,23 +37,26 @@ def report(
 ) -> None:
     """Write a page of results: what was done, how right, large and costly the networks are, and every result.
 
-    Results are put in order, and into relation, by the digests of their networks. Only records are read.
+    Results are put in order, and into relation, by the digests of their networks. Only records are read. Exit code 1
+    if some of them cannot be read: the page then has the others, and says so.
     """
     from weightsmith.chain.reading import KINDS
     from weightsmith.chain.report import gather, report_page
-    from weightsmith.core.storage import write_atomic
 
     check_targets({"--out": page}, {})
     if page.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {page}: the report is a page; give it a name that ends in .html")
-    results = gather(runs)
-    write_atomic(page, report_page(results, title))
+    _check_ours(page)
+    refused: list[FileRefused] = []
+    results = gather(runs, refused)
+    write_atomic(page, report_page(results, title, [str(error) for error in refused]))
     size = page.stat().st_size
     if as_json:
         told = [
             {"name": each.name, "kind": KINDS[type(each.record)], "digest": each.record.digest()} for each in results
         ]
-        print_json({"file": str(page), "bytes": size, "results": told})
+        left_out = [str(error) for error in refused]
+        print_json({"file": str(page), "bytes": size, "results": told, "left_out": left_out})
     elif not quiet:
         rows = table("result", "what it is")
         for each in results:
@@ -58,3 +64,18 @@ def report(
         out().print(rows)
         count = f"{len(results)} result{'' if len(results) == 1 else 's'}"
         out().print(f"[bold]{escape(str(page))}[/bold]  {count}, {size / 1e6:.1f} MB; open it in a browser")
+    for error in refused[1:] if not quiet else ():
+        say_note(f"left out: {error}")
+    if refused:
+        more = f" (and {len(refused) - 1} more)" if refused[1:] else ""
+        raise Attention(f"left out of the page: {refused[0]}{more}")
+
+
+def _check_ours(page: Path) -> None:
+    """Only a page of ours is written over; ``mine.html`` may be somebody's work."""
+    if not page.exists():
+        return
+    with reading(page), page.open("rb") as file:
+        head = file.read(_HEAD)
+    if head and _GENERATOR not in head:
+        raise UsageError(f"--out {page} is no page of weightsmith and would be lost: give another name, or remove it")

@@ -45,8 +45,9 @@ def tailor(
         str | None, typer.Option(help="End the search after 90s, 10m or 1.5h; what is known counts.")
     ] = None,
     margin: Annotated[
-        float, typer.Option(min=0, help="Standard errors by which a choice should lie above the accuracy asked for.")
-    ] = 2.0,
+        float | None,
+        typer.Option(min=0, help="Standard errors above the accuracy asked for; without it by the number of ways."),
+    ] = None,
     images: Annotated[
         int | None, typer.Option(min=1, help="Rows to choose by, and as many others to judge by (all).")
     ] = None,
@@ -123,6 +124,8 @@ def tailor(
         print_json(as_dict(result.record, written))
     else:
         show_tailored(result.record, str(file), known.name, written)
+    if out_folder is None and not quiet:
+        say_note("the network was not kept: give --out FOLDER")
     if told := concern(result.record):
         raise Attention(told)
 

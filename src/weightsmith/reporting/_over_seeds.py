@@ -28,7 +28,7 @@ from weightsmith.training.run import TrainRecord
 
 __all__ = ["Stage", "over_seeds", "stages_over_seeds"]
 
-_UNSEEN = ("seed", "device", "threads")  # settings in which repetitions may differ
+_UNSEEN = ("seed", "device", "threads", "price")  # settings in which repetitions may differ; a price is measured
 _GENERATIONS = 64  # beyond which an ancestry is no longer followed
 _SEED = re.compile(r"[\s,_/.(-]*\b(seed)?[\s_=-]*\d*[\s,_/.-]*$", re.IGNORECASE)
 _SEED_INSIDE = re.compile(r"(^|/)seed[\s_=-]*\d+(?=/|$)", re.IGNORECASE)

@@ -121,6 +121,15 @@ def test_limits_and_all_values_are_in_sight(scale):
             assert all(bottom < value < top for value in line.get_ydata() if not math.isnan(value))
 
 
+@pytest.mark.parametrize(("own", "last"), [(1e100, 1e-300), (1.0, 1e-300), (1e-300, 1.0), (1e-300, 1e100)])
+def test_axes_end_where_powers_of_ten_do(own, last, tmp_path):
+    figure = gradient_figure(diagnosis(layer("a", own, 1e-300), layer("b", last), layer("output", last)))
+    for axes in figure.axes:
+        bottom, top = axes.get_ylim()
+        assert 0 < bottom < top < math.inf
+    save_figure(figure, tmp_path / "a.svg")
+
+
 @pytest.mark.parametrize(
     ("count", "name"),
     [

@@ -231,6 +231,13 @@ def test_energy_crosses_that_of_the_network_at_the_step_marked():
     assert figure.get_suptitle() == "arithmetic alone: 0.9 pJ per accumulate, 4.6 pJ per MAC, neurons left out"
 
 
+def test_as_many_steps_are_drawn_as_have_an_energy_whatever_a_record_claims():
+    cost = cost_of(layer_cost(accumulates=[100, 200, 300], macs=40))
+    (axes,) = draw_energy(record_of(cost=dataclasses.replace(cost, steps=2_000_000_000))).axes
+    assert max(len(line.get_xdata()) for line in axes.lines) == 3
+    assert axes.get_xlim()[1] < 4
+
+
 def test_energy_that_stays_below_is_said_and_small_ones_are_nanojoules():
     figure = draw_energy(record_of(cost=cost_of(layer_cost(accumulates=[10, 20, 30], macs=5000))))
     assert legend(figure) == ["network: 23 nJ", "if, constant: below the network after 3 steps"]
