@@ -90,12 +90,12 @@ def _points(cost: Comparison) -> str:
 
 
 def _say_next(chain: ChainRun, recipe: Path) -> None:
-    folder = escape(str(chain.folder))
+    folder, data = escape(str(chain.folder)), escape(chain.record.recipe["data"])
     out().print(f"\n[bold]{escape(str(chain.page))}[/bold] shows all of it: open it in a browser. Try next:")
     for line in (
         f"weightsmith log {folder}",
-        f"weightsmith diff {folder}/train {folder}/by-angles --data {escape(chain.record.recipe['data'])}",
-        f"weightsmith tailor {folder}/train --data {escape(chain.record.recipe['data'])} --params 30% --energy 50% --out runs/tailored",
+        f"weightsmith diff {folder}/train {folder}/by-angles --data {data}",
+        f"weightsmith tailor {folder}/train --data {data} --params 30% --energy 50% --out runs/tailored",
         f"weightsmith pipeline {escape(str(recipe))} --out runs/mine   (edit it first)",
     ):
         out().print(f"  {line}")
