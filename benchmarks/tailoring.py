@@ -73,10 +73,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tailoring", description=__doc__)
     parser.add_argument("which", nargs="*", help=f"{' or '.join(_CASES)}; both without it")
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "tailoring")
+    parser.add_argument("--page", action="store_true", help="search nothing: only write the page from what is kept")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.which) - set(_CASES):
         parser.error(f"{min(unknown)} is none of {', '.join(_CASES)}")
-    for name in asked.which or _CASES:
+    for name in () if asked.page else asked.which or _CASES:
         network, data = _CASES[name].subject()
         print(tailor(network, data, **_CASES[name].options, out=asked.folder / name, progress=_tell))
     records = {}
@@ -146,6 +147,7 @@ def _section(name: str, record: TailorRecord) -> str:
             f"Would do: {each.limit} {each.to:.4g} instead of {each.asked:.4g} ({record.candidates[each.candidate]})."
             for each in record.relaxations
         )
+    told += "".join(f" Note: {note}." for note in record.notes)
     image = f"![the front](../images/tailoring_{name}.png)"
     return "\n\n".join([f"## {case.title[0].upper()}{case.title[1:]}", head, image, "\n".join(rows), _filled(told)])
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import weightsmith as ws
 from weightsmith.chain.differences import NetworkDiff, diff
-from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.core.records import Lineage
 from weightsmith.core.statistics import mcnemar
 from weightsmith.networks.card import card_of, with_card
@@ -213,17 +213,103 @@ def test_weights_that_nobody_can_build_are_compared_as_far_as_they_go(data, tmp_
     assert found.a.kind == "weights"
     assert (found.a.macs, found.a.picojoules, found.accuracy, found.units) == (None, None, None, ())
     assert found["blocks.0.mixing"].distance.relative == 0.0
-    missing = {note.partition(" of ")[0] for note in found.notes}
-    assert {"MACs", "accuracy", "activations", "energy"} <= missing
-    assert all(str(tmp_path) in note for note in found.notes)
+    # What is missing for one reason is told in one sentence.
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith(f"MACs, accuracy, activations and energy of {tmp_path / 'w.safetensors'}: not a")
+    other = {**weights, "blocks.0.mixing.weight": torch.rand(9, 12)}
+    save_file(other, tmp_path / "v.safetensors")
+    (note,) = diff(tmp_path / "w.safetensors", tmp_path / "v.safetensors", data, evidence="none").notes
+    names = f"{tmp_path / 'w.safetensors'} and {tmp_path / 'v.safetensors'}"
+    assert note.startswith(f"MACs, accuracy, activations, time and energy of {names}: not a network in the catalogue")
 
 
 def test_data_that_do_not_fit_one_network_are_a_note(run):
     rows = torch.rand(20, 3, 5, 5), torch.arange(20) % 10
     found = quick(run.network, run.network, rows)
-    assert found.accuracy is None
-    assert any(note.startswith("accuracy of mlp:24,16,") and "(3, 5, 5)" in note for note in found.notes)
+    assert (found.accuracy, found.lone_accuracy) == (None, None)
+    (note,) = found.notes
+    assert note.startswith("accuracy and activations of mlp:24,16,")
+    assert "(3, 5, 5)" in note
     assert len(found.layers) == 3
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_accuracy_of_the_one_that_can_answer_is_told(run, data, turned):
+    other = nn.Sequential(nn.Flatten(), nn.Linear(30, 10))
+    pair = (other, run.network) if turned else (run.network, other)
+    found = diff(*pair, data, evidence="none", images=50, repeats=2)
+    lone = found.lone_accuracy
+    assert (found.accuracy, lone.of, lone.data, lone.split, lone.images) == (None, "AB"[turned], "digits", "test", 50)
+    assert lone.accuracy == quick(run.network, run.network, data, images=50).accuracy.a
+    assert f"accuracy of {lone.of} alone {lone.accuracy.value:.2%}" in str(found)
+    assert sum("accuracy, activations and time of Sequential: " in note for note in found.notes) == 1
+    assert [site.units_b if turned else site.units_a for site in found.units] == [24, 16]
+    assert NetworkDiff.from_json(found.to_json()) == found
+
+
+def own_network():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
+
+
+@pytest.fixture
+def own_files(tmp_path):
+    """Two networks of the user's own code, which their files do not hold."""
+    made = []
+    for name, seed in (("a", 0), ("b", 1)):
+        torch.manual_seed(seed)
+        network = own_network()
+        made.append((network, ws.save(network, tmp_path / f"{name}.safetensors", factory="mine:build")))
+    return made
+
+
+def test_networks_of_ones_own_are_built_for_both_sides(own_files, data):
+    (first, a), (second, b) = own_files
+    wanted = quick(first, second, data)
+    (note,) = quick(a, b, data).notes
+    assert note.count("allow it with --network mine:build") == 1
+    kept = own_network()
+    before = {name: value.clone() for name, value in kept.state_dict().items()}
+    for network in (own_network, kept):
+        found = quick(a, b, data, network=network)
+        assert (found.accuracy, found.units, found.notes) == (wanted.accuracy, wanted.units, ())
+        assert (found.a.macs, found.b.macs) == (64 * 12 + 12 * 10,) * 2
+    assert all(torch.equal(value, before[name]) for name, value in kept.state_dict().items())
+    built = quick(a, b, data, network="mlp:12")  # by shapes; what the data tell of it completes it
+    assert built.accuracy == wanted.accuracy
+
+
+def test_a_file_that_says_how_it_is_built_is_built_so(own_files, run, data, tmp_path):
+    path = ws.save(run.network, tmp_path / "ours.safetensors")
+    found = quick(own_files[0][1], path, data, network=own_network)
+    assert found.accuracy.b == quick(run.network, run.network, data).accuracy.a
+    assert (found.a.parameters, found.b.architecture) == (910, "mlp:24,16,input_shape=[1,8,8],classes=10")
+
+
+def test_normalisation_that_is_told_holds_for_both(own_files, data):
+    (first, a), (second, b) = own_files
+    for network in (first, second):
+        with_card(network, dataclasses.replace(card_of(network), normalisation=ws.data.Normalisation.parse("0.9/0.1")))
+    found = quick(a, b, data, network=own_network, normalise="0.9/0.1")
+    assert found.accuracy == quick(first, second, data).accuracy
+    assert found.accuracy != quick(a, b, data, network=own_network).accuracy
+
+
+def test_what_is_told_of_networks_must_be_of_use(own_files, run, tmp_path):
+    a, b = (path for _, path in own_files)
+    path = ws.save(run.network, tmp_path / "ours.safetensors")
+    with pytest.raises(UsageError, match="none needs it"):
+        quick(path, run, network=own_network)
+    with pytest.raises(UsageError, match="normalise is for network files"):
+        quick(run, run, normalise="none")
+    with pytest.raises(UsageError, match="no module 'nowhere'"):
+        quick(a, b, network="nowhere:build")
+    with pytest.raises(DataMismatch, match="does not fit the network"):
+        quick(a, b, network=lambda: nn.Linear(3, 2))
+    # One that fits is enough.
+    save_file({"weight": torch.ones(2, 3), "bias": torch.ones(2)}, tmp_path / "small.safetensors")
+    mixed = quick(a, tmp_path / "small.safetensors", network=lambda: nn.Linear(3, 2))
+    assert (mixed.a.kind, mixed.b.kind) == ("weights", "network")
+    assert any("does not fit the network" in note for note in mixed.notes)
 
 
 def test_an_answer_that_is_not_finite_is_none(run, data):
@@ -242,15 +328,31 @@ def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
     assert found.a.picojoules == spiked.record.cost.network_energy
     assert (found.b.kind, found.b.energy_basis, found.b.macs) == ("spiking network", "counted over 12 steps", None)
     assert found.b.parameters == found.a.parameters
-    assert found.relation == f"B was made from A: spike {spiked.record.settings['neuron']}"
+    assert found.relation.startswith(f"B was made from A: spike {spiked.record.settings['neuron']}")
+    assert [note for note in found.notes if "balancing has scaled its weights" in note] == [
+        f"layers of {tmp_path / 'snn'}: balancing has scaled its weights, so that norms and distances tell little"
+    ]
     assert [layer.name for layer in found.layers] == ["dense1", "dense2", "output"]
     assert found["dense1"].distance.cosine == pytest.approx(1, abs=1e-6)
     assert quick(spiked, tmp_path / "snn", data, images=40).accuracy.agreement.value == 1.0
     assert quick(run, spiked, data, images=40, steps=3).b.energy_basis == "counted over 3 steps"
     timed = diff(run, spiked.network, data, images=5, evidence="none", repeats=2)
     assert timed.latency == ()
-    assert any(note.startswith("latency: a spiking network is simulated") for note in timed.notes)
+    assert any(note.startswith("time of SpikingNetwork: it spikes, and is simulated") for note in timed.notes)
+    assert not any("balancing" in note for note in quick(spiked, tmp_path / "snn").notes)
     assert any("a run on data counts it" in note for note in quick(run, spiked).notes)
+
+
+def test_a_tailored_network_is_run_for_the_steps_it_was_judged_by(run, data, tmp_path):
+    found = ws.tailor(
+        run, data, energy=0.9, recover=None, rows=200, images=60, steps=8, encode="constant", out=tmp_path / "small"
+    )
+    best = found.record.best
+    assert best.steps is not None
+    assert best.steps < 8
+    for given in (tmp_path / "small", found):
+        compared = quick(run, given, data, images=20)
+        assert compared.b.energy_basis.endswith(f" over {best.steps} steps")
 
 
 def test_settings_that_differ_are_told(run, other, data, tmp_path):

@@ -52,6 +52,7 @@ def sections(monkeypatch):
         report_page(gather(results), title)
         return seen["title"], [section.title for section in seen["sections"]], seen["sections"]
 
+    of.seen = seen
     return of
 
 
@@ -134,6 +135,8 @@ def test_equal_names_are_told_apart_by_their_folders_or_numbered(made, tmp_path)
     places = [put(tmp_path / top / "run", judged(made, number)) for number, top in enumerate("ab")]
     assert [each.name for each in gather(places)] == ["a/run", "b/run"]
     assert [each.name for each in gather([tmp_path / "a", tmp_path / "b"])] == ["a/run", "b/run"]
+    far = [put(tmp_path / top / "same/run", judged(made, number)) for number, top in ((3, "c"), (4, "d"))]
+    assert [each.name for each in gather(far)] == ["c/same/run", "d/same/run"]
     memory = [judged(made, number) for number in (1, 2)]
     assert [each.name for each in gather(memory)] == ["evaluation (1)", "evaluation (2)"]
 
@@ -187,6 +190,76 @@ def test_a_chain_leads_with_its_recipe(made, tmp_path, sections):
     assert notes.lines == ("train: look at it",)
     assert stages.rows == (("train", "train", None, 0, "train", made["run"].record.network[:12], sha[:12]),)
     assert said.pairs == (("data", "digits"), ("train train", "epochs = 2"))
+
+
+@pytest.fixture
+def chains(made, tmp_path):
+    """Two chains of two stages each in folders of their own."""
+    for number, name in enumerate(("one", "two")):
+        out, stages = tmp_path / "runs" / name, []
+        for stage in ("train", "check"):
+            put(out / stage, judged(made, 10 * number + len(stages)))
+            stages.append(StageDone(stage, stage, None, 0, stage, file_digest(out / stage / "record.json"), None))
+        put(out, ChainRecord({"data": "digits", "title": name}, tuple(stages), (), Origin()))
+    return tmp_path / "runs"
+
+
+def test_stages_of_several_chains_are_told_apart_by_their_chains(chains):
+    wanted = ["one", "one/check", "one/train", "two", "two/check", "two/train"]
+    for given in (chains, [chains / "one", chains / "two"]):
+        assert sorted(each.name for each in gather(given)) == wanted
+
+
+def test_of_what_is_broken_the_rest_is_reported(chains, made, sections):
+    put(chains / "good", made["run"].record)
+    put(chains / "good", made["judged"], "evaluation.json")
+    (chains / "good/evaluation.json").write_text("{")
+    (chains / "one/check/record.json").unlink()
+    (chains / "bad").mkdir()
+    (chains / "bad/record.json").write_text("[]")
+    with pytest.raises(FileRefused):
+        gather(chains)
+    refused = []
+    results = gather(chains, refused)
+    assert sorted(each.name for each in results) == ["check", "good", "one/train", "train", "two"]
+    assert [error.path for error in refused] == [
+        str(chains / way) for way in ("bad/record.json", "good/evaluation.json", "one/check")
+    ]
+    report_page(results, None, [str(error) for error in refused])
+    overview = sections.seen["sections"][0]
+    assert overview.parts[0].lines == tuple(f"left out: {error}" for error in refused)
+    with pytest.raises(FileRefused, match="holds no record"):
+        gather([chains / "bad"], [])
+    with pytest.raises(FileRefused, match="no such file"):
+        gather([chains / "good", chains / "typo"], [])
+
+
+def test_a_stage_that_was_changed_is_reported_for_itself_and_named_once(chains, made):
+    put(chains / "one/check", judged(made, 77))
+    refused = []
+    names = [each.name for each in gather(chains / "one", refused)]
+    assert sorted(names) == ["check", "train"]
+    (error,) = refused
+    assert "is not as the chain left it" in error.reason
+    (chains / "one/check/record.json").write_text("{")
+    refused.clear()
+    assert [each.name for each in gather(chains / "one", refused)] == ["train"]
+    assert len(refused) == 1
+
+
+def test_a_network_is_no_result(tmp_path):
+    path = ws.save(ws.networks.mlp(4, 3, 2), tmp_path / "network.safetensors")
+    with pytest.raises(FileRefused, match="is a network, not a result: give the folder"):
+        gather(path)
+
+
+def test_too_many_folders_are_refused_or_told(chains, monkeypatch):
+    monkeypatch.setattr("weightsmith.chain._gathering._MOST_FOLDERS", 2)
+    with pytest.raises(FileRefused, match="has more than 2 folders in it"):
+        gather(chains)
+    refused = []
+    assert [each.name for each in gather(chains, refused)] == ["one", "train", "check"]
+    assert len(refused) == 1
 
 
 def test_angles_of_a_stage_have_their_maps(made, tmp_path, sections):

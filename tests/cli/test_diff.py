@@ -42,7 +42,7 @@ def test_the_doubled_layer_is_the_one_that_differs(run, pair):
 def test_with_data_both_answer_the_same_rows(run, pair):
     answer = run("diff", *pair, "--data", "digits", "--images", 60, "--evidence", "none", "-q", "--seed", 2)
     paired = diff(*pair, "digits", images=60, seed=2, evidence="none", latency=False).accuracy
-    assert f"{100 * paired.difference.value:+.2f} points" in answer.out
+    assert f"{100 * paired.difference.value:+.2f} points".replace("-", "−") in answer.out
     assert f"only A {paired.only_a}, only B {paired.only_b}, neither {paired.neither}" in answer.out
     _, _, _, first, unit, second, _, ratio, *_ = cells(answer.out, "time, batch 1 ")
     assert unit in ("µs", "ms")
@@ -111,3 +111,58 @@ def test_a_missing_file_is_named(run, pair, tmp_path):
     answer = run("diff", pair[0], tmp_path / "none.safetensors")
     assert answer.code == 3
     assert "none.safetensors" in answer.lines[-1]
+
+
+def test_one_kind_of_minus_and_no_power_of_ten_for_p(pair, capsys):
+    found = diff(*pair, "digits", images=40, evidence="none", latency=False)
+    worse = dataclasses.replace(found.accuracy.difference, value=-0.3, low=-0.4, high=-0.2)
+    facts = dataclasses.replace(found.layers[0].a, log_norm=-1.25, stable_rank=1.5e-7)
+    show_diff(
+        dataclasses.replace(
+            found,
+            accuracy=dataclasses.replace(found.accuracy, difference=worse, p=3e-20),
+            layers=(dataclasses.replace(found.layers[0], a=facts),),
+        )
+    )
+    shown = capsys.readouterr().out
+    assert "−30.00 points (−40.00 to −20.00), p < 0.0001 (McNemar)" in shown
+    assert "−1.25 → " in shown
+    assert "1.5e−07 → " in shown
+    assert "-" not in shown.split("accuracy")[1]
+    assert "(−40.00 to −20.00 points)" in str(
+        dataclasses.replace(found, accuracy=dataclasses.replace(found.accuracy, difference=worse))
+    )
+
+
+OWN = """
+from torch import nn
+def build():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
+"""
+
+
+def test_networks_of_ones_own_are_compared_with_network(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_of_diff.py").write_text(OWN)
+    for name in ("a", "b"):
+        network = ws.networks.build("own_of_diff:build", seed=ord(name))
+        ws.save(network, tmp_path / f"{name}.safetensors")
+    words = ("diff", "a.safetensors", "b.safetensors", "--data", "digits", "--evidence", "none", "--no-latency")
+    answer = run(*words)
+    notes = [line for line in answer.out.splitlines() if line.startswith("note")]
+    assert (answer.code, len(notes), answer.out.count("--network own_of_diff:build")) == (0, 1, 1)
+    assert "note" not in run(*words, "-q").out
+    answer = run(*words, "--network", "own_of_diff:build", "--normalise", "0.5/0.5", "-q")
+    wanted = diff(
+        "a.safetensors", "b.safetensors", "digits", evidence="none", network="own_of_diff:build", normalise="0.5/0.5"
+    ).accuracy
+    assert f"only A {wanted.only_a}, only B {wanted.only_b}, neither {wanted.neither}" in answer.out
+
+
+def test_one_accuracy_is_better_than_none(run, pair, tmp_path):
+    other = ws.save(ws.networks.mlp(30, 4, 10), tmp_path / "other.safetensors")
+    words = ("--data", "digits", "--evidence", "none", "--no-latency", "-q")
+    right = diff(pair[0], pair[0], "digits", evidence="none", latency=False).accuracy.a
+    told = f"{100 * right.value:.2f} % ({100 * right.low:.2f} – {100 * right.high:.2f})"
+    assert f"accuracy    A {told}, B –  on digits (test, 360 images)" in run("diff", pair[0], other, *words).out
+    assert f"accuracy    B {told}, A –  on digits (test, 360 images)" in run("diff", other, pair[0], *words).out

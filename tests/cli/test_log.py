@@ -62,6 +62,50 @@ def test_a_folder_is_one_family_tree(run, made):
     assert smoothed.endswith(f"  smoothed  {made / 'deep' / 'er'}  310 parameters")
 
 
+def test_one_network_is_told_as_in_the_tree(run, made):
+    *_, trained = run("log", made / "big").out.splitlines()
+    whole = next(line for line in run("log", made).out.splitlines() if f"  {made / 'big'}  " in line)
+    assert trained == whole
+    assert trained.endswith(" % (validation), 310 parameters")
+    told = json.loads(run("log", made / "big", "--json").out)
+    assert (told["parameters"], told["split"]) == (310, "validation")
+    record = json.loads((made / "big" / "record.json").read_text())
+    assert told["accuracy"] == record["history"]["rows"][0]["validation_accuracy"]
+    assert run("log", made / "small.safetensors").out.endswith(f"{made / 'small.safetensors'}  310 parameters\n")
+    (made / "big" / "record.json").write_text("{}")
+    answer = run("log", made / "big")
+    assert answer.out.endswith(f"{made / 'big'}  310 parameters\n")
+    assert "record.json" in answer.err
+    assert run("log", made / "big", "-q").err == ""
+
+
+def test_chains_with_seeds_are_found_and_what_is_deeper_is_said(run, tmp_path):
+    for number, way in enumerate(("runs/two/seed-0/train", "runs/two/seed-10/train", "runs/two/seed-2/train")):
+        ws.save(ws.networks.mlp(4, 3, 2, seed=number), tmp_path / way / "network.safetensors")
+    answer = run("log", tmp_path)
+    assert answer.err == ""
+    assert [line.split("  ")[2].rsplit("/", 2)[1] for line in answer.out.splitlines()] == [
+        "seed-0",
+        "seed-2",
+        "seed-10",
+    ]
+    ws.save(ws.networks.mlp(4, 3, 2, seed=3), tmp_path / "runs/two/seed-3/more/deep/network.safetensors")
+    answer = run("log", tmp_path)
+    assert len(answer.out.splitlines()) == 3
+    assert answer.lines == [f"left out: what is more than 4 folders down, in {tmp_path / 'runs/two/seed-3/more'}"]
+    assert run("log", tmp_path, "-q").err == ""
+    assert len(run("log", tmp_path / "runs").out.splitlines()) == 4
+
+
+def test_too_many_folders_are_said(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("weightsmith.cli.log._MOST_FOLDERS", 3)
+    for number in range(4):
+        ws.save(ws.networks.mlp(4, 3, 2, seed=number), tmp_path / str(number) / "network.safetensors")
+    answer = run("log", tmp_path)
+    assert len(answer.out.splitlines()) == 2  # beside the folder itself
+    assert answer.lines == [f"left out: {tmp_path} has more than 3 folders in it; name the folders themselves"]
+
+
 def test_several_networks_meet_in_their_ancestors(run, made):
     answer = run("log", made / "small.safetensors", made / "deep" / "er", made / "small.safetensors")
     lines = answer.out.splitlines()
@@ -144,3 +188,12 @@ def test_a_terminal_without_boxes_gets_ascii(run, made, monkeypatch):
     assert [line.index(line.strip(" |`-")[:12]) for line in lines] == [0, 4, 8, 8]
     assert lines[2].startswith("    |-- ")
     assert lines[3].startswith("    `-- ")
+
+
+def test_a_tailored_network_has_its_accuracy(run, tmp_path):
+    data = ws.data.load("digits")
+    found = ws.tailor(
+        ws.train("mlp:6", data, epochs=1), data, params=0.7, recover=None, rows=100, images=40, out=tmp_path / "t"
+    )
+    *_, last = run("log", tmp_path / "t").out.splitlines()
+    assert f"{100 * found.record.judged.accuracy.value:.2f} % ({found.record.judging.split}), " in last

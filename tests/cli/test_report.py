@@ -68,6 +68,48 @@ def test_what_cannot_be_read_ends_with_3_and_one_line(run, tmp_path, content, re
     assert not (tmp_path / "page.html").exists()
 
 
+def test_what_is_broken_is_left_out_and_named(run, runs, tmp_path):
+    for name in ("graded", "judged", "broken", "again"):
+        (tmp_path / "all" / name).mkdir(parents=True)
+    for name in ("graded", "judged"):
+        (tmp_path / "all" / name / "record.json").write_bytes((runs / name / "record.json").read_bytes())
+    for name in ("broken", "again"):
+        (tmp_path / "all" / name / "record.json").write_text("{}")
+    words = ("report", tmp_path / "all", "--out", tmp_path / "page.html")
+    answer = run(*words)
+    assert answer.code == 1
+    assert [line.split()[0] for line in answer.out.splitlines()[1:3]] == ["judged", "graded"]
+    first, last = answer.lines
+    assert first.startswith(f"left out: {tmp_path / 'all/broken/record.json'}: is no record")
+    assert last.startswith(f"weightsmith: left out of the page: {tmp_path / 'all/again/record.json'}: is no record")
+    assert last.endswith("(and 1 more)")
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("left out: ") == 2
+    assert len(run(*words, "--quiet").lines) == 1
+    told = json.loads(run(*words, "--json").out)
+    assert [len(told["results"]), len(told["left_out"])] == [2, 2]
+
+
+def test_a_network_is_told_to_be_one(run, tmp_path):
+    path = ws.save(ws.networks.mlp(4, 3, 2), tmp_path / "network.safetensors")
+    answer = run("report", path, "--out", tmp_path / "page.html")
+    assert answer.code == 3
+    assert answer.lines[0].startswith(f"weightsmith: {path}: is a network, not a result")
+
+
+@pytest.mark.parametrize("content", ["<!DOCTYPE html>\n<html><title>mine</title>", "words"])
+def test_only_a_page_of_ours_is_written_over(run, runs, tmp_path, content):
+    page = tmp_path / "page.html"
+    page.write_text(content)
+    answer = run("report", runs / "graded", "--out", page)
+    assert answer.code == 2
+    assert "is no page of weightsmith and would be lost" in answer.lines[0]
+    assert page.read_text() == content
+    page.unlink()
+    for _ in range(2):
+        assert run("report", runs / "graded", "--out", page, "-q").code == 0
+
+
 def test_a_place_that_does_not_exist_ends_with_3(run, tmp_path):
     answer = run("report", tmp_path / "nowhere")
     assert (answer.code, answer.lines) == (3, [f"weightsmith: {tmp_path / 'nowhere'}: no such file"])
