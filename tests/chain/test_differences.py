@@ -343,9 +343,10 @@ def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
     assert any("a run on data counts it" in note for note in quick(run, spiked).notes)
 
 
+@pytest.mark.slow
 def test_a_tailored_network_is_run_for_the_steps_it_was_judged_by(run, data, tmp_path):
     found = ws.tailor(
-        run, data, energy=0.9, recover=None, rows=200, images=60, steps=8, encode="constant", out=tmp_path / "small"
+        run, data, accuracy=0.3, energy=0.9, recover=None, rows=200, images=60, steps=8, out=tmp_path / "small"
     )
     best = found.record.best
     assert best.steps is not None

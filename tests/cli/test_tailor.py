@@ -6,20 +6,10 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain.tailor_results import TailorRecord
-from weightsmith.cli import app as house
-from weightsmith.cli import tailor as command
 from weightsmith.networks.card import weights_digest
 from weightsmith.spiking.files import spiking_digest
 
 QUICK = ("--recover", "none", "--rows", 200, "--steps", 8, "--encode", "constant", "--images", 100, "--quiet")
-
-
-@pytest.fixture(autouse=True)
-def _known():
-    """The command, also before the house knows it."""
-    names = {each.name for each in house.app.registered_commands}
-    if "tailor" not in names:
-        house.app.command("tailor")(command.tailor)
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +117,15 @@ def test_an_interrupt_says_whether_anything_is_kept(run, trained, tmp_path, monk
     assert kept.code == 130
     assert "the same command goes on" in kept.err
     assert "nothing is kept without --out" in run("tailor", trained, *words).err
+
+
+def test_a_spiking_answer_is_run_for_the_steps_it_was_judged_at(run, trained, tmp_path):
+    """Later commands take the number of steps from the record: with more of them the limit on energy would be lost."""
+    options = ("--energy", "30%", "--steps", 12, "--encode", "constant", "--recover", "none", "--spiking", "--quiet")
+    run("tailor", trained, "--accuracy", "60%", *options, "--out", tmp_path)
+    record = TailorRecord.from_json((tmp_path / "record.json").read_text())
+    assert record.best.steps is not None
+    assert record.best.steps < 12
+    told = run("evaluate", tmp_path, "--data", "digits", "--json", "--quiet")
+    assert told.code == 0, told.err
+    assert len(json.loads(told.out)["steps"]) == record.best.steps

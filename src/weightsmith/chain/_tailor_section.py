@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from weightsmith.chain.choosing import Relaxation
+from weightsmith.chain.limits import missed_text
 from weightsmith.chain.tailor_figure import dots_of, draw_front_of
 from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.networks.family import short_digest
@@ -169,7 +170,7 @@ def _alone(record: TailorRecord) -> Table:
         if number is None or judged is None:
             rows.append((kind, "nothing could be tried", *[None] * (len(columns) - 2)))
             continue
-        told = ", ".join(f"{limit} by {percent(share)}" for limit, share in missed.items()) or "nothing"
+        told = missed_text(missed) or "nothing"
         right = Shown(judged.accuracy.value, percent_within(judged.accuracy))
         energy = Shown(judged.energy, energy_text(judged.energy))
         rows.append((kind, str(record.candidates[number]), told, right, *change_cells(judged.cost), energy))

@@ -111,14 +111,16 @@ def concluded(
         relaxations=() if met else relaxations(bench.candidates, judged.limits),
         refused={str(refusal.way): refusal.reason for refusal in bench.refusals},
         untried=untried,
-        notes=_notes(bench),
+        notes=_notes(bench, spiking=settings["spiking"]),
         result=spiking_digest(made) if isinstance(made, SpikingNetwork) else weights_digest(made),
         origin=origin,
     )
 
 
-def _notes(bench: Workbench) -> tuple[str, ...]:
+def _notes(bench: Workbench, *, spiking: bool) -> tuple[str, ...]:
     notes = list(bench.rows.choosing.notes)
+    if not spiking:
+        notes.append("nothing was made spiking: no energy is limited, or it was not wanted (spiking=True tries it)")
     for kind, word in (("reduced", "reduced"), ("spiking", "converted")):
         if not any(candidate.kind == kind for candidate in bench.candidates):
             reasons = dict.fromkeys(refusal.reason for refusal in bench.refusals if refusal.way.kind == kind)

@@ -14,7 +14,7 @@ from torch import nn
 
 from weightsmith.chain.choosing import Preference, margin_for
 from weightsmith.chain.concluding import check_any, concluded, judge
-from weightsmith.chain.limits import Wanted, read_seconds
+from weightsmith.chain.limits import Limits, Wanted, read_seconds
 from weightsmith.chain.proposing import Menu, Proposer
 from weightsmith.chain.tailor_results import Tailored, TailorRecord
 from weightsmith.chain.tailor_rows import divided
@@ -91,9 +91,16 @@ def tailor(
     >>> small.record.best.kind, small.record.best.params_share <= 0.4
     ('reduced', True)
     """
-    wanted, seconds = Wanted.read(accuracy, energy, params), read_seconds(budget)
-    if margin is not None and not 0 <= margin < math.inf:
-        raise UsageError(f"margin must be ≥ 0 standard errors, not {margin!r}")
+    asked = _Asked(
+        wanted=Wanted.read(accuracy, energy, params),
+        budget=read_seconds(budget),
+        margin=_margin(margin),
+        recover=_recovery(recover),
+        spiking=spiking,
+        steps=whole("steps", steps),
+        encodings=("constant", "poisson") if encode is None else (str(encoding_of(encode)),),
+        balance=str(Balance.of(balance)),
+    )
     conditions = Conditions(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
         precision=checked_precision(precision),
@@ -103,57 +110,65 @@ def tailor(
         batch=whole("batch", batch),
         threads=whole("threads", threads),
     )
-    recovery = _recovery(recover)
-    thresholds = str(Balance.of(balance))
-    encodings = ("constant", "poisson") if encode is None else (str(encoding_of(encode)),)
-    length = whole("steps", steps)
     counts = {"images": images, "tune_rows": tune_rows}
     counts = {name: None if count is None else whole(name, count) for name, count in counts.items()}
     module = _network(network)
     found = divided(data, **counts, seed=conditions.seed)
-    settings = {
-        **counts,
-        **{field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)},
+    settings = counts | {
+        field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)
     }
     origin = Origin(seed=conditions.seed, inputs={"network": weights_digest(module), **found.inputs})
     card = meaning_digest(card_of(module))  # equal weights fed otherwise are another network
     call = {"settings": settings, "card": card, **origin.to_dict()}
     with _place(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
         bench = Workbench(module, found, conditions, folder / "reductions", journal)
-        limits = wanted.of(energy=bench.energy, params=bench.parameters)
-        menu = Menu(
-            energy=None if limits.energy is None else limits.energy / bench.energy,
-            params=None if limits.params is None else limits.params / bench.parameters,
-            recover=recovery,
-            spiking=not limits.size_only if spiking is None else spiking,
-            steps=length,
-            encodings=encodings,
-            balance=thresholds,
-        )
-        preference = Preference(limits, _SEARCHING if margin is None else float(margin))
-        untried = _search(bench, Proposer(menu, preference, bench.candidates), seconds, progress)
-        tried = len({candidate.way.key for candidate in bench.candidates})
-        final = Preference(limits, margin_for(tried) if margin is None else float(margin))
-        asked = {
-            "accuracy": accuracy,
-            "energy": energy,
-            "params": params,
-            "budget": seconds,
-            "margin": final.margin,
-            "recover": recovery,
-            "spiking": menu.spiking,
-            "most_steps": length,
-            "encode": list(encodings),
-            "balance": thresholds,
-        }
+        limits = asked.wanted.of(energy=bench.energy, params=bench.parameters)
+        menu = asked.menu(limits, bench)
+        preference = Preference(limits, _SEARCHING if asked.margin is None else asked.margin)
+        untried = _search(bench, Proposer(menu, preference, bench.candidates), asked.budget, progress)
         check_any(bench)
+        tried = len({candidate.way.key for candidate in bench.candidates})
+        final = Preference(limits, margin_for(tried) if asked.margin is None else asked.margin)
         judged = judge(bench, final, progress)
-        asked["steps"] = judged.best.steps  # what the network is to be run for; None if it does not spike
         made = bench.made(judged.best.way)
-        record = concluded(bench, judged, made, untried=untried, settings={**asked, **settings}, origin=origin)
+        told = {"accuracy": accuracy, "energy": energy, "params": params, **asked.written(menu), "margin": final.margin}
+        told["steps"] = judged.best.steps  # what the network is to be run for; None if it does not spike
+        record = concluded(bench, judged, made, untried=untried, settings={**told, **settings}, origin=origin)
         if out is not None:
             _write(folder, record, made)
     return Tailored(record, made)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What is looked for, how long, and among what."""
+
+    wanted: Wanted
+    budget: float | None
+    margin: float | None
+    recover: str | None
+    spiking: bool | None
+    steps: int
+    encodings: tuple[str, ...]
+    balance: str
+
+    def menu(self, limits: Limits, bench: Workbench) -> Menu:
+        """What may be tried, now that the whole network is known."""
+        return Menu(
+            energy=None if limits.energy is None else limits.energy / bench.energy,
+            params=None if limits.params is None else limits.params / bench.parameters,
+            recover=self.recover,
+            spiking=not limits.size_only if self.spiking is None else self.spiking,
+            steps=self.steps,
+            encodings=self.encodings,
+            balance=self.balance,
+        )
+
+    def written(self, menu: Menu) -> dict[str, Any]:
+        """The options as the record keeps them; those of conversions only where some were tried."""
+        spiking = {"most_steps": self.steps, "encode": list(self.encodings), "balance": self.balance}
+        told = spiking if menu.spiking else dict.fromkeys(spiking)
+        return {"budget": self.budget, "recover": self.recover, "spiking": menu.spiking, **told}
 
 
 def _search(bench: Workbench, proposer: Proposer, budget: float | None, progress: Told | None) -> tuple[str, ...]:
@@ -169,6 +184,12 @@ def _search(bench: Workbench, proposer: Proposer, budget: float | None, progress
             if progress is not None:
                 progress(stage, place + 1, len(ways))
     return ()
+
+
+def _margin(given: float | None) -> float | None:
+    if given is not None and not 0 <= given < math.inf:
+        raise UsageError(f"margin must be ≥ 0 standard errors, not {given!r}")
+    return None if given is None else float(given)
 
 
 def _recovery(given: FineTune | str | None) -> str | None:
