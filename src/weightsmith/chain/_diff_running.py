@@ -203,8 +203,6 @@ def _how_to_run(side: Side, steps: int | None) -> dict[str, Any]:
     settings: dict[str, Any] = {"steps": _STEPS, "precision": "float32", "early": None, "settle": 0}
     if isinstance(side.record, SpikeRecord | TailorRecord):
         settings = {name: side.record.settings.get(name, usual) for name, usual in settings.items()}
-    if isinstance(side.record, TailorRecord) and side.record.best.steps is not None:
-        settings["steps"] = side.record.best.steps  # its settings have those of the search, which are more
     return settings if steps is None else {**settings, "steps": steps}
 
 

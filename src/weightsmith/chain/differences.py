@@ -105,13 +105,16 @@ def diff(
     asked = Asked(network, chosen)
     if rows is not None:
         asked = dataclasses.replace(asked, input_shape=rows.data.input_shape, classes=len(rows.data.classes))
-    sides = open_sides(a, b, asked)
+    return _compared(open_sides(a, b, asked), rows, how, evidence)
+
+
+def _compared(sides: tuple[Side, Side], rows: Rows | None, how: _How, evidence: object) -> NetworkDiff:
     shape = () if rows is None else tuple(rows.part.x.shape[1:])
     sized = [side.facts(shape) for side in sides]
-    layers = compare_layers(*sides, evidence=evidence, seed=seed, progress=how.told)
+    layers = compare_layers(*sides, evidence=evidence, seed=how.seed, progress=how.told)
     settings, differing_kinds = _settings(*sides)
     ran = _Ran() if rows is None else _run(*sides, rows, how)
-    energies = [_priced(facts, answers, price) for (facts, _), answers in zip(sized, ran.answers, strict=True)]
+    energies = [_priced(facts, answers, how.prices) for (facts, _), answers in zip(sized, ran.answers, strict=True)]
     missing = [*sized[0][1], *sized[1][1], *ran.missing, *_unpriced(sides, energies)]
     notes = [*sides[0].notes, *sides[1].notes, *layers.notes, *_scaled(*sides), *differing_kinds, *sentences(missing)]
     inputs = {"a": sides[0].digest, "b": sides[1].digest}
@@ -127,7 +130,7 @@ def diff(
         accuracy=ran.accuracy,
         latency=ran.latency,
         notes=tuple(dict.fromkeys(notes)),
-        origin=Origin(seed=seed, inputs=inputs if rows is None else {**inputs, "data": rows.part.digest()}),
+        origin=Origin(seed=how.seed, inputs=inputs if rows is None else {**inputs, "data": rows.part.digest()}),
         lone_accuracy=ran.lone,
     )
 
