@@ -31,7 +31,7 @@ from weightsmith.core.storage import reading, write_atomic
 __all__ = ["Journal", "JournalContent", "read_journal"]
 
 _FORMAT = 1
-_SHOWN = 30  # letters of a text in which two calls differ
+_SHOWN, _TAIL = 80, 12  # letters of a text in which two calls differ: about the place where they do, and its end
 _LONGEST = 1 << 26  # bytes in a line: no result of ours comes near, and a foreign file cannot fill the memory
 
 
@@ -217,14 +217,15 @@ def _difference(written: Any, wanted: Any, where: str) -> str | None:
 
 
 def _short(value: Any, other: Any) -> str:
-    """A value in few letters; of a long text the part where it departs from the other.
+    """A value in few letters; of a long text the part where it departs from the other, and its end.
 
-    >>> _short("genetic:penalty=30,generations=60,rows=400", "genetic:penalty=40,generations=60,rows=400")
-    "'…enetic:penalty=30,generations=…'"
+    >>> _short("x" * 200 + "30,generations=60", "x" * 200 + "40,generations=60").partition("30")
+    ("'…xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", '30', ",generations=60'")
     """
     if not isinstance(value, str) or not isinstance(other, str) or len(value) <= _SHOWN:
         return reprlib.repr(value)
     same = next((place for place, pair in enumerate(zip(value, other, strict=False)) if len(set(pair)) > 1), _SHOWN)
     start = min(max(0, same - _SHOWN // 2), len(value) - _SHOWN)
     end = start + _SHOWN
-    return repr(f"{'…' * (start > 0)}{value[start:end]}{'…' * (end < len(value))}")
+    rest = "" if end == len(value) else f"…{value[-_TAIL:]}"
+    return repr(f"{'…' * (start > 0)}{value[start:end]}{rest}")
