@@ -40,7 +40,7 @@ bench: $(PEERS)/.installed ## speed against the peers, in one run; writes docs/r
 browser: ## Chromium and axe-core, for the tests that open the report in a browser (apt-get and npm)
 	command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
-	command -v npm || apt-get install -y -qq --no-install-recommends npm
+	command -v npm || { apt-get update -qq && apt-get install -y -qq --no-install-recommends npm; }
 	test -f .browser/node_modules/axe-core/axe.min.js || \
 		npm install --prefix .browser --no-save --no-audit --no-fund --loglevel=error axe-core@4
 
