@@ -113,7 +113,8 @@ def test_a_missing_file_is_named(run, pair, tmp_path):
     assert "none.safetensors" in answer.lines[-1]
 
 
-def test_one_kind_of_minus_and_no_power_of_ten_for_p(pair, capsys):
+def test_one_kind_of_minus_and_no_power_of_ten_for_p(pair, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")  # all columns, however long the names of the files are
     found = diff(*pair, "digits", images=40, evidence="none", latency=False)
     worse = dataclasses.replace(found.accuracy.difference, value=-0.3, low=-0.4, high=-0.2)
     facts = dataclasses.replace(found.layers[0].a, log_norm=-1.25, stable_rank=1.5e-7)

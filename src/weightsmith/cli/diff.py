@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._diff_report import show_diff
 from weightsmith.cli._stages import stages
 from weightsmith.cli.grade import say_if_first
 from weightsmith.cli.terminal import Attention, print_json
@@ -54,6 +53,7 @@ def diff(
         if data is None and value is not None:
             raise UsageError(f"--{option} belongs to --data NAME, which is not given")
     from weightsmith.chain.differences import diff as compare
+    from weightsmith.cli._diff_report import show_diff
 
     known = None if data is None else _load_data(data, data_path, split)
     say_if_first(quiet)
