@@ -41,7 +41,7 @@ def test_what_would_fail_after_training_fails_before_it(tmp_path, tables, said):
 
 
 def test_what_can_be_done_passes(tmp_path):
-    rehearse(
+    start = rehearse(
         bench(
             tmp_path,
             train={"network": "mlp:12,8,bias=false"},
@@ -50,3 +50,5 @@ def test_what_can_be_done_passes(tmp_path):
             sweep={},
         )
     )
+    assert start.dense1.bias is None
+    assert list(tmp_path.iterdir()) == []  # nothing is written

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,18 +13,15 @@ from weightsmith.cli.terminal import out, print_json, progress_bar, say_note, ta
 from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from matplotlib.figure import Figure
 
     from weightsmith.core.statistics import Comparison
-    from weightsmith.reducing.study_table import Study, StudyRow, StudySummary
+    from weightsmith.reducing.study_table import Study, StudySummary
 
 __all__ = ["compared", "study", "study_figures"]
 
 _HEADS = ("hidden", "units", "test %", "train %", "− whole", "− random", "− scratch")
 _FORMATS = ("png", "svg", "pdf")
-_SWEEP = 3  # values of a parameter from which on they are drawn as a line
 
 
 def study(
@@ -169,45 +165,6 @@ def compared(comparison: Comparison | None) -> str:
 
 def study_figures(result: Study) -> dict[str, Figure]:
     """The paper's figures that the study has rows for, by name: methods and sizes, and sweeps of angle and penalty."""
-    from weightsmith.reporting.figures.study import (
-        draw_angle_sweep,
-        draw_final_size,
-        draw_method_accuracy,
-        draw_penalty_sweep,
-    )
+    from weightsmith.reporting.figures.studies import figures_of_study
 
-    rows = _plainly_named(result.rows)
-    drawn: dict[str, Figure] = {}
-    if len(result.settings["hidden"]) > 1:
-        drawn |= {"accuracy": draw_method_accuracy(rows), "size": draw_final_size(rows)}
-    for name, variants in _sweeps(result, "angle").items():
-        drawn[name] = draw_angle_sweep([row for row in result.rows if row.method in variants or row.angle is None])
-    for name, variants in _sweeps(result, "penalty").items():
-        drawn[name] = draw_penalty_sweep([row for row in result.rows if row.method in variants])
-    return drawn
-
-
-def _sweeps(result: Study, parameter: str) -> dict[str, set[str]]:
-    """The methods that differ in ``parameter`` alone, where these are a sweep, by the name of their figure."""
-    from weightsmith.reducing.study import read_methods
-
-    families: dict[str, set[str]] = {}
-    for method in read_methods(result.settings["methods"]):
-        values = method.to_dict()
-        if parameter in values:
-            families.setdefault(str({**values, parameter: None}), set()).add(str(method))
-    several = [members for members in families.values() if len(members) >= _SWEEP]
-    return {f"{parameter}{f'-{place}' if place > 1 else ''}": members for place, members in enumerate(several, 1)}
-
-
-def _plainly_named(rows: Iterable[StudyRow]) -> list[StudyRow]:
-    """Rows with the bare name of their method, where angle and penalty tell the methods of that name apart."""
-    every = list(rows)
-    variants: dict[tuple[str, float | None, float | None], set[str]] = {}
-    for row in every:
-        variants.setdefault((row.method.partition(":")[0], row.angle, row.penalty), set()).add(row.method)
-    plain = {kind for kind, *_ in variants} - {key[0] for key, members in variants.items() if len(members) > 1}
-    return [
-        dataclasses.replace(row, method=kind) if (kind := row.method.partition(":")[0]) in plain else row
-        for row in every
-    ]
+    return {figure.name: figure.draw() for figure in figures_of_study(result)}
