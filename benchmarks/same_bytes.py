@@ -24,15 +24,17 @@ __all__ = ["COMMANDS", "digests", "main"]
 
 # Every command runs in one empty folder, in this order; what it writes lies below its name.
 COMMANDS = {
-    "train": "train digits --network mlp:64,32 --schedule power:0.1,s=20,per=epoch --clip norm:1 --stop early:5 --epochs 6",
+    "train": "train digits --network mlp:64,32 --schedule power:0.1,s=20,per=epoch --clip norm:1 --epochs 6",
     "grade": "grade train --json",
     "reduce-angles": "reduce train --data digits --by angles:45 --recover fine-tune:2",
     "reduce-groups": "reduce train --data digits --by groups --target params:0.5",
     "reduce-genetic": "reduce train --data digits --by genetic:50,generations=15,population=30 --price synaptic",
     "spike-constant": "spike train --data digits --steps 16",
     "spike-l4": "spike train --data digits --encode poisson --adjust l4:1.0 --neuron lif:0.95 --steps 20",
-    "spike-int8": "spike train --data digits --precision int8 --balance percentile:99.0 --neuron if:reset=hard --steps 16",
-    "sweep": "spike-sweep train --data digits --leaks 1,0.9 --resets soft --factors 0.8,1.0 --smoothings 1 --balance percentile --steps 12 --train-images 60 --test-images 90",
+    "spike-int8": "spike train --data digits --precision int8 --balance percentile:99 --neuron if:reset=hard "
+    "--steps 16",
+    "sweep": "spike-sweep train --data digits --leaks 1,0.9 --resets soft --factors 0.8,1.0 --smoothings 1 --steps 12 "
+    "--balance percentile --train-images 60 --test-images 90",
     "pipeline": "pipeline recipe.toml",
 }
 _PRINTED = {"grade"}  # its result is what it prints

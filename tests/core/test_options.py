@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from typing import Literal
+from typing import Literal, Optional
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import weightsmith.networks
 import weightsmith.training.transfer  # noqa: F401  (so that every option object of the package is defined)
 from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.options import Option, param
+from weightsmith.core.options import Option, field_hints, is_union, param, without_none
 from weightsmith.core.text import read_value
 
 
@@ -229,3 +229,24 @@ def _allowed(row):
     kinds = {"a whole number": 20, "a number": number, "text": "x", "true or false": True}
     first = row["type"].split(" | ")[0]
     return kinds[first] if first in kinds else read_value(first)
+
+
+@dataclasses.dataclass
+class Base:
+    a: int
+    b: Optional[str] = None  # noqa: UP045
+
+
+@dataclasses.dataclass
+class Derived(Base):
+    c: tuple[Base, ...] = ()
+
+
+def test_hints_are_resolved_in_field_order_with_inherited_ones():
+    hints = field_hints(Derived)
+    assert list(hints) == ["a", "b", "c"]
+    assert hints["c"] == tuple[Base, ...]
+    assert is_union(hints["b"])
+    assert is_union(int | None)
+    assert not is_union(int)
+    assert without_none(hints["b"]) == [str]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from weightsmith.core._samples import check_confidence
-from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.core.seeds import stream
 
-__all__ = ["Resampling"]
+__all__ = ["Resampling", "check_confidence", "pair", "sample"]
+
 
 _BATCH = 4_000_000  # numbers drawn at once; scipy's default draws all resamples at once
 
@@ -78,3 +78,43 @@ def _of_samples(statistic: Callable[..., Any]) -> tuple[Callable[..., Any], bool
         return parts[0] if len(parts) == 1 else parts[0] - parts[1]
 
     return on_all, vectorised
+
+
+# Samples of numbers as the statistics take them: one row, finite, long enough; otherwise refused by name.
+
+
+_LARGEST = 1e150  # beyond it squares overflow
+
+
+def sample(values: ArrayLike, name: str, least: int) -> NDArray[np.float64]:
+    """``values`` as one row of at least ``least`` finite numbers; errors call it ``name``."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise UsageError(f"{name} must be numbers, not {array.dtype.name}")
+    if array.ndim != 1:
+        raise UsageError(f"{name} must be one row of numbers, not an array of shape {array.shape}")
+    if array.size < least:
+        raise UsageError(f"{name} has {array.size} value(s): at least {least} are needed")
+    numbers = array.astype(np.float64)
+    bad = np.flatnonzero(~(np.abs(numbers) < _LARGEST))
+    if bad.size:
+        raise UsageError(f"{name}[{bad[0]}] is {numbers[bad[0]]}: all values must be finite, below {_LARGEST:g}")
+    return numbers
+
+
+def pair(
+    a: ArrayLike, b: ArrayLike, names: tuple[str, str], least: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two samples of the same cases, so of the same length."""
+    first, second = sample(a, names[0], least), sample(b, names[1], least)
+    if first.size != second.size:
+        raise DataMismatch(
+            f"{names[0]} has {first.size} values and {names[1]} has {second.size}: they must be of the same cases"
+        )
+    return first, second
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that is not strictly between 0 and 1."""
+    if not 0 < confidence < 1:
+        raise OptionError(f"confidence must be between 0 and 1, not {confidence!r}")

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weightsmith.core._samples import pair
+from weightsmith.core._bootstrap import pair
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Record
 

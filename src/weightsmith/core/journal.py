@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import reprlib
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -23,12 +24,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from weightsmith.core._lock import Lock
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import digest_of
 from weightsmith.core.storage import reading, write_atomic
 
 __all__ = ["Journal", "JournalContent", "read_journal"]
+
 
 _FORMAT = 1
 _SHOWN, _TAIL = 80, 12  # letters of a text in which two calls differ: about the place where they do, and its end
@@ -61,7 +62,7 @@ class Journal(Mapping[str, Any]):
         self.path = Path(path)
         wanted = _plain(call, f"{self.path}: the call")
         with ExitStack() as undo:
-            self._lock = Lock(self.path)
+            self._lock = _Lock(self.path)
             undo.callback(self._lock.release)
             if not self.path.exists():
                 write_atomic(self.path, _line("", {"journal": _FORMAT, "call": wanted})[0])
@@ -229,3 +230,51 @@ def _short(value: Any, other: Any) -> str:
     end = start + _SHOWN
     rest = "" if end == len(value) else f"…{value[-_TAIL:]}"
     return repr(f"{'…' * (start > 0)}{value[start:end]}{rest}")
+
+
+# A lock that one process at a time can hold, and that ends with its holder, however that ends.
+
+
+class _Lock:
+    """Hold ``.NAME.lock`` beside ``path`` until :meth:`release`; a :class:`UsageError` if someone else holds it.
+
+    The lock is a file of its own because ``path`` itself may be replaced. On Windows nothing is locked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f".{path.name}.lock")
+        self._handle: int | None = None
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            while self._handle is None:
+                self._handle = _locked(self._path)
+        except BlockingIOError as error:
+            raise UsageError(f"{path} is in use by another process; wait for it, or use another folder") from error
+        except OSError as error:
+            raise FileRefused(path, f"cannot be locked ({error.strerror or error})") from error
+
+    def release(self) -> None:
+        """Let the next one have it; again is harmless."""
+        if self._handle is not None:
+            if sys.platform != "win32":
+                self._path.unlink(missing_ok=True)  # while it is still held: see _locked
+            os.close(self._handle)
+            self._handle = None
+
+
+def _locked(path: Path) -> int | None:
+    """The handle of the locked file, or None if its last holder removed it between opening and locking."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if sys.platform == "win32":
+            return handle
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_nlink:
+            return handle
+    except OSError:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None

@@ -34,16 +34,16 @@ import json
 import math
 import numbers
 import operator
+import types
 import typing
 from abc import ABC
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.hints import field_hints, is_union, without_none
 from weightsmith.core.text import quote, read_value, split_items
 
-__all__ = ["Option", "Range", "param"]
+__all__ = ["Option", "Range", "field_hints", "is_union", "param", "without_none"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -287,3 +287,27 @@ def _type_text(hint: Any) -> str:
     if is_union(hint):
         return " or ".join("none" if arg is type(None) else _type_text(arg) for arg in args)
     return str(getattr(hint, "__name__", hint))
+
+
+# The resolved type of each field of a dataclass, which options are checked against and records are read by.
+
+
+_KNOWN: dict[Any, dict[str, Any]] = {}
+
+
+def field_hints(cls: Any) -> dict[str, Any]:
+    """Field name → type, in order; worked out once per class."""
+    if cls not in _KNOWN:
+        hints = typing.get_type_hints(cls)
+        _KNOWN[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+    return _KNOWN[cls]
+
+
+def is_union(hint: Any) -> bool:
+    """Whether the hint is ``A | B`` or ``Optional``."""
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def without_none(hint: Any) -> list[Any]:
+    """The members of a union other than None."""
+    return [kind for kind in typing.get_args(hint) if kind is not type(None)]

@@ -34,8 +34,7 @@ import numpy as np
 
 from weightsmith._version import __version__
 from weightsmith.core.errors import UsageError
-from weightsmith.core.hints import field_hints, is_union, without_none
-from weightsmith.core.options import Option
+from weightsmith.core.options import Option, field_hints, is_union, without_none
 
 __all__ = ["Lineage", "Origin", "Record", "digest_of", "versions"]
 

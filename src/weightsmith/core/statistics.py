@@ -23,9 +23,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weightsmith.core._bootstrap import Resampling
+from weightsmith.core._bootstrap import Resampling, check_confidence, pair, sample
 from weightsmith.core._ranks import Correlation, rank_correlation
-from weightsmith.core._samples import check_confidence, pair, sample
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Record
 

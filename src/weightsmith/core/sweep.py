@@ -11,19 +11,30 @@ None (or a record of such). What it draws must come from ``seed`` alone.
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
+import io
 import itertools
+import json
+import math
+import time
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weightsmith.core._sweep_calls import Call, calls_of, timed
-from weightsmith.core._sweep_table import SweepSummary, SweepTable
-from weightsmith.core.errors import UsageError
+import numpy as np
+
+from weightsmith.core.errors import UnknownName, UsageError, WeightsmithError
 from weightsmith.core.identity import code_digest
 from weightsmith.core.journal import Journal
+from weightsmith.core.options import Option
 from weightsmith.core.parallel import completed
 from weightsmith.core.records import Origin, Record
+from weightsmith.core.seeds import subseed
+from weightsmith.core.statistics import Interval, mean_interval
+from weightsmith.core.text import quote
 
 __all__ = ["SweepSummary", "SweepTable", "grid", "sweep"]
 
@@ -68,7 +79,7 @@ def sweep(
     What the function raises comes as a :class:`WeightsmithError` that names the setting, with the error as its cause;
     the rows finished before it are in the journal.
     """
-    calls = calls_of(settings, seeds)
+    calls = _calls_of(settings, seeds)
     origin, name = Origin(inputs=dict(inputs or {})), _name_of(function)
     description = {
         "function": name,
@@ -81,7 +92,7 @@ def sweep(
         kept = None if journal is None else stack.enter_context(Journal(journal, description))
         missing = rows.take_kept(kept or {})
         tasks = [calls[index] for index in missing]
-        steps = completed(functools.partial(timed, function), tasks, workers=workers, cluster=cluster)
+        steps = completed(functools.partial(_timed, function), tasks, workers=workers, cluster=cluster)
         # Closed by name: an error below would otherwise keep the workers busy for as long as it is looked at.
         for place, (values, seconds) in stack.enter_context(contextlib.closing(steps)):
             rows.check(missing[place], values)
@@ -94,7 +105,7 @@ def sweep(
 class _Rows:
     """The rows as they come, each checked against the first."""
 
-    def __init__(self, calls: Sequence[Call], on_row: Callable[[dict[str, Any]], object] | None) -> None:
+    def __init__(self, calls: Sequence[_Call], on_row: Callable[[dict[str, Any]], object] | None) -> None:
         self._calls, self._on_row = calls, on_row
         self._values: dict[int, dict[str, Any]] = {}
 
@@ -136,3 +147,190 @@ def _name_of(function: Callable[..., Any]) -> str:
         function = function.func
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
+
+
+# The calls of a sweep: what is handed to the function, how it is written down, and how one call is made.
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call: the setting and seed as the function gets them, and as the table and the journal hold them."""
+
+    given: dict[str, Any]
+    written: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        """What the journal calls it."""
+        return json.dumps(self.written)
+
+    def __repr__(self) -> str:
+        """As messages name it: ``rate=0.1, seed=0``."""
+        return ", ".join(f"{name}={value}" for name, value in self.written.items())
+
+
+def _calls_of(settings: Iterable[Mapping[str, Any]], seeds: Iterable[int]) -> list[_Call]:
+    """A call for each setting and, within it, each seed; refused if one comes twice or the names differ."""
+    chosen, numbers = list(settings), list(seeds)
+    if not chosen or not numbers:
+        raise UsageError(f"a sweep needs settings and seeds, not {len(chosen)} setting(s) and {len(numbers)} seed(s)")
+    for seed in numbers:
+        subseed(seed)  # refuses what is no seed
+    names = list(chosen[0])
+    if "seed" in names:
+        raise UsageError("'seed' cannot be part of a setting; give seeds=[…]")
+    calls: dict[str, _Call] = {}
+    for setting in chosen:
+        if set(setting) != set(names):
+            raise UsageError(f"all settings need the same names, not {', '.join(names)} and {', '.join(setting)}")
+        given = {name: setting[name] for name in names}
+        written = {name: _written(value, name) for name, value in given.items()}
+        for seed in map(int, numbers):
+            call = _Call({**given, "seed": seed}, {**written, "seed": seed})
+            if calls.setdefault(call.key, call) is not call:
+                raise UsageError(f"the sweep holds {call} twice")
+    return list(calls.values())
+
+
+def _timed(function: Callable[..., Mapping[str, Any] | Record], call: _Call) -> tuple[dict[str, Any], float]:
+    """Make one call, wherever it runs: its flat result and the seconds it took."""
+    with _Naming(call):
+        start = time.perf_counter()
+        result = function(**call.given)
+        seconds = time.perf_counter() - start
+        return _flat(result, call), seconds
+
+
+def _flat(result: Any, call: _Call) -> dict[str, Any]:
+    values = result.to_dict() if isinstance(result, Record) else result
+    if not isinstance(values, Mapping):
+        raise UsageError(f"the function returned a {type(values).__name__}, not a mapping of names to values")
+    for name in values:
+        if not isinstance(name, str) or name in call.written:
+            raise UsageError(f"the function returned the name {name!r}: not text, or one of the setting")
+    return {name: _scalar(value, f"the result {name!r}") for name, value in values.items()}
+
+
+class _Naming:
+    """Name the call in whatever is raised inside the block: wrapped once, here, with the error as its cause."""
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):  # an interrupt is nobody's fault
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            raise WeightsmithError(f"the sweep stopped at {self._call}: {text}") from error
+
+
+def _written(value: Any, name: str) -> Any:
+    """A value of a setting as the table holds it: options and lists in their text form."""
+    if isinstance(value, Option):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return quote([_scalar(item, f"the setting {name}[{i}]") for i, item in enumerate(value)])
+    return _scalar(value, f"the setting {name}")
+
+
+def _scalar(value: Any, where: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{where} is {value}: a table holds finite numbers or None")
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise UsageError(f"{where} is a {type(value).__name__}: a table holds numbers, text, truth and None")
+    return value
+
+
+# The table that a sweep gives: one row per setting and seed, and its summary over seeds.
+
+
+@dataclass(frozen=True, eq=False)
+class SweepSummary(Record):
+    """One value of one setting over its seeds: mean, standard deviation (n − 1) and Student's interval of the mean.
+
+    ``missing`` counts the rows whose value is None; they are left out. Of one value there is neither deviation nor
+    interval, of none not even a mean.
+    """
+
+    setting: dict[str, Any]
+    value: str
+    n: int
+    missing: int
+    mean: float | None = None
+    deviation: float | None = None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SweepTable(Record):
+    """The rows of a sweep in the order of settings × seeds; the same bytes however they were computed.
+
+    ``names`` are the columns of the setting; after them come ``seed`` and what the function returned.
+    """
+
+    function: str
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    origin: Origin
+
+    def column(self, name: str) -> tuple[Any, ...]:
+        """One column, from top to bottom."""
+        self._check_columns([name])
+        return tuple(row[name] for row in self.rows)
+
+    def summary(
+        self, value: str, by: Sequence[str] | None = None, confidence: float = 0.95
+    ) -> tuple[SweepSummary, ...]:
+        """``value`` summarised over the rows that agree in the columns ``by`` (all of the setting unless told)."""
+        keys = self.names if by is None else tuple(by)
+        self._check_columns([value, *keys])
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        for row in self.rows:
+            # With the type, since 1, 1.0 and True are equal as keys.
+            group = tuple((type(row[key]), row[key]) for key in keys)
+            groups.setdefault(group, []).append(row[value])
+        return tuple(
+            _summarised(dict(zip(keys, (part for _, part in group), strict=True)), value, found, confidence)
+            for group, found in groups.items()
+        )
+
+    def to_csv(self) -> str:
+        """The table as CSV text: a head line, then the rows; None is an empty cell, truth is true or false."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_cell(row[name]) for name in self.columns] for row in self.rows)
+        return text.getvalue()
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self.columns:
+                raise UnknownName("column", name, self.columns)
+
+
+def _summarised(setting: dict[str, Any], value: str, found: list[Any], confidence: float) -> SweepSummary:
+    numbers = [number for number in found if number is not None]
+    for number in numbers:
+        if not isinstance(number, int | float):
+            raise UsageError(f"column {value!r} holds {number!r}: only numbers can be summarised")
+    missing = len(found) - len(numbers)
+    if not numbers:
+        return SweepSummary(setting, value, 0, missing)
+    if len(numbers) == 1:
+        return SweepSummary(setting, value, 1, missing, float(numbers[0]))
+    interval = mean_interval(numbers, confidence)
+    deviation = float(np.std(np.array(numbers, float), ddof=1))
+    return SweepSummary(setting, value, len(numbers), missing, interval.value, deviation, interval)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else value

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weightsmith.core._samples import check_confidence
+from weightsmith.core._bootstrap import check_confidence
 from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from weightsmith.core.errors import FileRefused, UsageError
-from weightsmith.core.hints import field_hints, is_union, without_none
+from weightsmith.core.options import field_hints, is_union, without_none
 from weightsmith.core.records import digest_of
 from weightsmith.networks.card import Card, weights_digest
 from weightsmith.networks.readers.ranges import read_bytes, read_json, shown
