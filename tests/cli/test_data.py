@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from weightsmith.data import datasets, known
-from weightsmith.data.remotes import Remote
+from weightsmith.data.download import Remote
 
 
 def test_list_and_info_tell_the_same(run):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from weightsmith.data import load
-from weightsmith.data.faces import FaceFeatures
+from weightsmith.data.faces.describe import FaceFeatures
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,14 @@ import struct
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from weightsmith.core.errors import DataMissing, FileRefused, OptionError, UnknownName, UsageError
+from weightsmith.core.records import digest_of
 from weightsmith.data import datasets
-from weightsmith.data.datasets import Folder, Table, as_data, fetch_data, known, load, load_all
+from weightsmith.data.datasets import EmbeddedDigits, Folder, Table, as_data, fetch_data, known, load, load_all
+from weightsmith.data.download import Remote
 from weightsmith.data.normalise import CIFAR10, CIFAR100, FASHION_MNIST, NONE
-from weightsmith.data.remotes import Remote
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -302,3 +304,23 @@ def test_load_all_brings_every_split_there_is(tmp_path):
     (tmp_path / "t.csv").write_text("label,a\n0,1\n1,2\n")
     assert set(load_all(tmp_path / "t.csv").splits) == {"train"}
     assert set(load_all("table", path=tmp_path / "t.csv").splits) == {"train"}
+
+
+def test_every_digit_is_in_one_split_and_exact():
+    parts = EmbeddedDigits().read(("train", "test"))
+    x = np.concatenate([parts["train"].x, parts["test"].x])
+    y = np.concatenate([parts["train"].y, parts["test"].y])
+    pixels, labels = load_digits(return_X_y=True)
+    assert x.dtype == np.float32
+    mine = sorted((*map(float, row.ravel() * 16), float(label)) for row, label in zip(x, y, strict=True))
+    theirs = sorted((*row, float(label)) for row, label in zip(pixels, labels, strict=True))
+    assert mine == theirs
+
+
+def test_the_split_is_stratified_and_never_changes():
+    parts = EmbeddedDigits().read(("train", "test"))
+    assert (len(parts["train"].y), len(parts["test"].y)) == (1437, 360)
+    counts = np.bincount(np.concatenate([parts["train"].y, parts["test"].y]))
+    assert np.abs(np.bincount(parts["test"].y) - counts * 360 / 1797).max() < 1
+    assert digest_of(parts["test"].x) == "00216c186e992ff941c4e5dfb43e291c63571a8571ce14ffad06e29425f12caf"
+    assert list(EmbeddedDigits().read(("test",))) == ["test"]

@@ -5,7 +5,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
-from weightsmith.data.face_features import FaceFeatures
+from weightsmith.data.faces.features import FaceFeatures
 from weightsmith.reducing.study_data import read_study_data
 
 

@@ -13,7 +13,7 @@ from weightsmith.cli.terminal import Attention, count_text, out, print_json, pro
 from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from weightsmith.data.faces import FaceFeatures
+    from weightsmith.data.faces.describe import FaceFeatures
 
 __all__ = ["faces"]
 
@@ -47,7 +47,7 @@ def faces(
 
     Components are fitted on the training rows alone. Images without a face are listed and left out: exit code 1.
     """
-    from weightsmith.data.faces import describe_faces
+    from weightsmith.data.faces.describe import describe_faces
 
     counts = _counts(components)
     _check_files(out_files)
@@ -91,7 +91,7 @@ def _check_files(files: list[Path]) -> None:
 def _write(features: FaceFeatures, splits: tuple[str, ...], counts: tuple[int, int], files: list[Path]) -> None:
     """The descriptors first: they are what took time, and a table can still fail for want of training rows."""
     from weightsmith.core.storage import write_atomic
-    from weightsmith.data.faces import face_table
+    from weightsmith.data.faces.describe import face_table
 
     for file in sorted(files, key=lambda file: file.suffix.lower() == _TABLE):
         if file.suffix.lower() == _ARCHIVE:

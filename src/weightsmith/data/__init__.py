@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from weightsmith.data.augment import Augment, CropFlip, NoAugment
 from weightsmith.data.datasets import Data, Folder, Known, Source, Split, Table, as_data, fetch_data, known, load
-from weightsmith.data.face_features import FaceFeatures
-from weightsmith.data.faces import describe_faces
-from weightsmith.data.lpq import LPQ
+from weightsmith.data.faces.describe import describe_faces
+from weightsmith.data.faces.features import FaceFeatures
+from weightsmith.data.faces.lpq import LPQ
+from weightsmith.data.faces.phog import PHOG
 from weightsmith.data.normalise import Normalisation
-from weightsmith.data.phog import PHOG
 from weightsmith.data.splits import Fold, stratified_folds, stratified_split
 
 __all__ = [

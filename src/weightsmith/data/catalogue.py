@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from weightsmith.data.arrays import Files
-from weightsmith.data.cifar import CIFAR10_FILES, CIFAR100_FILES, find_cifar
-from weightsmith.data.idx import IdxFiles
+from weightsmith.data.formats.cifar import CIFAR10_FILES, CIFAR100_FILES, find_cifar
+from weightsmith.data.formats.idx import IdxFiles
 from weightsmith.data.normalise import CIFAR10, CIFAR100, FASHION_MNIST, MNIST, NONE, Normalisation
 
 __all__ = ["CATALOGUE", "KnownSet"]

@@ -16,7 +16,7 @@ from weightsmith.core.records import digest_of
 from weightsmith.core.seeds import subseed
 from weightsmith.core.storage import reading
 from weightsmith.data.datasets import as_data, load_all
-from weightsmith.data.face_features import FaceFeatures
+from weightsmith.data.faces.features import FaceFeatures
 from weightsmith.data.normalise import NONE
 from weightsmith.data.sources import Source
 from weightsmith.data.splits import Fold, stratified_folds

@@ -19,7 +19,7 @@ from torch import Tensor
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.seeds import stream
 from weightsmith.core.storage import file_digest, write_atomic
-from weightsmith.data.npz import read_arrays
+from weightsmith.data.formats.npz import read_arrays
 from weightsmith.networks.card import Card
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.responses import Responses

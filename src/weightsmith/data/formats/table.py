@@ -1,0 +1,196 @@
+"""Tables of numbers with a class in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
+
+The label column is the one named, else ``label``, else the first. A column ``split`` (of train, validation, test)
+divides the rows, a column ``path`` only says where a row came from; all others are inputs. Labels are whole numbers or
+text; classes are their distinct values, numbers in numeric order, text in alphabetical order. A row with a missing
+value (an empty cell, NaN, or one of the words nan, na, n/a, null, none) is left out and reported; anything else that is
+no finite number is refused by row and column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from weightsmith.core.errors import FileRefused, UnknownName
+from weightsmith.core.options import param
+from weightsmith.data.arrays import Arrays
+from weightsmith.data.formats.npz import read_npz
+from weightsmith.data.formats.spreadsheets import Row, read_csv, read_xlsx
+from weightsmith.data.sources import Source
+from weightsmith.data.tensors import SPLITS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Table", "classes_of"]
+
+_MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
+_LARGEST = float(np.finfo(np.float32).max)
+_SPLIT, _IGNORED = "split", ("path",)
+_READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
+
+
+class Table(Source, name="table"):
+    """A table of numbers with a class in each row; all rows are ``train`` unless a column divides them."""
+
+    path: str = param(doc="a .csv, .tsv, .txt, .xlsx or .npz file")
+    label: str = param(default="", doc="the label column; by default 'label', else the first")
+    sheet: str = param(default="", doc="the sheet of an .xlsx file; by default the first")
+    header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
+    split: str = param(default=_SPLIT, doc='the column of train, validation and test, if there is one; "": none')
+    ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are no inputs, if they are there")
+
+    def read(self) -> dict[str, Arrays]:
+        """Rows ``(n, f)`` (of an NPZ also images) and their labels."""
+        path = Path(self.path).expanduser()
+        suffix = path.suffix.lower()
+        if suffix not in _READERS:
+            raise FileRefused(path, f"is not a table that can be read; use {', '.join(sorted(_READERS))}")
+        if suffix == ".npz":
+            return {"train": _complete(path, *read_npz(path))}
+        rows = read_xlsx(path, self.sheet) if suffix == ".xlsx" else read_csv(path)
+        return self._parts(path, rows)
+
+    def _parts(self, path: Path, rows: list[Row]) -> dict[str, Arrays]:
+        names, rows = _named(path, rows, self.header)
+        given = (self.label, *(() if self.split == _SPLIT else (self.split,)), *set(self.ignore).difference(_IGNORED))
+        for name in filter(None, given):
+            if name not in names:
+                raise UnknownName(f"column of {path.name}", name, names)
+        label = names.index(self.label or ("label" if "label" in names else names[0]))
+        split = names.index(self.split) if self.split in names and names[label] != self.split else None
+        aside = [i for i, name in enumerate(names) if name in self.ignore and i not in (label, split)]
+        inputs = [i for i in range(len(names)) if i not in (label, split, *aside)]
+        kept, notes = _without_gaps(path, names, rows, aside)
+        if not kept or not inputs:
+            raise FileRefused(path, f"has {len(kept)} complete rows and {len(inputs)} input columns; nothing to learn")
+        y, classes = classes_of([row.cells[label] for row in kept], path)
+        x = np.array([[_number(path, row, names, i) for i in inputs] for row in kept], np.float32)
+        if aside:
+            notes = (f"no inputs: the columns {', '.join(names[i] for i in aside)}", *notes)
+        if not self.label and names[label] != "label":
+            notes = (f"the first column, {names[label]!r}, is taken for the label (label=… names another)", *notes)
+        if split is None:
+            return {"train": Arrays(x, y, classes, notes)}
+        parts = np.array([_part(path, row, names, split) for row in kept])
+        return {part: Arrays(x[parts == part], y[parts == part], classes, notes) for part in SPLITS if part in parts}
+
+
+def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Each label as the number of its class, and the names of the classes in order.
+
+    >>> classes_of(["7", 3.0, 7], Path("t.csv"))
+    (array([1, 0, 1]), ('3', '7'))
+    """
+    numbers = [_whole(label) for label in labels]
+    if None not in numbers:
+        distinct: list[Any] = sorted(set(numbers))
+        position = {value: index for index, value in enumerate(distinct)}
+        return np.array([position[number] for number in numbers], np.int64), tuple(map(str, distinct))
+    fractions = [label for label in labels if _as_float(label) is not None and _whole(label) is None]
+    if fractions:
+        raise FileRefused(
+            path,
+            f"the label {fractions[0]!r} is not a class; labels are whole numbers or text (is another column meant? "
+            "label=NAME says which)",
+        )
+    texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
+    position = {text: index for index, text in enumerate(sorted(set(texts)))}
+    return np.array([position[text] for text in texts], np.int64), tuple(position)
+
+
+def _complete(path: Path, x: NDArray[Any], labels: NDArray[Any]) -> Arrays:
+    """The rows of an NPZ file without NaN; row numbers count from 0 there."""
+    gaps = np.isnan(x).reshape(len(x), -1).any(axis=1)
+    if gaps.all():
+        raise FileRefused(path, "has no row of x without nan")
+    y, classes = classes_of(labels[~gaps].tolist(), path)
+    return Arrays(x[~gaps], y, classes, _note(np.flatnonzero(gaps).tolist(), ["x"], len(x)))
+
+
+def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Row]]:
+    """The column names and the rows below them."""
+    if not rows:
+        raise FileRefused(path, "holds no rows")
+    first = rows[0].cells
+    numeric = [_as_float(cell) is not None for cell in first]
+    if header == "auto" and any(numeric) and not all(numeric):
+        raise FileRefused(path, "the first row holds names and numbers; give header=yes or header=no")
+    if header == "no" or (header == "auto" and all(numeric)):
+        return [f"column {i}" for i in range(1, len(first) + 1)], rows
+    names = ["" if cell is None else str(cell) for cell in first]
+    for position, name in enumerate(names, 1):
+        if not name or names.count(name) > 1:
+            raise FileRefused(path, f"column {position} has {f'the name {name!r} of another' if name else 'no name'}")
+    return names, rows[1:]
+
+
+def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int]) -> tuple[list[Row], tuple[str, ...]]:
+    """The rows that lack nothing (but perhaps in a column laid aside), and a note about the others."""
+    kept: list[Row] = []
+    dropped: list[int] = []
+    gaps: dict[str, None] = {}
+    for row in rows:
+        if len(row.cells) != len(names):
+            raise FileRefused(path, f"row {row.number} has {len(row.cells)} cells, not {len(names)}")
+        missing = [name for i, name in enumerate(names) if i not in aside and _is_missing(row.cells[i])]
+        gaps.update(dict.fromkeys(missing))
+        if missing:
+            dropped.append(row.number)
+        else:
+            kept.append(row)
+    return kept, _note(dropped, list(gaps), len(rows))
+
+
+def _part(path: Path, row: Row, names: list[str], column: int) -> str:
+    """The split that a row says it belongs to."""
+    word = str(row.cells[column])
+    if word not in SPLITS:
+        raise FileRefused(
+            path,
+            f"row {row.number}, column {names[column]}: {word!r} is not one of {', '.join(SPLITS)} (an input of that "
+            'name? split="" says so)',
+        )
+    return word
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, float):
+        return math.isnan(cell)
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING)
+
+
+def _as_float(cell: Any) -> float | None:
+    """The number in a cell, or None if it holds something else."""
+    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
+        return None
+    try:
+        return float(cell)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(label: Any) -> int | None:
+    number = _as_float(label)
+    return int(number) if number is not None and math.isfinite(number) and number == int(number) else None
+
+
+def _number(path: Path, row: Row, names: list[str], column: int) -> float:
+    number = _as_float(row.cells[column])
+    if number is None or abs(number) > _LARGEST:
+        raise FileRefused(
+            path, f"row {row.number}, column {names[column]}: {row.cells[column]!r} is not a finite number"
+        )
+    return number
+
+
+def _note(rows: list[int], columns: list[str], total: int) -> tuple[str, ...]:
+    if not rows:
+        return ()
+    shown = [", ".join(map(str, items[:10])) + ("…" if len(items) > 10 else "") for items in (rows, columns)]
+    return (f"{len(rows)} of {total} rows left out for missing values: rows {shown[0]} (columns {shown[1]})",)

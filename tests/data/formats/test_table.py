@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openpyxl import Workbook
+
+from weightsmith.core.errors import FileRefused, UnknownName
+from weightsmith.data.formats.table import Table, classes_of
+
+HEADER = ["label", *(f"lpq{i}" for i in range(1, 6)), *(f"phog{i}" for i in range(1, 6))]
+
+
+def rows_of(count=20):
+    """As the SFEW table: seven classes 1…7, then ten numbers."""
+    draw = np.random.default_rng(0)
+    return [[i % 7 + 1, *np.round(draw.normal(size=10), 6).tolist()] for i in range(count)]
+
+
+def csv(tmp_path, rows, name="t.csv"):
+    path = tmp_path / name
+    path.write_text("\n".join(",".join("" if c is None else str(c) for c in row) for row in rows) + "\n")
+    return str(path)
+
+
+def xlsx(tmp_path, rows):
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    return str(tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize("write", [csv, xlsx])
+def test_a_table_of_features_and_classes(tmp_path, write):
+    part = Table(write(tmp_path, [HEADER, *rows_of()])).read()["train"]
+    assert part.x.dtype == np.float32
+    assert np.array_equal(part.x, np.array([row[1:] for row in rows_of()], np.float32))
+    assert part.y.tolist() == [i % 7 for i in range(20)]
+    assert part.classes == tuple("1234567")
+    assert part.notes == ()
+
+
+@pytest.mark.parametrize("write", [csv, xlsx])
+@pytest.mark.parametrize("gap", [None, "NaN", "nan", " NA ", "null"])
+def test_rows_with_missing_values_are_dropped_and_reported(tmp_path, write, gap):
+    rows = rows_of()
+    rows[4][6:] = [gap] * 5
+    rows[9][0] = gap
+    part = Table(write(tmp_path, [HEADER, *rows])).read()["train"]
+    assert len(part.y) == 18
+    assert part.notes == (
+        "2 of 20 rows left out for missing values: rows 6, 11 (columns phog1, phog2, phog3, phog4, phog5, label)",
+    )
+
+
+def test_the_label_column(tmp_path):
+    rows = [["a", "label", "c"], [1, "x", 3], [4, "y", 6]]
+    path = csv(tmp_path, rows)
+    assert Table(path).read()["train"].classes == ("x", "y")
+    by_name = Table(path, label="c").read
+    with pytest.raises(FileRefused, match=r"row 2, column label: 'x' is not a finite number"):
+        by_name()
+    other = csv(tmp_path, [["emotion", "c"], ["sad", 3], ["glad", 6]], "o.csv")
+    assert Table(other).read()["train"].classes == ("glad", "sad")
+    with pytest.raises(UnknownName, match=r"column of o\.csv 'emotoin'; did you mean 'emotion'"):
+        Table(other, label="emotoin").read()
+
+
+def test_a_split_column_divides_and_a_path_column_is_no_input(tmp_path):
+    header = ["path", "label", "split", "x"]
+    rows = [
+        ["a.png", "sad", "test", 1],
+        ["b.png", "glad", "train", 2],
+        [None, "sad", "train", 3],
+        ["d", "sad", "test", ""],
+    ]
+    parts = Table(csv(tmp_path, [header, *rows])).read()
+    assert list(parts) == ["train", "test"]
+    assert parts["train"].x.tolist() == [[2], [3]]  # a gap where the path should be takes nothing away
+    assert parts["test"].x.tolist() == [[1]]
+    assert parts["train"].y.tolist() == [0, 1]
+    assert parts["test"].y.tolist() == [1]
+    assert parts["train"].classes == parts["test"].classes == ("glad", "sad")
+    assert parts["train"].notes == (
+        "no inputs: the columns path",
+        "1 of 4 rows left out for missing values: rows 5 (columns x)",
+    )
+
+
+def test_split_and_path_can_be_called_otherwise(tmp_path):
+    rows = [["part", "file", "label", "split", "path"], ["test", "f", 0, 0.5, 7], ["train", "g", 1, 0.25, 8]]
+    path = csv(tmp_path, rows)
+    parts = Table(path, split="part", ignore=("file",)).read()
+    assert parts["train"].x.tolist() == [[0.25, 8]]
+    assert parts["test"].x.tolist() == [[0.5, 7]]
+    whole = Table(path, split="", ignore=("file", "part")).read()
+    assert whole["train"].x.tolist() == [[0.5, 7], [0.25, 8]]
+    written = Table.parse(f'table:{path},split="",ignore=[file,part]').read()
+    assert np.array_equal(written["train"].x, whole["train"].x)
+    with pytest.raises(
+        FileRefused, match=r"row 2, column split: '0\.5' is not one of train, validation, test .*split=\"\""
+    ):
+        Table(path, ignore=("file", "part")).read()
+    for wrong in ({"split": "fiel"}, {"ignore": ("fiel",)}):
+        with pytest.raises(UnknownName, match="did you mean 'file'"):
+            Table(path, **wrong).read()
+
+
+def test_tables_without_a_header(tmp_path):
+    numbers = csv(tmp_path, [[1, 0.5], [2, 0.25]])
+    assert Table(numbers).read()["train"].x.tolist() == [[0.5], [0.25]]
+    mixed = csv(tmp_path, [["sad", 0.5], ["glad", 0.25]], "mixed.csv")
+    with pytest.raises(FileRefused, match="give header=yes or header=no"):
+        Table(mixed).read()
+    assert len(Table(mixed, header="no").read()["train"].y) == 2
+    named = csv(tmp_path, [["label", 1, 2], [0, 5, 6], [1, 7, 8]], "named.csv")
+    assert Table(named, header="yes").read()["train"].x.tolist() == [[5, 6], [7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([["label", "x"], [0, 1], [1, "abc"]], "row 3, column x: 'abc' is not a finite number"),
+        ([["label", "x"], [0, 1], [1, "inf"]], "row 3, column x: 'inf' is not a finite number"),
+        ([["label", "x"], [0, 1], [1, "1e39"]], "row 3, column x: '1e39' is not a finite number"),
+        ([["label", "x"], [0, "1,5"]], "row 2 has 3 cells, not 2"),
+        ([["label", "x"], [0, 1], [1]], "row 3 has 1 cells, not 2"),
+        ([["label", "x"], [0.5, 1]], "the label '0.5' is not a class"),
+        ([["label", "x", "x"], [0, 1, 2]], "column 2 has the name 'x' of another"),
+        ([["label", "x", None], [0, 1, 2]], "column 3 has no name"),
+        ([["label", "x"]], "has 0 complete rows"),
+        ([["label", "x"], [0, "nan"]], "has 0 complete rows"),
+        ([["label"], [0]], "0 input columns"),
+        ([], "holds no rows"),
+    ],
+)
+def test_damaged_tables_are_named_by_row_and_column(tmp_path, rows, said):
+    with pytest.raises(FileRefused, match=None) as caught:
+        Table(csv(tmp_path, rows)).read()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_excel_cells_that_are_not_numbers(tmp_path):
+    from datetime import datetime
+
+    with pytest.raises(FileRefused, match=r"row 2, column x: datetime"):
+        Table(xlsx(tmp_path, [["label", "x"], [0, datetime(2020, 1, 1)]])).read()
+    with pytest.raises(FileRefused, match=r"row 2, column x: True"):
+        Table(xlsx(tmp_path, [["label", "x"], [0, True]])).read()
+
+
+def test_numpy_archives(tmp_path):
+    x = np.arange(8.0).reshape(4, 2)
+    x[1, 1] = np.nan
+    np.savez(tmp_path / "t.npz", x=x, y=np.array([3, 3, 7, 3]))
+    part = Table(str(tmp_path / "t.npz")).read()["train"]
+    assert part.x.tolist() == [[0, 1], [4, 5], [6, 7]]
+    assert part.y.tolist() == [0, 1, 0]
+    assert part.classes == ("3", "7")
+    assert part.notes == ("1 of 4 rows left out for missing values: rows 1 (columns x)",)
+    np.savez(tmp_path / "t.npz", x=x * np.nan, y=np.zeros(4, int))
+    with pytest.raises(FileRefused, match="no row of x without nan"):
+        Table(str(tmp_path / "t.npz")).read()
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(FileRefused, match=r"use \.csv, \.npz, \.tsv, \.txt, \.xlsx"):
+        Table(str(tmp_path / "t.json")).read()
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=1))
+def test_whole_numbers_are_classes_in_numeric_order(labels):
+    y, classes = classes_of([str(n) if n % 2 else float(n) for n in labels], Path("t"))
+    assert [int(classes[i]) for i in y] == labels
+    assert [int(name) for name in classes] == sorted(set(labels))
+
+
+@given(st.lists(st.sampled_from(["sad", "glad", "a b", "x1", 3]), min_size=1))
+def test_text_labels_are_classes_in_alphabetical_order(labels):
+    labels = ["zz", *labels]
+    y, classes = classes_of(labels, Path("t"))
+    assert [classes[i] for i in y] == [str(label) for label in labels]
+    assert list(classes) == sorted({str(label) for label in labels})
