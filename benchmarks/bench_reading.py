@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.measure import Case, Unavailable
-from weightsmith.networks.layers import walk
+from weightsmith.networks.layers.walk import walk
 from weightsmith.networks.weights import open_weights
 
 __all__ = ["cases"]

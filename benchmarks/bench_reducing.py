@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from benchmarks.measure import Case, Unavailable
 from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.files import load
-from weightsmith.networks.mlp import mlp
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.mlp import mlp
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.reducing.masking import masked
 from weightsmith.reducing.plain import Magnitude
 from weightsmith.reducing.scene import Scene

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from weightsmith.grading.plans import alpha_plan
     from weightsmith.grading.results import Grades, LayerGrade
     from weightsmith.grading.smoothing import sharpen, smooth
-    from weightsmith.networks.architecture import Architecture
     from weightsmith.networks.evaluation import Evaluation, evaluate
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
-    from weightsmith.networks.layers import LayerWeights, walk
+    from weightsmith.networks.layers.walk import LayerWeights, walk
+    from weightsmith.networks.models.architecture import Architecture
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
     from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Rewind
@@ -128,11 +128,11 @@ _HOMES = {
     "grading.plans": "alpha_plan",
     "grading.results": "Grades LayerGrade",
     "grading.smoothing": "sharpen smooth",
-    "networks.architecture": "Architecture",
+    "networks.models.architecture": "Architecture",
     "networks.evaluation": "Evaluation evaluate",
     "networks.files": "load save",
     "networks.layer_plan": "LayerPlan norm_plan",
-    "networks.layers": "LayerWeights walk",
+    "networks.layers.walk": "LayerWeights walk",
     "chain.pipeline": "pipeline",
     "chain.differences": "NetworkDiff diff",
     "chain.links": "live_alpha live_redundancy",

@@ -21,7 +21,7 @@ from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.statistics import mcnemar
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import weights_digest, with_card
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.spiking.files import load_spiking, spiking_digest
 from weightsmith.spiking.network import SpikingNetwork
 

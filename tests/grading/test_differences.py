@@ -10,7 +10,7 @@ from torch import nn
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.grading.differences import UNCHANGED, difference, pair_layers
-from weightsmith.networks.layers import find_layers
+from weightsmith.networks.layers.walk import find_layers
 from weightsmith.networks.weights import Entry, Weights
 
 

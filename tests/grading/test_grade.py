@@ -18,7 +18,7 @@ from torch import nn
 from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Grades, Status, VerdictKind
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.networks.weights import open_weights
 
 QUICK = "fast:resamples=50"

@@ -14,7 +14,7 @@ from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.layer import LEAST, How, grade_layer
 from weightsmith.grading.powerlaw import fit_power_law
 from weightsmith.grading.results import LayerGrade, Status, VerdictKind
-from weightsmith.networks.layers import LayerWeights
+from weightsmith.networks.layers.walk import LayerWeights
 
 PLAIN = How("pooled", "none", Evidence.of("none"), Cut.of("ks"), "float64", "gram", 0, "cpu")
 SLICES = dataclasses.replace(PLAIN, conv="slices")
@@ -111,7 +111,7 @@ def test_slices_by_the_seed_are_divided_by_n():
 
 def test_groups_of_a_convolution_do_not_count_as_kernel_positions():
     """Two groups of a 3 × 3 kernel are 18 matrices, but the peer's scale is half of nine."""
-    from weightsmith.networks.layers import walk
+    from weightsmith.networks.layers.walk import walk
 
     convolution = torch.nn.Conv2d(32, 32, 3, groups=2, bias=False)
     (layer,) = walk(convolution)

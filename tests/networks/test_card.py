@@ -6,7 +6,7 @@ from torch import nn
 from weightsmith.core.records import Lineage
 from weightsmith.data.normalise import HALF
 from weightsmith.networks.card import Card, card_of, weights_digest, with_card
-from weightsmith.networks.mlp import Mlp, mlp
+from weightsmith.networks.models.mlp import Mlp, mlp
 
 
 def test_a_card_survives_json_with_everything_on_it():

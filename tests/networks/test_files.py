@@ -13,17 +13,17 @@ from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.core.records import Lineage
 from weightsmith.data.datasets import load as load_data
 from weightsmith.data.normalise import HALF, NONE
-from weightsmith.networks.architecture import architecture_of
-from weightsmith.networks.building import build
 from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.networks.editing.resizing import set_tensors
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load, read_card, save
-from weightsmith.networks.layers import walk
-from weightsmith.networks.mlp import mlp
-from weightsmith.networks.resizing import set_tensors
-from weightsmith.networks.resnet import resnet
+from weightsmith.networks.layers.walk import walk
+from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.networks.models.building import build
+from weightsmith.networks.models.mlp import mlp
+from weightsmith.networks.models.resnet import resnet
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.networks.sealed import write_sealed
-from weightsmith.networks.vgg import vgg
 from weightsmith.networks.weights import open_weights
 
 SMALL = {

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from weightsmith.networks.card import card_of
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 
 __all__ = ["EPOCHS", "as_it_is", "without_units"]
 

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from weightsmith.core.seeds import torch_stream
-from weightsmith.networks.mlp import mlp
-from weightsmith.networks.resnet import resnet
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.mlp import mlp
+from weightsmith.networks.models.resnet import resnet
+from weightsmith.networks.models.vgg import vgg
 
 KINDS = ("mlp", "mlp with batch norm", "vgg", "vgg with bias", "vgg with batch norm", "resnet pad", "resnet conv")
 

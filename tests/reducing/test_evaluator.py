@@ -8,7 +8,7 @@ import torch
 from tests.reducing.networks import inputs, network
 from torch import nn
 
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.evaluator import _last_layer, _one_by_one
 from weightsmith.reducing.scene import Scene
 from weightsmith.reducing.sites import find_sites

@@ -8,7 +8,7 @@ import torch
 from tests.reducing.networks import inputs, network
 from torch import nn
 
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.masking import masked, silenced, unit_axis
 from weightsmith.reducing.sites import find_sites

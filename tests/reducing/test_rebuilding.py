@@ -7,8 +7,8 @@ import torch
 from tests.reducing.networks import KINDS, inputs, network
 from torch import nn
 
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, weights_digest, with_card
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.rebuilding import rebuilt
 from weightsmith.reducing.sites import find_sites
 from weightsmith.reducing.surgery import plain_cut

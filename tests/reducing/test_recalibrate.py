@@ -8,7 +8,7 @@ from tests.reducing.networks import inputs, network
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.recalibrate import recalibrated
 from weightsmith.reducing.recover import Recalibrate
 

@@ -20,9 +20,9 @@ import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.layer_plan import LayerPlan
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.reduce import reduce
 from weightsmith.training.run import TrainRun
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.shallow import Shallow
 from weightsmith.reducing.sites import find_sites

@@ -11,7 +11,7 @@ from tests.reducing.networks import KINDS, inputs, network
 from torch import Tensor, nn
 
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing._graph_sites import graph_sites
 from weightsmith.reducing.sites import Sites, find_sites
 

@@ -14,7 +14,7 @@ from tests.reducing.networks import KINDS, inputs, network
 from torch import Tensor, nn
 
 from weightsmith.networks.files import load
-from weightsmith.networks.mlp import mlp
+from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.masking import masked
 from weightsmith.reducing.sites import Site, find_sites

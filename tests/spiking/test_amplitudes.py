@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from weightsmith.core.errors import DataMismatch, UnknownName
-from weightsmith.networks.resnet import resnet
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.resnet import resnet
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking.amplitudes import with_amplitudes
 from weightsmith.spiking.convert import convert
 from weightsmith.spiking.encoding import Constant

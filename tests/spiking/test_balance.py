@@ -9,10 +9,10 @@ from torch import nn
 
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.seeds import stream
-from weightsmith.networks.mlp import mlp
-from weightsmith.networks.paper_resnet import paper_resnet
-from weightsmith.networks.resnet import resnet
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.mlp import mlp
+from weightsmith.networks.models.paper_resnet import paper_resnet
+from weightsmith.networks.models.resnet import resnet
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile, balanced
 from weightsmith.spiking.convert import convert
 from weightsmith.spiking.encoding import Constant, Poisson

@@ -14,11 +14,11 @@ from torch.nn.utils import parametrizations, parametrize
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.data.normalise import HALF
 from weightsmith.networks.card import Card, weights_digest, with_card
-from weightsmith.networks.dropout import Dropout
-from weightsmith.networks.mlp import mlp
-from weightsmith.networks.paper_resnet import paper_resnet
-from weightsmith.networks.resnet import resnet
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.dropout import Dropout
+from weightsmith.networks.models.mlp import mlp
+from weightsmith.networks.models.paper_resnet import paper_resnet
+from weightsmith.networks.models.resnet import resnet
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking.convert import Converted, convert
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses

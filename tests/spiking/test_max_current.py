@@ -12,8 +12,8 @@ from torch.nn import functional as F
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch
 from weightsmith.networks.files import load
-from weightsmith.networks.paper_resnet import paper_resnet
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.paper_resnet import paper_resnet
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking import chunked
 from weightsmith.spiking.convert import convert
 from weightsmith.spiking.encoding import Constant, Poisson

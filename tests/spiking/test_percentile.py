@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from weightsmith.core.errors import UsageError
 from weightsmith.data.normalise import HALF
 from weightsmith.networks.card import card_of, with_card
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking.convert import convert
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.neurons import IF

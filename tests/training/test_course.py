@@ -9,7 +9,7 @@ import pytest
 import weightsmith as ws
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.statistics import wilson
-from weightsmith.networks.building import build
+from weightsmith.networks.models.building import build
 from weightsmith.training.course import EXPERIMENTS, PROTOCOL, TOLERANCE, CourseTable, run_course
 from weightsmith.training.schedule_check import check_schedule
 from weightsmith.training.schedules import Span

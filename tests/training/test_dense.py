@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, prune
 
 from weightsmith.networks import mlp
-from weightsmith.networks.dropout import Dropout, reseed_dropout
+from weightsmith.networks.models.dropout import Dropout, reseed_dropout
 from weightsmith.training.dense import DenseEngine
 from weightsmith.training.flat import Flat
 from weightsmith.training.losses import CrossEntropy, SquaredError

@@ -14,9 +14,9 @@ from weightsmith.data.datasets import load
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import Card, weights_digest, with_card
 from weightsmith.networks.files import load as load_network
-from weightsmith.networks.mlp import mlp
-from weightsmith.networks.resnet import resnet
-from weightsmith.networks.vgg import vgg
+from weightsmith.networks.models.mlp import mlp
+from weightsmith.networks.models.resnet import resnet
+from weightsmith.networks.models.vgg import vgg
 from weightsmith.training.diagnosis import diagnose
 from weightsmith.training.gradients import Health
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from weightsmith.networks.dropout import Dropout
+from weightsmith.networks.models.dropout import Dropout
 from weightsmith.training.drawing import batches_of, begin_epoch, endless, own_random_state
 from weightsmith.training.plan import make_plan
 from weightsmith.training.settings import Settings

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import weights_digest
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training.clipping import ClipNorm
 from weightsmith.training.estimator import Classifier
 from weightsmith.training.loop import train

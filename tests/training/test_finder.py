@@ -12,7 +12,7 @@ from torch import nn
 
 from weightsmith import data
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.dropout import Dropout
+from weightsmith.networks.models.dropout import Dropout
 from weightsmith.training import finder
 from weightsmith.training.finder import RateCurve, find_rate
 from weightsmith.training.loop import train

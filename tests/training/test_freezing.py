@@ -8,7 +8,7 @@ from torch import nn
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.networks import resnet
-from weightsmith.networks.batchnorm import SeedBatchNorm1d
+from weightsmith.networks.models.batchnorm import SeedBatchNorm1d
 from weightsmith.training.freezing import freeze, frozen, train_mode, unfreeze
 
 

@@ -22,7 +22,7 @@ from weightsmith.data.normalise import Normalisation
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp
 from weightsmith.networks.card import card_of, weights_digest
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.networks.weights import open_weights
 from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
 from weightsmith.training.freezing import freeze

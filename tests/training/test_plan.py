@@ -20,7 +20,7 @@ from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp, save
 from weightsmith.networks.card import card_of, with_card
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training.freezing import freeze
 from weightsmith.training.loop import train
 from weightsmith.training.plan import TrainingWarning, make_plan

@@ -8,7 +8,7 @@ import weightsmith as ws
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
 from weightsmith.data.normalise import HALF
 from weightsmith.networks import Mlp, PaperResnet, Resnet, Vgg
-from weightsmith.networks.norms import entrywise
+from weightsmith.networks.layers.norms import entrywise
 from weightsmith.training.loop import train
 from weightsmith.training.presets import Preset, preset, spike_ready
 

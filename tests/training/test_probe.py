@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.dropout import Dropout
+from weightsmith.networks.models.dropout import Dropout
 from weightsmith.training.gradients import Health
 from weightsmith.training.losses import SquaredError
 from weightsmith.training.probe import Probe

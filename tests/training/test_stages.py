@@ -9,7 +9,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.options import param
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks import mlp
-from weightsmith.networks.grafted import reused
+from weightsmith.networks.editing.grafting import reused
 from weightsmith.training.remedies import Cut
 from weightsmith.training.schedules import Constant, Schedule, Span
 from weightsmith.training.stages import Recipe, scaled

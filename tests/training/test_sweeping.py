@@ -9,7 +9,7 @@ from torch import nn
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training import sweeping
 from weightsmith.training.clipping import ClipNorm
 from weightsmith.training.loop import train

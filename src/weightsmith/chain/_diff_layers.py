@@ -15,8 +15,8 @@ from weightsmith.chain._diff_sides import Side
 from weightsmith.grading.distances import LayerDistance, distances
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Grades, LayerGrade
-from weightsmith.networks.catalogue import bare_names
-from weightsmith.networks.layers import LayerWeights, walk
+from weightsmith.networks.layers.walk import LayerWeights, walk
+from weightsmith.networks.models.catalogue import bare_names
 
 __all__ = ["Layers", "compare_layers", "fold", "spread_of"]
 

@@ -17,11 +17,11 @@ from weightsmith.chain._diff_records import NetworkFacts
 from weightsmith.chain.tailor_results import Tailored
 from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.architecture import Architecture, architecture_of
 from weightsmith.networks.card import Card, card_of
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load, read_card
-from weightsmith.networks.layers import network_digest, walk
+from weightsmith.networks.layers.walk import network_digest, walk
+from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.operations import count_operations
 from weightsmith.networks.weights import open_weights
 from weightsmith.reducing.latency import file_bytes

@@ -11,7 +11,7 @@ from weightsmith.chain._diff_running import Rows, example_for
 from weightsmith.chain._diff_sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.reducing.centres import centred_grams
 from weightsmith.reducing.scene import Scene
 from weightsmith.reducing.sites import find_sites

@@ -18,9 +18,9 @@ from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.tensors import Data
 from weightsmith.grading.grade import grade
-from weightsmith.networks.building import build, is_factory
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load
+from weightsmith.networks.models.building import build, is_factory
 from weightsmith.reducing.inspecting import angles
 from weightsmith.reducing.recover import Recover, Rewind
 from weightsmith.reducing.reduce import reduce

@@ -20,8 +20,8 @@ from weightsmith.chain.workbench import Workbench
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import weights_digest
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.files import spiking_digest
 from weightsmith.spiking.network import SpikingNetwork
 

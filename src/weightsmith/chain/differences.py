@@ -47,7 +47,7 @@ from weightsmith.chain.reading import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Lineage, Origin
 from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.models.architecture import Architecture
 from weightsmith.spiking.energy import PriceList, Prices
 from weightsmith.training.settings import whole
 

@@ -18,8 +18,8 @@ from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.grading.cuts import Cut
 from weightsmith.grading.evidence import Evidence
-from weightsmith.networks.architecture import Architecture
-from weightsmith.networks.building import is_factory
+from weightsmith.networks.models.architecture import Architecture
+from weightsmith.networks.models.building import is_factory
 from weightsmith.reducing.method import Method
 from weightsmith.reducing.methods import Genetic, Pareto
 from weightsmith.reducing.recover import FineTune, Recover

@@ -24,7 +24,7 @@ from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load, save
 from weightsmith.reducing.recover import FineTune, Recover
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile

@@ -233,7 +233,7 @@ def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, 
 def _check_all(networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None) -> None:
     """Before hours of work on the first network: can all be opened, have they such layers, and does the base fit?"""
     from weightsmith.grading.differences import difference
-    from weightsmith.networks.layers import walk
+    from weightsmith.networks.layers.walk import walk
 
     for path in networks:
         if base is None:

@@ -29,9 +29,9 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List layers, shapes, parameters and types of a file of weights, and what in it cannot be read."""
-    from weightsmith.networks.catalogue import recognise
     from weightsmith.networks.files import read_card
-    from weightsmith.networks.layers import walk
+    from weightsmith.networks.layers.walk import walk
+    from weightsmith.networks.models.catalogue import recognise
     from weightsmith.networks.weights import open_weights
     from weightsmith.spiking.files import is_spiking
 

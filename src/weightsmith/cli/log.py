@@ -145,7 +145,7 @@ def _opened(file: Path) -> tuple[str, Lineage | None, int]:
     """Digest, lineage (None in a file of another tool) and number of parameters."""
     from weightsmith.networks.card import weights_digest
     from weightsmith.networks.files import read_card
-    from weightsmith.networks.layers import walk
+    from weightsmith.networks.layers.walk import walk
     from weightsmith.networks.weights import open_weights
     from weightsmith.spiking.files import is_spiking, load_spiking, spiking_digest
 

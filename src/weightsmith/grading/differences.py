@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.networks.adapters import PRODUCT
-from weightsmith.networks.catalogue import bare_names
-from weightsmith.networks.layers import LayerWeights, Walk, find_layers
-from weightsmith.networks.walking.plan import Plan
+from weightsmith.networks.layers.adapters import PRODUCT
+from weightsmith.networks.layers.pending import Plan
+from weightsmith.networks.layers.walk import LayerWeights, Walk, find_layers
+from weightsmith.networks.models.catalogue import bare_names
 from weightsmith.networks.weights import LeftOut
 
 __all__ = ["UNCHANGED", "Difference", "Pairs", "difference", "pair_layers"]

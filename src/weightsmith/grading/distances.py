@@ -28,8 +28,8 @@ from torch import Tensor
 from weightsmith.core.errors import OptionError
 from weightsmith.core.records import Record
 from weightsmith.grading.differences import pair_layers
-from weightsmith.networks.layers import find_layers
-from weightsmith.networks.walking.plan import Plan
+from weightsmith.networks.layers.pending import Plan
+from weightsmith.networks.layers.walk import find_layers
 from weightsmith.networks.weights import LeftOut
 
 __all__ = ["DistanceStatus", "Distances", "LayerDistance", "Overlap", "Unmatched", "distances"]

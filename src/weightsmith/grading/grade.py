@@ -23,7 +23,7 @@ from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
 from weightsmith.grading.measures import measure_network
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
 from weightsmith.grading.spectrum import Method, Precision
-from weightsmith.networks.layers import Walk, network_digest, walk
+from weightsmith.networks.layers.walk import Walk, network_digest, walk
 from weightsmith.networks.weights import Weights
 
 __all__ = ["grade"]
@@ -172,8 +172,8 @@ _in_worker: dict[str, Any] = {}
 
 def _folded(network: Network) -> nn.Module:
     """A module with its batch norms folded; a file is read as the network it is known to hold."""
+    from weightsmith.networks.editing.fold import fold_batch_norm
     from weightsmith.networks.files import load
-    from weightsmith.networks.fold import fold_batch_norm
 
     if isinstance(network, str | Path):
         network = load(network)

@@ -19,7 +19,7 @@ from weightsmith.grading.results import LayerGrade, Status
 from weightsmith.grading.slices import SliceFit, fit_slices
 from weightsmith.grading.spectrum import Method, Precision, Spectrum, spectrum
 from weightsmith.grading.verdicts import not_fitted, verdict
-from weightsmith.networks.layers import LayerWeights
+from weightsmith.networks.layers.walk import LayerWeights
 
 __all__ = ["LEAST", "Conv", "How", "Normalise", "grade_layer"]
 

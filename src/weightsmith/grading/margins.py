@@ -35,10 +35,10 @@ from weightsmith.data.datasets import Data, as_data
 from weightsmith.grading.results import Grades, Measure
 from weightsmith.grading.spectrum import spectrum
 from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
-from weightsmith.networks.fold import fold_batch_norm
-from weightsmith.networks.layers import walk
+from weightsmith.networks.layers.walk import walk
 
 __all__ = ["MarginStatus", "Margins", "margins", "with_margins"]
 

@@ -33,8 +33,8 @@ from weightsmith.core.seeds import stream
 from weightsmith.grading.directions import Directions
 from weightsmith.grading.spectrum import Spectrum
 from weightsmith.networks.card import card_of, weights_digest, with_card
-from weightsmith.networks.layers import LayerWeights, opened
-from weightsmith.networks.rewriting import Rewritten, rewritten
+from weightsmith.networks.editing.rewriting import Rewritten, rewritten
+from weightsmith.networks.layers.walk import LayerWeights, opened
 
 __all__ = ["ChangedLayer", "DirectionsReport", "Smoothed", "sharpen", "smooth"]
 

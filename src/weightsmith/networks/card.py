@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.records import Lineage, Record
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.networks.architecture import Architecture, architecture_of
+from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.weights import Weights
 
 __all__ = ["Card", "card_of", "meaning_digest", "weights_digest", "with_card"]

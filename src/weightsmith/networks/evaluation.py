@@ -16,9 +16,9 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.data.datasets import Data, as_data
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.files import load
+from weightsmith.networks.models.architecture import architecture_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,11 +12,11 @@ from torch import nn
 from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
 from weightsmith.core.records import Lineage
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.networks.architecture import Architecture, architecture_of
-from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, with_card
-from weightsmith.networks.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
-from weightsmith.networks.resizing import output_units, resize, units_with
+from weightsmith.networks.editing.resizing import output_units, resize, units_with
+from weightsmith.networks.models.architecture import Architecture, architecture_of
+from weightsmith.networks.models.building import build
+from weightsmith.networks.models.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import Weights, open_weights
 

@@ -27,8 +27,8 @@ from torch import nn
 from weightsmith.core.errors import FileRefused, OptionError, UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.storage import reading, write_atomic
-from weightsmith.networks.layers import network_digest, opened, walk
-from weightsmith.networks.norms import entrywise
+from weightsmith.networks.layers.norms import entrywise
+from weightsmith.networks.layers.walk import network_digest, opened, walk
 from weightsmith.networks.weights import Weights
 
 __all__ = ["LayerPlan", "norm_plan"]

@@ -26,7 +26,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Record
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 
 __all__ = ["Operations", "count_operations", "operations"]
 

@@ -8,8 +8,8 @@ from torch import fx, nn
 from torch.nn import functional
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.dropout import Dropout
-from weightsmith.networks.fold import trace
+from weightsmith.networks.editing.fold import trace
+from weightsmith.networks.models.dropout import Dropout
 from weightsmith.reducing._raw_sites import RawSite, RawSites
 
 __all__ = ["dense_sites", "is_dense"]

@@ -22,11 +22,11 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Lineage, Record
 from weightsmith.core.seeds import stream, subseed, torch_stream
 from weightsmith.core.statistics import Interval, mean_interval
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, with_card
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import evaluate
-from weightsmith.networks.initialisers import initialise
+from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.networks.models.initialisers import initialise
 from weightsmith.reducing.recover import FineTune, fine_tuned
 from weightsmith.training.drawing import own_random_state
 from weightsmith.training.run import Progress

@@ -22,7 +22,7 @@ from torch import nn
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
 from weightsmith.reducing.bias import short_units
 from weightsmith.reducing.centres import centre_of, centred_grams

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import save
 
 __all__ = ["Latency", "LatencyComparison", "Ratio", "Timing", "compare_latency", "file_bytes", "latency"]

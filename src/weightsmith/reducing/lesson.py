@@ -12,7 +12,7 @@ import torch
 
 from weightsmith.core.seeds import subseed
 from weightsmith.data.splits import Fold
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.reducing.beside import random_masks
 from weightsmith.reducing.evaluator import Evaluator
 from weightsmith.reducing.gram import Gram

@@ -7,7 +7,7 @@ import dataclasses
 from torch import Tensor, nn
 
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import scores
 from weightsmith.reducing.beside import RandomMasks, Scratch, from_scratch, random_masks
 from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes

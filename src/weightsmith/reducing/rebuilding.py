@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, weights_digest, with_card
+from weightsmith.networks.models.architecture import architecture_of
 
 __all__ = ["rebuilt"]
 

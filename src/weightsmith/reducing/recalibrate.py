@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.card import card_of, with_card
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import batches_for
 from weightsmith.reducing.recover import Recalibrate
 

@@ -18,10 +18,10 @@ from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.evaluator import Masks
 from weightsmith.reducing.measuring import Beside, latency_of, masks_beside, measured, scratch_beside, size_of
 from weightsmith.reducing.methods import Genetic, Method, Pareto

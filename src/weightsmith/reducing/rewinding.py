@@ -19,7 +19,7 @@ from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import reading
 from weightsmith.data.tensors import Data
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load
 from weightsmith.reducing.recover import Rewind
 from weightsmith.training.checkpoints import Checkpoints, Standing

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.architecture import architecture_of
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.decisions import Choice, Decision, Removal
 from weightsmith.reducing.evaluator import Masks
 from weightsmith.reducing.masking import masked

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.activations import Activation
+from weightsmith.networks.models.activations import Activation
 from weightsmith.reducing.decisions import Choice
 
 __all__ = ["Shallow"]

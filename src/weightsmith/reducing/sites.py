@@ -8,7 +8,7 @@ network's output writes no site and is never touched.
 Networks of dense layers are traced by torch.fx; all others by the dependency graph of torch-pruning (extra ``prune``).
 
 >>> import torch
->>> from weightsmith.networks.mlp import mlp
+>>> from weightsmith.networks.models.mlp import mlp
 >>> found = find_sites(mlp(10, 20, 7, activation="sigmoid"), torch.zeros(2, 10))
 >>> [(site.name, site.units, site.activation, [port.layer for port in site.readers]) for site in found.sites]
 [('dense1', 20, 'sigmoid', ['output'])]
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UnknownName, UsageError
-from weightsmith.networks.fold import fold_batch_norm
+from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.reducing._dense_sites import dense_sites, is_dense
 from weightsmith.reducing._graph_sites import graph_sites
 from weightsmith.reducing._raw_sites import RawSites

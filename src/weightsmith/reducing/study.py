@@ -19,7 +19,7 @@ from weightsmith.core.journal import Journal
 from weightsmith.core.parallel import completed
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.reducing.angles import Angles
 from weightsmith.reducing.genetic import Genetic
 from weightsmith.reducing.lesson import Lesson, Plan

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.resizing import set_tensors
+from weightsmith.networks.editing.resizing import set_tensors
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.masking import masked
 from weightsmith.reducing.sites import Port, Site

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.seeds import torch_stream
-from weightsmith.networks.activations import Activation
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.activations import Activation
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.reducing.shallow import Shallow
 
 __all__ = ["Pupil", "Recipe", "train_together"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from weightsmith.core.errors import UnknownName, UsageError
-from weightsmith.networks.norms import unit_norms
+from weightsmith.networks.layers.norms import unit_norms
 from weightsmith.spiking._adjust_scales import Array
 from weightsmith.spiking.graph import INPUT, Neurons, Scale, Synapses
 from weightsmith.spiking.membranes import MembraneMoments, arrivals, truncated

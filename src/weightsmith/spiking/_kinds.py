@@ -10,8 +10,8 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from weightsmith.networks.dropout import Dropout
-from weightsmith.networks.resnet import ZeroPad
+from weightsmith.networks.models.dropout import Dropout
+from weightsmith.networks.models.resnet import ZeroPad
 
 __all__ = ["called", "kind_of", "module_of"]
 

@@ -38,7 +38,7 @@ class _Choice:
 
 
 def shortcut(call: Call) -> list[Node]:
-    """:class:`weightsmith.networks.resnet.ZeroPad`."""
+    """:class:`weightsmith.networks.models.resnet.ZeroPad`."""
     extra, stride = call.module.extra, call.module.stride
     every = _every(call)
     channels = _zeros(extra // 2) + every.channels + _zeros(extra - extra // 2)

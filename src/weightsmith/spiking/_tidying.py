@@ -15,8 +15,8 @@ import torch
 from torch import fx, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.dropout import Dropout
-from weightsmith.networks.fold import fold_batch_norm
+from weightsmith.networks.editing.fold import fold_batch_norm
+from weightsmith.networks.models.dropout import Dropout
 from weightsmith.spiking._kinds import called, kind_of, module_of
 
 __all__ = ["tidied"]

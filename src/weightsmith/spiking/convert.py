@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.seeds import pinned_threads, torch_stream
 from weightsmith.networks.card import card_of
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.spiking._building import built
 from weightsmith.spiking._flow import flow_of
 from weightsmith.spiking._plain import plain_scores
@@ -85,7 +85,7 @@ def convert(
 
     ``input_shape`` is needed where the card of the network does not say it.
 
-    >>> from weightsmith.networks.vgg import vgg
+    >>> from weightsmith.networks.models.vgg import vgg
     >>> found = convert(vgg(5, (3, 8, 8), widths=(4, 4, 4), classifier=(8,)), IF(), Poisson())
     >>> [(node.name, node.layer) for node in found.network.populations]
     [('features.1', 'features.0'), ('features.4', 'features.3'), ('features.7', 'features.6'),

@@ -14,7 +14,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.architecture import architecture_of
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.activity import Statistics
 from weightsmith.spiking.adjust import L4, Adjust
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile, threshold_range

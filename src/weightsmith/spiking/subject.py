@@ -15,7 +15,7 @@ from weightsmith.data.datasets import as_data, load_all
 from weightsmith.data.sources import Source
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of, weights_digest
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
 from weightsmith.spiking.network import SpikingNetwork

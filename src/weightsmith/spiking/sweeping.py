@@ -24,8 +24,8 @@ from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of, meaning_digest
+from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.network import Precision

@@ -138,7 +138,7 @@ def std_bound(weights: ArrayLike, rates: ArrayLike, tau: float, time: ArrayLike 
     """
     import torch
 
-    from weightsmith.networks.norms import entrywise
+    from weightsmith.networks.layers.norms import entrywise
 
     w, lam, tau = numbers(weights, "weights"), rates_of(rates), check_tau(tau)
     check_fit(w, lam, "rates")

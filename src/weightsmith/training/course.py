@@ -18,7 +18,7 @@ from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.core.sweep import SweepSummary, SweepTable
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training.clipping import Clip, ClipNorm, ClipValue
 from weightsmith.training.optimisers import Sgd
 from weightsmith.training.schedules import Constant, Exponential, OneCycle, Plateau, Power, Schedule

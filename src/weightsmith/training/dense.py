@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weightsmith.networks.dropout import Dropout
+from weightsmith.networks.models.dropout import Dropout
 from weightsmith.training.flat import Flat
 from weightsmith.training.losses import CrossEntropy
 

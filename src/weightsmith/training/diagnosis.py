@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.models.architecture import Architecture
 from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import endless, own_random_state
 from weightsmith.training.gradients import GradientDiagnosis
@@ -41,7 +41,7 @@ def diagnose(
     card, else by the data set's own normalisation.
 
     >>> import torch
-    >>> from weightsmith.networks.mlp import Mlp
+    >>> from weightsmith.networks.models.mlp import Mlp
     >>> deep = Mlp([16] * 19, input_shape=(4,), classes=3, activation="sigmoid").build()
     >>> rows = torch.linspace(-1, 1, 256).reshape(64, 4)
     >>> found = diagnose(deep, (rows, torch.arange(64) % 3))

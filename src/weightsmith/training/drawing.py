@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weightsmith.core.seeds import subseed, torch_stream
-from weightsmith.networks.dropout import reseed_dropout
+from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.feeding import Feed
 from weightsmith.training.freezing import train_mode
 from weightsmith.training.plan import Plan

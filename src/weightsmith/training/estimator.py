@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.data.tensors import Data, Split
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training.clipping import Clip
 from weightsmith.training.loop import train
 from weightsmith.training.losses import Loss

@@ -17,7 +17,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.architecture import Architecture
+from weightsmith.networks.models.architecture import Architecture
 from weightsmith.training.clipping import Clip
 from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import endless, own_random_state

@@ -19,10 +19,10 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.architecture import Architecture
 from weightsmith.networks.card import Card, weights_digest, with_card
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import save
+from weightsmith.networks.models.architecture import Architecture
 from weightsmith.training.checkpoints import Checkpoints
 from weightsmith.training.clipping import Clip
 from weightsmith.training.distributed import team

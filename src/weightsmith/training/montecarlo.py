@@ -28,8 +28,8 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Origin, Record, digest_of
 from weightsmith.core.seeds import subseed
 from weightsmith.networks.card import card_of, weights_digest, with_card
-from weightsmith.networks.dropout import Dropout
 from weightsmith.networks.evaluation import scores
+from weightsmith.networks.models.dropout import Dropout
 
 __all__ = ["Prediction", "monte_carlo"]
 

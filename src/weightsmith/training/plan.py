@@ -16,11 +16,11 @@ from weightsmith.data.datasets import load_all
 from weightsmith.data.normalise import Normalisation
 from weightsmith.data.sources import Source
 from weightsmith.data.tensors import Data, Split
-from weightsmith.networks.architecture import Architecture, architecture_of
-from weightsmith.networks.building import build
 from weightsmith.networks.card import Card, card_of, weights_digest
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load
+from weightsmith.networks.models.architecture import Architecture, architecture_of
+from weightsmith.networks.models.building import build
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode

@@ -23,11 +23,11 @@ from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.text import quote
 from weightsmith.data.normalise import HALF, Normalisation
-from weightsmith.networks.architecture import Architecture
-from weightsmith.networks.building import is_factory
-from weightsmith.networks.mlp import Mlp
-from weightsmith.networks.paper_resnet import PaperResnet
-from weightsmith.networks.vgg import Vgg
+from weightsmith.networks.models.architecture import Architecture
+from weightsmith.networks.models.building import is_factory
+from weightsmith.networks.models.mlp import Mlp
+from weightsmith.networks.models.paper_resnet import PaperResnet
+from weightsmith.networks.models.vgg import Vgg
 from weightsmith.training.penalties import L4Balance, Penalty
 
 __all__ = ["PRESETS", "Preset", "preset", "spike_ready"]

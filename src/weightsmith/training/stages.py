@@ -20,12 +20,12 @@ from weightsmith.core.records import Record
 from weightsmith.core.seeds import torch_stream
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.data.tensors import Data
-from weightsmith.networks.activations import Activation, Relu
-from weightsmith.networks.architecture import architecture_of
 from weightsmith.networks.card import card_of
+from weightsmith.networks.editing.grafting import graft, reused
 from weightsmith.networks.evaluation import scores
-from weightsmith.networks.grafted import graft, reused
-from weightsmith.networks.initialisers import initialise
+from weightsmith.networks.models.activations import Activation, Relu
+from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.networks.models.initialisers import initialise
 from weightsmith.training.freezing import freeze, frozen, unfreeze
 from weightsmith.training.loop import train
 from weightsmith.training.remedies import Cut

@@ -23,11 +23,11 @@ from weightsmith.core.identity import identity_of
 from weightsmith.core.options import Option
 from weightsmith.core.sweep import SweepTable, sweep
 from weightsmith.data.datasets import Data, as_data, load_all
-from weightsmith.networks.architecture import Architecture
-from weightsmith.networks.building import is_factory
 from weightsmith.networks.card import weights_digest
 from weightsmith.networks.evaluation import evaluate
-from weightsmith.networks.mlp import Mlp
+from weightsmith.networks.models.architecture import Architecture
+from weightsmith.networks.models.building import is_factory
+from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training.loop import train
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingWarning

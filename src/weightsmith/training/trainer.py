@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.dropout import reseed_dropout
+from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.checkpoints import Checkpoints, Standing
 from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import batches_of, begin_epoch

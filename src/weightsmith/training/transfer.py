@@ -1,7 +1,7 @@
 """Transfer learning, the slides' recipe (seed 002) as one call.
 
 1. Reuse the lower blocks of a trained network, fit the inputs to it, put a new head on top
-   (:mod:`weightsmith.networks.grafted`).
+   (:mod:`weightsmith.networks.editing.grafting`).
 2. Freeze what is reused and train the head.
 3. Unfreeze the top one or two reused blocks and go on at a reduced rate (:mod:`weightsmith.training.stages`).
 4. If that did not help: drop or replace top blocks, by the amount of data, and repeat
@@ -27,9 +27,9 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.data.normalise import Normalisation
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, weights_digest, with_card
-from weightsmith.networks.copying import copied
+from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.editing.grafting import graft, reused
 from weightsmith.networks.files import load, save
-from weightsmith.networks.grafted import graft, reused
 from weightsmith.training.freezing import unfreeze as unfreeze_all
 from weightsmith.training.optimisers import Momentum, Optimiser
 from weightsmith.training.plan import data_of

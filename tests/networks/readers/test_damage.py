@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 from safetensors.torch import save_file
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.networks.layers import walk
+from weightsmith.networks.layers.walk import walk
 from weightsmith.networks.weights import open_weights
 
 

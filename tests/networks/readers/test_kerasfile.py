@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.networks.layers import walk
+from weightsmith.networks.layers.walk import walk
 from weightsmith.networks.weights import open_weights
 
 

@@ -135,7 +135,7 @@ def sparse_folder(folder: Path, shards: int, tensors: int) -> Path:
 MEASURE = """
 import sys
 import torch
-from weightsmith.networks.layers import walk
+from weightsmith.networks.layers.walk import walk
 from weightsmith.networks.weights import open_weights
 # Not ru_maxrss: a child inherits that of its parent, which may have been larger than it will ever be.
 used = lambda: int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024

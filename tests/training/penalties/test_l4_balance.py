@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from weightsmith.networks.norms import unit_norms
+from weightsmith.networks.layers.norms import unit_norms
 from weightsmith.training.penalties import L4Balance, Weight, weights_of
 
 

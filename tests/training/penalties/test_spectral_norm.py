@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from weightsmith.networks.norms import spectral
+from weightsmith.networks.layers.norms import spectral
 from weightsmith.training.penalties import SpectralNorm
 
 

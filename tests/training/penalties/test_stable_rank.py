@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from weightsmith.networks.norms import frobenius, spectral, stable_rank
+from weightsmith.networks.layers.norms import frobenius, spectral, stable_rank
 from weightsmith.training.penalties import StableRank, weights_of
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weightsmith.networks.walking.forms import GATES, Form
+from weightsmith.networks.layers.forms import GATES, Form
 
 __all__ = ["LayerFacts", "Layout", "is_recurrent", "layout_of", "roles_of"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weightsmith.networks.walking.forms import Form
+from weightsmith.networks.layers.forms import Form
 
 __all__ = ["Quantisation", "Use", "attribute", "nodes_of", "uses"]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weightsmith.core.options import param
-from weightsmith.networks.norms import entrywise
+from weightsmith.networks.layers.norms import entrywise
 from weightsmith.training.penalties.base import Penaliser, Penalty, Weight
 
 __all__ = ["L4Balance"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from weightsmith.core.options import param
-from weightsmith.networks.norms import entrywise
+from weightsmith.networks.layers.norms import entrywise
 from weightsmith.training.penalties.base import Penaliser, Penalty, Weight
 
 __all__ = ["MaxNorm"]

@@ -1,0 +1,1 @@
+"""Networks changed into other networks: batch norm folded, layers resized, values replaced, heads added."""

@@ -1,0 +1,330 @@
+"""The lower blocks of a trained network with a new head on them: the slides' way to reuse a network (seed 002).
+
+The slides: reuse the lower layers of a pretrained network, add layers for the new data on top of them, and resize the
+data to what the network takes. A *block* is what can be cut off as a whole: a dense layer or a convolution, in residual
+networks the stem or a residual block (:mod:`weightsmith.networks.editing.blocks`).
+
+>>> from weightsmith.networks.models.vgg import vgg
+>>> network = graft(vgg(5, classifier=(32,)), (1, 28, 28), 4, reuse=2, hidden=(16,))
+>>> [name for name, _ in network.named_children()], network.head.dense1
+(['resize', 'channels', 'base', 'pool', 'head'], Linear(in_features=128, out_features=16, bias=True))
+>>> [block.layers for block in reused(network)]
+[('base.features.0',), ('base.features.3',)]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import DataMismatch, OptionError, UsageError
+from weightsmith.core.options import param
+from weightsmith.data.normalise import NONE, Normalisation
+from weightsmith.networks.card import Card, card_of, weights_digest, with_card
+from weightsmith.networks.editing.blocks import Block, Chain, without_last_dense
+from weightsmith.networks.models.architecture import Architecture, Place, architecture_of
+from weightsmith.networks.models.mlp import Mlp
+
+__all__ = ["Brightness", "Channels", "Grafted", "Resize", "fit_inputs", "graft", "reused"]
+
+
+class Grafted(Architecture, name="grafted"):
+    """The first ``reuse`` blocks of ``base`` under a new head of dense layers.
+
+    Inputs of another shape than the base takes are resized and grey ones get its channels. Where the reused part ends
+    in feature maps, each is averaged, or all are flattened, before the head.
+    """
+
+    base: str = param(doc="text form of the network whose lower part is reused")
+    reuse: int = param(ge=1, doc="how many of its blocks")
+    hidden: tuple[int, ...] = param(default=(), ge=1, doc="widths of the head's hidden layers")
+    dropout: float = param(default=0.0, ge=0, lt=1, doc="rate after each hidden layer of the head")
+    pool: Literal["mean", "flatten"] = param(default="mean", doc="what becomes of feature maps")
+    normalise: str = param(default="none", doc="normalisation after grey images got the base's channels")
+
+    def check(self) -> None:
+        """The base must be complete, and the inputs such that they can be made into its own."""
+        super().check()
+        base = self.base_option
+        if not base.input_shape or base.classes is None:
+            raise OptionError(f"grafted: the base {self.base} must tell its input_shape and classes")
+        if self.input_shape:
+            self._inputs()
+
+    @functools.cached_property
+    def base_option(self) -> Architecture:
+        """The base as an option object; read once, or bases of bases would be read again and again."""
+        return Architecture.parse(self.base)
+
+    def assemble(self) -> nn.Module:
+        """What fits the inputs, ``base``, ``pool`` where there are feature maps, ``head``."""
+        chain = Chain(self.base_option.assemble())
+        if self.reuse >= len(chain.blocks):
+            raise OptionError(f"grafted: {self.base} has {len(chain.blocks) - 1} blocks to reuse, not {self.reuse}")
+        lower = chain.lower(self.reuse)
+        pool, width = _pooled(_features(lower, self.base_option.input_shape), self.pool)
+        return _Graft(self._inputs(), lower, chain.blocks[: self.reuse], pool, self.head(width).assemble())
+
+    def places(self) -> dict[str, Place]:
+        """Those of the reused layers of the base, and the head's hidden layers."""
+        reused = {layer for block in Chain(self.base_option.outline()).blocks[: self.reuse] for layer in block.layers}
+        base, head = self.base_option.places(), self.head(1).places()
+        return {
+            **{
+                f"base.{layer}": Place(f"base.{p.parameter}", p.position)
+                for layer, p in base.items()
+                if layer in reused
+            },
+            **{f"head.{layer}": place for layer, place in head.items()},
+        }
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """Those of the base, as ``base.…``, and the head's."""
+        base = self.base_option.widths_in_use()
+        return {"hidden": self.hidden, **{f"base.{parameter}": widths for parameter, widths in base.items()}}
+
+    def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
+        """The base has a spec of its own, in which they are written."""
+        below = {key.removeprefix("base."): value for key, value in widths.items() if key.startswith("base.")}
+        return dataclasses.replace(self, base=str(self.base_option.with_widths(below)), hidden=widths["hidden"])
+
+    def head(self, width: int) -> Mlp:
+        """The head for that many features, as an architecture of its own."""
+        return Mlp(
+            self.hidden,
+            dropout=self.dropout,
+            dropout_layers=max(1, len(self.hidden)),
+            input_shape=(width,),
+            classes=self.classes,
+            activation=self.activation,
+            initialiser=self.initialiser,
+        )
+
+    def _inputs(self) -> OrderedDict[str, nn.Module]:
+        return fit_inputs(self.input_shape, self.base_option.input_shape, Normalisation.parse(self.normalise))
+
+
+def graft(
+    base: nn.Module,
+    input_shape: Sequence[int],
+    classes: int | Sequence[str],
+    *,
+    reuse: int | None = None,
+    seed: int = 0,
+    **options: object,
+) -> nn.Module:
+    """A network for inputs of ``input_shape`` on the lowest ``reuse`` blocks of ``base`` (None: all but the last).
+
+    ``classes`` are the new ones, by name or number; further parameters of :class:`Grafted` (``hidden``, ``dropout``,
+    ``pool``, ``activation``) by name, the activation by default that of the base. The reused weights are copied, the
+    head's drawn from ``seed``. The card keeps the base's normalisation; one that does not fit grey images goes into the
+    network.
+
+    A module of the user's own is taken as well. Its result has no architecture, so it reloads through a function of the
+    user's; where its data flow cannot be traced, only its last dense layer can be cut off.
+    """
+    shape, count = tuple(input_shape), classes if isinstance(classes, int) else len(classes)
+    card, architecture = card_of(base), architecture_of(base)
+    takes = (architecture.input_shape if architecture is not None else card.input_shape) or shape
+    inside = len(card.normalisation.mean) > 1 and shape[0] != takes[0]
+    values = {"normalise": str(card.normalisation) if inside else "none", **options}
+    values |= {"input_shape": shape, "classes": count}
+    if architecture is not None:
+        blocks = len(Chain(base).blocks) - 1 if reuse is None else reuse
+        values = {"activation": architecture.activation, "base": str(architecture), "reuse": blocks, **values}
+        network = Grafted.from_values(values).build(seed)
+        _copy(base, network.get_submodule("base"))
+    else:
+        # Any base serves for reading the options: that of the user's own module has no text form.
+        stand_in = Mlp((1,), input_shape=takes, classes=1)
+        spec = Grafted.from_values({"base": str(stand_in), "reuse": 1, **values})
+        network = _on_own_module(base, takes, reuse, spec, seed)
+    lineage = card.lineage.then(f"cut, with a new head for {count} classes", weights_digest(base))
+    normalisation, names = NONE if inside else card.normalisation, () if isinstance(classes, int) else tuple(classes)
+    kept = dict(network.named_modules())
+    widths = {f"base.{layer}": units for layer, units in card.widths.items() if f"base.{layer}" in kept}
+    new = Card(architecture_of(network), None, shape, normalisation, names, lineage, widths=widths)
+    return with_card(network.requires_grad_(True), new)
+
+
+def reused(network: nn.Module) -> tuple[Block, ...]:
+    """The blocks that a grafted network took over from its base, lowest first, by their names in this network."""
+    if not isinstance(network, _Graft):
+        raise UsageError(f"{type(network).__name__} is not a grafted network: it has no reused blocks")
+    return network.blocks
+
+
+class _Graft(nn.Sequential):
+    """Inputs, base, pool and head in a row; ``blocks`` are those of the base."""
+
+    def __init__(
+        self,
+        inputs: OrderedDict[str, nn.Module],
+        lower: nn.Module,
+        blocks: tuple[Block, ...],
+        pool: nn.Module | None,
+        head: nn.Module,
+    ) -> None:
+        middle = {"base": lower} if pool is None else {"base": lower, "pool": pool}
+        super().__init__(OrderedDict(**inputs, **middle, head=head))
+        self.blocks = tuple(block.under("base") for block in blocks)
+
+
+def _on_own_module(base: nn.Module, takes: tuple[int, ...], reuse: int | None, spec: Grafted, seed: int) -> nn.Module:
+    """A graft on a module that is not one of our architectures."""
+    try:
+        chain = Chain(base)
+        lower = chain.lower(len(chain.blocks) - 1 if reuse is None else reuse)
+        blocks = chain.blocks[: reuse if reuse is not None else -1]
+    except UsageError:
+        lower, blocks = without_last_dense(base, _example(base, takes))
+        if reuse not in (None, len(blocks)):
+            raise
+    pool, width = _pooled(_features(lower, takes), spec.pool)
+    inputs = fit_inputs(spec.input_shape, takes, Normalisation.parse(spec.normalise))
+    return _Graft(inputs, lower, blocks, pool, spec.head(width).build(seed))
+
+
+def _example(network: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
+    return torch.zeros((2, *shape), dtype=like.dtype, device=like.device)
+
+
+@torch.no_grad()
+def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    """What the reused part gives for two inputs of that shape."""
+    try:
+        found = lower.eval()(_example(lower, shape))
+    except (RuntimeError, ValueError) as error:
+        raise DataMismatch(f"the base cannot take inputs of shape {shape} ({str(error).splitlines()[0]})") from error
+    if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[0] != 2:
+        what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise UsageError(
+            f"the part kept of the base gives {what} for two inputs, not features of each; cut it elsewhere"
+        )
+    return found
+
+
+def _pooled(features: Tensor, kind: str) -> tuple[nn.Module | None, int]:
+    """What averages feature maps, if there are any and it is asked for, and how many features are left."""
+    pools = {3: nn.AdaptiveAvgPool1d, 4: nn.AdaptiveAvgPool2d, 5: nn.AdaptiveAvgPool3d}
+    if kind == "flatten" or features.dim() not in pools:
+        return None, math.prod(features.shape[1:])
+    return pools[features.dim()](1), features.shape[1]
+
+
+@torch.no_grad()
+def _copy(base: nn.Module, lower: nn.Module) -> None:
+    """The weights and statistics of ``base`` into the part of it that is kept."""
+    source = base.state_dict()
+    for name, target in lower.state_dict().items():
+        if name not in source or source[name].shape != target.shape:
+            raise DataMismatch(f"the base was changed since it was built: {name} is not as its architecture says")
+        target.copy_(source[name])
+
+
+# Inputs of one shape made into those of another, so that a network can be reused on data it was not built for.
+#
+# Images are resized by bilinear interpolation (smoothed first where they shrink, so that fine detail does not turn
+# into false patterns), a grey image goes to every channel, a coloured one to a single channel by its brightness. All
+# of this is linear with weights that add up to 1, so it does not matter whether inputs are normalised before or after
+# it; only a normalisation with a value per channel must come after grey images got their channels.
+#
+# >>> list(fit_inputs((1, 28, 28), (3, 32, 32)))
+# ['resize', 'channels']
+# >>> fit_inputs((3, 32, 32), (3, 32, 32))
+# OrderedDict()
+
+
+def fit_inputs(
+    given: tuple[int, ...], wanted: tuple[int, ...], normalisation: Normalisation = NONE
+) -> OrderedDict[str, nn.Module]:
+    """The layers, by name, that make inputs of shape ``given`` into inputs of shape ``wanted``; none if they are equal.
+
+    ``normalisation`` is applied where grey images get their channels, and refused elsewhere: the network's card, which
+    says what is done to raw inputs, is the place for it.
+    """
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    if 1 in (len(given), len(wanted)) and math.prod(given) == math.prod(wanted):
+        if len(wanted) == 3 and len(given) == 1:
+            layers["shape"] = nn.Unflatten(1, wanted)
+        elif len(wanted) == 1 and len(given) > 1:
+            layers["shape"] = nn.Flatten()
+    elif len(given) == len(wanted) == 3 and (given[0] == wanted[0] or 1 in (given[0], wanted[0])):
+        if given[1:] != wanted[1:]:
+            layers["resize"] = Resize(given[1:], wanted[1:])
+        if given[0] == 1 != wanted[0]:
+            layers["channels"] = Channels(wanted[0], normalisation)
+        elif wanted[0] == 1 != given[0]:
+            layers["brightness"] = Brightness(given[0])
+    elif given != wanted:
+        raise DataMismatch(f"inputs of shape {given} cannot be made into the {wanted} that the network takes")
+    if normalisation != NONE and "channels" not in layers:
+        raise DataMismatch(f"the normalisation {normalisation} belongs on the card: no grey image is given channels")
+    return layers
+
+
+class Resize(nn.Module):
+    """Images of another height and width, bilinear; pixels are areas (their corners are not aligned)."""
+
+    def __init__(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+        super().__init__()
+        self.size = wanted
+        self.smooth = any(after < before for before, after in zip(given, wanted, strict=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, c, h, w) → (n, c, *size)."""
+        return nn.functional.interpolate(x, self.size, mode="bilinear", align_corners=False, antialias=self.smooth)
+
+    def extra_repr(self) -> str:
+        """What ``print(network)`` shows."""
+        return f"{self.size[0]}×{self.size[1]}{', smoothed' if self.smooth else ''}"
+
+
+class Channels(nn.Module):
+    """A grey image in every channel, each normalised in its own way.
+
+    >>> Channels(2, Normalisation((0.0, 0.5), (1.0, 0.5)))(torch.ones(1, 1, 1, 1)).flatten()
+    tensor([1., 1.])
+    """
+
+    def __init__(self, count: int, normalisation: Normalisation = NONE) -> None:
+        super().__init__()
+        if len(normalisation.mean) not in (0, 1, count):
+            raise DataMismatch(f"normalisation {normalisation} does not fit {count} channels")
+        means, deviations = normalisation.mean or (0.0,), normalisation.std or (1.0,)
+        self.means, self.deviations = (values * (count // len(values)) for values in (means, deviations))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, 1, h, w) → (n, count, h, w)."""
+        return torch.cat([(x - m) / s for m, s in zip(self.means, self.deviations, strict=True)], dim=1)
+
+    def extra_repr(self) -> str:
+        """What ``print(network)`` shows."""
+        return f"{len(self.means)}, means={self.means}, deviations={self.deviations}"
+
+
+class Brightness(nn.Module):
+    """One channel from several: of three 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601), otherwise the mean."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.shares = (0.299, 0.587, 0.114) if count == 3 else (1 / count,) * count
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, count, h, w) → (n, 1, h, w)."""
+        first, *others = (x[:, i : i + 1] * share for i, share in enumerate(self.shares))
+        for other in others:
+            first = first + other
+        return first
+
+    def extra_repr(self) -> str:
+        """What ``print(network)`` shows."""
+        return ", ".join(f"{share:.3g}" for share in self.shares)

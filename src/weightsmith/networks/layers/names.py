@@ -1,0 +1,245 @@
+"""Layers of a state dict or file, inferred from names, shapes and neighbours; what had to be guessed is noted."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from weightsmith.networks.layers.effective import Effective, find_effective
+from weightsmith.networks.layers.forms import GATES, Form
+from weightsmith.networks.layers.pending import Findings, Plan, buffer, layer_name
+from weightsmith.networks.weights import Entry, Weights
+
+__all__ = ["Channels", "Guess", "find_in_weights", "guess", "split_attention"]
+
+_BUFFERS = frozenset(["running_mean", "running_var", "num_batches_tracked", "inv_freq", "position_ids"])
+_RECURRENT = re.compile(r"(.*?)weight_(ih|hh|hr)((?:_l\d+)?(?:_reverse)?)")
+_WEIGHT_LIKE = re.compile(r"weight|kernel|filter|^w\d*$", re.IGNORECASE)
+_EMBEDDING = re.compile(r"embed|^wte$|^wpe$|^lookup", re.IGNORECASE)
+_TRANSPOSED = re.compile(r"transpose|deconv|upconv|convt", re.IGNORECASE)
+_DEPTHWISE = re.compile(r"depthwise|(^|_)dw(_|$|conv)", re.IGNORECASE)
+
+# What a format may say of a tensor that is no layer.
+_NO_LAYERS = {"Buffer": "Buffer", "Bias": "bias", "Scale": "scale of a norm"}
+
+# A form with what was guessed about it, or the reason why a tensor is no layer.
+Guess = tuple[Form, list[str]] | str
+
+
+@dataclass
+class Channels:
+    """The channels convolutions have made so far, which tell a grouped one from an ordinary one."""
+
+    first: int | None = None
+    last: int = 0
+    made: set[int] = field(default_factory=set)
+
+    def pass_through(self, form: Form, shape: tuple[int, ...]) -> None:
+        """Note the channels a convolution takes and makes."""
+        if form.kind.startswith("Conv"):
+            turned = form.kind.startswith("ConvTranspose")
+            taken, made = (shape[0], shape[1] * form.groups) if turned else (shape[1] * form.groups, shape[0])
+            self.first = taken if self.first is None else self.first
+            self.last = made
+            self.made.add(made)
+
+    def groups(self, shape: tuple[int, ...]) -> int:
+        """How many groups a filter of this shape seems to have: its inputs appear nowhere but as a part."""
+        groups, rest = divmod(self.last, shape[1])
+        known = self.first is None or shape[1] == self.first or shape[1] in self.made
+        return 1 if known or rest or groups < 2 or shape[0] % groups else groups
+
+
+def find_in_weights(weights: Weights) -> Findings:
+    """The layers among the entries of ``weights``, each read only when asked for."""
+    findings = Findings(left_out=list(weights.left_out))
+    effective = find_effective(weights.entries)
+    plans: dict[str, list[Plan]] = {}
+    channels = Channels()
+    for name, entry in weights.entries.items():
+        if name in weights.aliases:
+            for plan in plans.get(weights.aliases[name], ()):
+                plan.tie(name)
+            continue
+        made = effective.get(name)
+        if made is not None:
+            if name == made.parts[0]:
+                _plan_effective(findings, weights, made, channels)
+            elif made.parts.index(name) >= made.trained:
+                findings.left_out.append(buffer(name, entry.shape))
+            continue
+        guessed = _guess_entry(weights, entry, channels)
+        if isinstance(guessed, str):
+            _leave(findings, entry, guessed)
+            continue
+        form, notes = guessed
+        channels.pass_through(form, entry.shape)
+        plans[name] = _plans(entry, form, notes, functools.partial(weights.tensor, name))
+        findings.plans += plans[name]
+    names = list(weights.entries)
+    if names == sorted(names):  # then the order says nothing of depth, and layer 10 had better not come before layer 2
+        findings.plans.sort(key=lambda plan: _naturally(plan.name))
+    return findings
+
+
+def _naturally(name: str) -> list[tuple[int, str]]:
+    """A key that sorts numbers inside names by their value."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], channels: Channels) -> Guess:
+    """The form of a real tensor by its name, its shape and its neighbours, or why it is no layer."""
+    module, _, leaf = name.rpartition(".")
+    if len(shape) < 2 or leaf.lower().endswith("bias") or leaf.startswith("bias"):
+        return _reason_small(module, leaf, entries)
+    if 0 in shape:
+        return "has no values"
+    recurrent = _recurrent(name, shape, entries)
+    if recurrent is not None:
+        return recurrent, []
+    if leaf == "in_proj_weight" and len(shape) == 2 and shape[0] % 3 == 0:
+        return Form("MultiheadAttention", gates=3), []
+    if leaf in ("q_proj_weight", "k_proj_weight", "v_proj_weight") and len(shape) == 2:
+        return Form("MultiheadAttention"), []
+    bias = entries.get(f"{module}.bias" if module else "bias")
+    if bias is not None and bias.shape == shape:
+        return "has the shape of its bias: an elementwise scale"
+    notes = []
+    if not _WEIGHT_LIKE.search(leaf):
+        if shape[0] == 1 or (len(shape) == 2 and 1 in shape):
+            return "has a side of length 1 and is not called a weight"
+        notes.append(f"called {leaf!r}: taken for a weight by its {len(shape)} dimensions")
+    if len(shape) == 2:
+        place = module.rpartition(".")[2] or leaf
+        return Form("Embedding" if _EMBEDDING.search(place) else "Linear"), notes
+    if len(shape) == 3 and "expert" in name.lower():
+        return Form("Experts"), notes
+    if len(shape) > 5:
+        return f"has {len(shape)} dimensions: no kind of layer is known for that"
+    form, more = _convolution(module or leaf, shape, bias, channels)
+    return form, notes + more
+
+
+def _guess_entry(weights: Weights, entry: Entry, channels: Channels) -> Guess:
+    said = weights.kinds.get(entry.name)
+    if said in _NO_LAYERS:
+        return _NO_LAYERS[said]
+    if said is not None and Form.parse(said).fits(entry.shape):
+        form = Form.parse(said)
+        return form, [f"{form.groups} groups"] if form.groups > 1 else []
+    leaf = entry.name.rpartition(".")[2]
+    if leaf == "bias" and len(entry.shape) == 4 and entry.shape == (1, 1, entry.shape[-1], entry.shape[-1]):
+        return "Buffer"  # the causal mask of GPT-2
+    inside = ".parametrizations." in f".{entry.name}"
+    if not weights.is_real(entry.name) or leaf in _BUFFERS or (inside and leaf.startswith(("_", "base"))):
+        return "Buffer"
+    if inside:
+        return "part of a parametrisation"
+    return guess(entry.name, entry.shape, weights.entries, channels)
+
+
+def _leave(findings: Findings, entry: Entry, reason: str) -> None:
+    if reason == "Buffer":
+        findings.left_out.append(buffer(entry.name, entry.shape))
+    else:
+        findings.leave(entry.name, entry.shape, reason)
+
+
+def _plan_effective(findings: Findings, weights: Weights, made: Effective, channels: Channels) -> None:
+    entries = {**weights.entries, made.name: Entry(made.name, made.shape, "float32")}
+    guessed = guess(made.name, made.shape, entries, channels)
+    if isinstance(guessed, str):
+        for part in made.parts[: made.trained]:
+            findings.leave(part, weights.entries[part].shape, guessed)
+        return
+
+    def read() -> Tensor:
+        return made.combine(*(weights.tensor(part) for part in made.parts))
+
+    form, notes = guessed
+    channels.pass_through(form, made.shape)
+    stored = sum(weights.entries[part].parameters for part in made.parts[: made.trained])
+    dtype = weights.entries[made.parts[0]].dtype
+    findings.plans.append(Plan(layer_name(made.name), form, made.shape, dtype, stored, read, [*notes, made.note]))
+
+
+def _plans(entry: Entry, form: Form, notes: list[str], read: Callable[[], Tensor]) -> list[Plan]:
+    """The layers of one tensor: one, or query, key and value apart."""
+    if form.kind == "MultiheadAttention" and form.gates == 3:
+        return split_attention(entry, read)
+    return [Plan(layer_name(entry.name), form, entry.shape, entry.dtype, entry.parameters, read, notes)]
+
+
+def split_attention(entry: Entry, read: Callable[[], Tensor]) -> list[Plan]:
+    """The joint input projection of an attention layer as three layers: query, key, value."""
+    rows, columns = entry.shape[0] // 3, entry.shape[1]
+
+    def third(index: int) -> Tensor:
+        return read().narrow(0, index * rows, rows)
+
+    return [
+        Plan(
+            entry.name + part,
+            Form("MultiheadAttention"),
+            (rows, columns),
+            entry.dtype,
+            rows * columns,
+            functools.partial(third, index),
+            part=part,
+        )
+        for index, part in enumerate((".q", ".k", ".v"))
+    ]
+
+
+def _reason_small(module: str, leaf: str, entries: Mapping[str, Entry]) -> str:
+    if "bias" in leaf.lower():
+        return "bias"
+    if f"{module}.running_mean" in entries:
+        return "scale of a batch norm"
+    return "one-dimensional: a scale, no matrix"
+
+
+def _recurrent(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry]) -> Form | None:
+    """LSTM, GRU or RNN by how many times the hidden size goes into the rows; None if it does not."""
+    match = _RECURRENT.fullmatch(name)
+    if match is None or len(shape) != 2:
+        return None
+    base, part, place = match.groups()
+    hidden = entries.get(f"{base}weight_hh{place}")
+    projected = entries.get(f"{base}weight_hr{place}")
+    if hidden is None or len(hidden.shape) != 2:
+        return None
+    size = projected.shape[-1] if projected is not None else hidden.shape[1]
+    gates, rest = divmod(hidden.shape[0], size) if size else (0, 1)
+    if rest or gates not in GATES:
+        return None
+    return Form(GATES[gates], gates=1 if part == "hr" else gates)
+
+
+def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, channels: Channels) -> tuple[Form, list[str]]:
+    """A convolution by its dimensions; its bias has as many values as it has outputs, which tells more."""
+    dimensions = len(shape) - 2
+    place = module.rpartition(".")[2]
+    outputs = bias.shape[0] if bias is not None and len(bias.shape) == 1 else None
+    if (
+        outputs is not None
+        and outputs != shape[0]
+        and outputs % shape[1] == 0
+        and shape[0] % (outputs // shape[1]) == 0
+    ):
+        note = "taken for a transposed convolution: its bias fits no other"
+        return Form(f"ConvTranspose{dimensions}d", outputs // shape[1]), [note]
+    if _TRANSPOSED.search(place) and (outputs is None or outputs == shape[1]):
+        return Form(f"ConvTranspose{dimensions}d"), ["taken for a transposed convolution by its name"]
+    kind = f"Conv{dimensions}d"
+    if shape[1] == 1 and shape[0] > 1:
+        if _DEPTHWISE.search(place) or shape[0] in channels.made:
+            return Form(kind, shape[0]), ["one input per filter: taken for depthwise"]
+        return Form(kind), ["one input per filter, not as many filters as channels before: taken for ordinary"]
+    groups = channels.groups(shape)
+    note = f"{channels.last} channels before it, {shape[1]} inputs per filter: taken for {groups} groups"
+    return Form(kind, groups), [note] if groups > 1 else []

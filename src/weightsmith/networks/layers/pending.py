@@ -1,0 +1,63 @@
+"""What a walk will visit: a layer known by name, form and shape, and how to get its weight when its turn comes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from weightsmith.networks.layers.forms import Form
+from weightsmith.networks.weights import LeftOut
+
+__all__ = ["Findings", "Plan", "buffer", "layer_name"]
+
+
+@dataclass
+class Plan:
+    """One layer to come. ``parameters`` counts what is stored behind it, ``read`` gives the effective weight.
+
+    ``part`` is the end of the name when a tensor makes several layers (``.q`` of a joint projection).
+    """
+
+    name: str
+    form: Form
+    shape: tuple[int, ...]
+    dtype: str
+    parameters: int
+    read: Callable[[], Tensor]
+    notes: list[str] = field(default_factory=list)
+    tied_with: list[str] = field(default_factory=list)
+    part: str = ""
+
+    def tie(self, tensor: str) -> None:
+        """Note that the tensor of that name is the same weight (for a part of it: has the same part)."""
+        self.tied_with.append(layer_name(tensor) + self.part)
+
+
+@dataclass
+class Findings:
+    """The layers of a network in order, and everything that is none."""
+
+    plans: list[Plan] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def leave(self, name: str, shape: tuple[int, ...], reason: str, parameters: int | None = None) -> None:
+        """Note something that is no layer; its parameters count unless a number is given."""
+        count = math.prod(shape) if parameters is None else parameters
+        self.left_out.append(LeftOut(name, shape, count, reason))
+
+
+def buffer(name: str, shape: tuple[int, ...]) -> LeftOut:
+    """A buffer: named, but none of its values is a parameter."""
+    return LeftOut(name, shape, 0, "a buffer, not trained")
+
+
+def layer_name(tensor: str) -> str:
+    """The layer a tensor belongs to: its module when it is called ``weight``, else the tensor itself.
+
+    >>> layer_name("layer1.0.conv1.weight"), layer_name("rnn.weight_ih_l0"), layer_name("weight")
+    ('layer1.0.conv1', 'rnn.weight_ih_l0', 'weight')
+    """
+    return tensor.removesuffix(".weight")

@@ -1,0 +1,150 @@
+"""An architecture is an option object: a small JSON spec that builds a network, and builds it again at other widths.
+
+``Architecture.parse("mlp:300,100")`` reads what a person types; the input shape and the number of classes come from
+the data (:meth:`Architecture.fitted`) or are written out; ``build`` makes the torch module. The module carries its
+architecture, so that a saved, reduced or converted network can be made anew from the spec alone:
+
+>>> from weightsmith.networks.models.mlp import Mlp
+>>> network = Mlp((300, 100), input_shape=(784,), classes=10).build(seed=0)
+>>> str(architecture_of(network))
+'mlp:300,100,input_shape=[784],classes=10'
+
+:meth:`Architecture.resized` is the same spec with other numbers of units, by the names of the layers:
+
+>>> str(architecture_of(network).resized({"dense1": 120}))
+'mlp:120,100,input_shape=[784],classes=10'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import nn
+
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName
+from weightsmith.core.options import Option, param
+from weightsmith.core.seeds import torch_stream
+from weightsmith.networks.models.activations import Activation
+from weightsmith.networks.models.initialisers import initialise, variance
+
+__all__ = ["Architecture", "Place", "architecture_of"]
+
+
+class Place(NamedTuple):
+    """Where a spec holds the width of a layer: a ``position`` in the values of a ``parameter``."""
+
+    parameter: str
+    position: int
+
+
+class Architecture(Option, family="network"):
+    """The family of architectures, and what all of them have in common."""
+
+    input_shape: tuple[int, ...] = param(default=(), ge=1, doc="shape of one input", kw_only=True)
+    classes: int | None = param(default=None, ge=1, doc="number of outputs", kw_only=True)
+    activation: str = param(default="relu", doc="text form of an activation", kw_only=True)
+    initialiser: str | None = param(default=None, doc="none: the one that fits the activation", kw_only=True)
+
+    def check(self) -> None:
+        """The activation and the initialiser must be known ones."""
+        Activation.parse(self.activation)
+        if self.initialiser is not None:
+            variance(self.initialiser, 1, 1)
+
+    @abstractmethod
+    def assemble(self) -> nn.Module:
+        """The bare module, its parameters not yet set; called on torch's meta device."""
+
+    def build(self, seed: int = 0) -> nn.Module:
+        """The network with weights drawn from ``seed`` by the initialiser that fits the activation, biases zero."""
+        network = self.outline()
+        try:
+            network = network.to_empty(device="cpu")
+        except RuntimeError as error:
+            raise OptionError(f"{self}: this machine has not enough memory for it") from error
+        initialise(network, self.initialiser or self.activation_option.initialiser, torch_stream(seed, "initialise"))
+        network.architecture = self  # type: ignore[assignment]  # torch types every attribute as a tensor or module
+        return network
+
+    def outline(self) -> nn.Module:
+        """The network without values, on torch's meta device: names, kinds and shapes of its layers at no cost."""
+        if not self.input_shape or self.classes is None:
+            raise OptionError(f"{self.name} needs input_shape and classes before it can be built (the data tell them)")
+        with torch.device("meta"):  # nothing is drawn from torch's global generator
+            return self.assemble()
+
+    def places(self) -> dict[str, Place]:
+        """Where the width of each layer stands, by its name in the module tree; layers that share one are coupled."""
+        raise OptionError(f"{self.name} has no form in which its layers have other widths")
+
+    def widths_in_use(self) -> dict[str, tuple[int, ...]]:
+        """Every parameter that holds widths, with what an empty one stands for written out."""
+        raise OptionError(f"{self.name} has no form in which its layers have other widths")
+
+    def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
+        """This spec with those values of :meth:`widths_in_use`, as short as they can be written."""
+        changed = dataclasses.replace(self, **widths)  # type: ignore[arg-type]  # each is a parameter of its own type
+        for field in dataclasses.fields(self):
+            if field.name in widths and field.default in ((), None):
+                shorter = dataclasses.replace(changed, **{field.name: field.default})
+                changed = shorter if shorter.widths_in_use() == changed.widths_in_use() else changed
+        return changed
+
+    def resized(self, units: Mapping[str, int]) -> Self:
+        """This spec with ``units`` (name of a layer in the module tree → units it gives out); the others keep theirs.
+
+        Layers whose outputs are added to each other must all be named, with the same number. The output layer keeps
+        its classes. What the spec has no form for is an :class:`OptionError`.
+        """
+        places, before = self.places(), self.widths_in_use()
+        for layer in units:
+            if layer not in places:
+                raise self._without_width(layer, places)
+        after = {parameter: [*widths] for parameter, widths in before.items()}
+        first: dict[Place, str] = {}
+        for layer, place in places.items():
+            number = units.get(layer, before[place.parameter][place.position])
+            if first.setdefault(place, layer) == layer:
+                after[place.parameter][place.position] = number
+            elif (other := after[place.parameter][place.position]) != number:
+                raise OptionError(
+                    f"{self.name}: {first[place]} and {layer} must have the same number of units, not {other} and "
+                    f"{number} (what they give is added up)"
+                )
+        asked = {parameter: tuple(widths) for parameter, widths in after.items()}
+        return self if asked == before else self.with_widths(asked)
+
+    def _without_width(self, layer: str, places: Mapping[str, Place]) -> OptionError | UnknownName:
+        modules = dict(self.outline().named_modules())
+        if layer not in modules:
+            return UnknownName(f"layer of {self.name}", layer, places)
+        return OptionError(
+            f"{self.name}: {layer} ({type(modules[layer]).__name__}) has no width of its own: the output layer gives "
+            "the classes, and what is no dense layer or convolution follows them"
+        )
+
+    def fitted(self, input_shape: Sequence[int], classes: int) -> Self:
+        """This architecture for data of that shape; what is written in it already must agree."""
+        shape = tuple(input_shape)
+        rows = 1 in (len(self.input_shape), len(shape)) and math.prod(self.input_shape) == math.prod(shape)
+        if self.input_shape and self.input_shape != shape and not rows:
+            raise DataMismatch(f"{self.name} takes inputs of shape {self.input_shape}, the data have {shape}")
+        if self.classes is not None and self.classes != classes:
+            raise DataMismatch(f"{self.name} tells {self.classes} classes apart, the data have {classes}")
+        return dataclasses.replace(self, input_shape=self.input_shape or shape, classes=classes)
+
+    @property
+    def activation_option(self) -> Activation:
+        """The activation as an option object."""
+        return Activation.parse(self.activation)
+
+
+def architecture_of(network: nn.Module) -> Architecture | None:
+    """The architecture a network was built from; None for a module of the user's own."""
+    found = getattr(network, "architecture", None)
+    return found if isinstance(found, Architecture) else None
