@@ -39,9 +39,8 @@ from weightsmith.data.splits import stratified_split
 from weightsmith.data.tensors import Split
 from weightsmith.networks import load as load_network
 from weightsmith.networks import scores, weights_digest
-from weightsmith.training.remedies import Cut
 from weightsmith.training.schedules import Schedule
-from weightsmith.training.stages import Recipe, Tried
+from weightsmith.training.stages import Cut, Recipe, Tried
 
 __all__ = ["main"]
 

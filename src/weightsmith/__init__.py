@@ -80,11 +80,11 @@ if TYPE_CHECKING:
     from weightsmith.spiking.sweep_results import SpikeSweep
     from weightsmith.spiking.sweeping import spike_sweep
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
-    from weightsmith.training.diagnosis import diagnose
+    from weightsmith.training.diagnosis.diagnose import diagnose
+    from weightsmith.training.diagnosis.gradients import GradientDiagnosis
     from weightsmith.training.estimator import Classifier
     from weightsmith.training.finder import RateCurve, find_rate
     from weightsmith.training.freezing import freeze, unfreeze
-    from weightsmith.training.gradients import GradientDiagnosis
     from weightsmith.training.loop import train
     from weightsmith.training.losses import CrossEntropy, SquaredError
     from weightsmith.training.montecarlo import Prediction, monte_carlo
@@ -93,7 +93,6 @@ if TYPE_CHECKING:
     from weightsmith.training.plan import TrainingWarning
     from weightsmith.training.presets import spike_ready
     from weightsmith.training.run import History, TrainRecord, TrainRun
-    from weightsmith.training.schedule_check import check_schedule
     from weightsmith.training.schedules import (
         Constant,
         Cosine,
@@ -105,6 +104,7 @@ if TYPE_CHECKING:
         Span,
         WarmUp,
     )
+    from weightsmith.training.schedules.check import check_schedule
     from weightsmith.training.stopping import EarlyStopping
     from weightsmith.training.tensorboard import TensorBoard
     from weightsmith.training.transfer import TransferRun, transfer
@@ -165,11 +165,11 @@ _HOMES = {
     "spiking.sweep_results": "SpikeSweep",
     "spiking.sweeping": "spike_sweep",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
-    "training.diagnosis": "diagnose",
+    "training.diagnosis.diagnose": "diagnose",
     "training.estimator": "Classifier",
     "training.finder": "RateCurve find_rate",
     "training.freezing": "freeze unfreeze",
-    "training.gradients": "GradientDiagnosis",
+    "training.diagnosis.gradients": "GradientDiagnosis",
     "training.loop": "train",
     "training.losses": "CrossEntropy SquaredError",
     "training.montecarlo": "Prediction monte_carlo",
@@ -178,7 +178,7 @@ _HOMES = {
     "training.plan": "TrainingWarning",
     "training.presets": "spike_ready",
     "training.run": "History TrainRecord TrainRun",
-    "training.schedule_check": "check_schedule",
+    "training.schedules.check": "check_schedule",
     "training.schedules": "Constant Cosine Exponential OneCycle Piecewise Plateau Power Span WarmUp",
     "training.stopping": "EarlyStopping",
     "training.tensorboard": "TensorBoard",

@@ -8,7 +8,7 @@ import pytest
 import weightsmith as ws
 from weightsmith.cli.training_report import advice, epoch_table, show_run
 from weightsmith.core.statistics import wilson
-from weightsmith.training.gradients import Health
+from weightsmith.training.diagnosis.gradients import Health
 from weightsmith.training.loop import train
 from weightsmith.training.run import EpochRow, History, Stopped
 

@@ -11,8 +11,8 @@ from weightsmith.core.errors import UnknownName
 from weightsmith.core.statistics import wilson
 from weightsmith.networks.models.building import build
 from weightsmith.training.course import EXPERIMENTS, PROTOCOL, TOLERANCE, CourseTable, run_course
-from weightsmith.training.schedule_check import check_schedule
 from weightsmith.training.schedules import Span
+from weightsmith.training.schedules.check import check_schedule
 
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
 

@@ -10,9 +10,8 @@ from weightsmith.core.options import param
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks import mlp
 from weightsmith.networks.editing.grafting import reused
-from weightsmith.training.remedies import Cut
 from weightsmith.training.schedules import Constant, Schedule, Span
-from weightsmith.training.stages import Recipe, scaled
+from weightsmith.training.stages import ByData, Cut, Drop, Recipe, Remedy, Replace, scaled
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +104,30 @@ def test_a_schedule_without_a_rate_is_refused():
             scaled(Odd(), 0.1)
     finally:
         del Schedule.members["odd-for-this-test"]
+
+
+def test_dropping_goes_down_to_the_last_block_of_the_base():
+    cut, seen = Cut(3), []
+    while cut is not None:
+        seen.append(cut)
+        cut = Drop().after(cut, images=10)
+    assert seen == [Cut(3), Cut(2), Cut(1)]
+
+
+def test_replacing_keeps_the_size_and_leaves_a_block_of_the_base():
+    cut, seen = Cut(5), []
+    while cut is not None:
+        seen.append((cut.reuse, cut.fresh, cut.taken))
+        cut = Replace(layers=2).after(cut, images=10)
+    assert seen == [(5, 0, 5), (5, 2, 3), (5, 4, 1)]
+
+
+@pytest.mark.parametrize(("images", "after"), [(499.9, Cut(3)), (500, Cut(4, 1))])
+def test_the_amount_of_data_decides(images, after):
+    assert ByData().after(Cut(4), images) == after
+    assert ByData(2000).after(Cut(4), images) == Cut(3)
+
+
+def test_text_forms():
+    assert Remedy.parse("by-data:100,layers=2,rounds=3") == ByData(100, layers=2, rounds=3)
+    assert str(Drop(rounds=2)) == "drop:rounds=2"

@@ -21,7 +21,7 @@ from weightsmith.reducing.beside import RandomMasks, Scratch
 from weightsmith.reducing.inspecting import SiteAngles
 from weightsmith.reducing.results import ReductionRecord, SiteReduction
 from weightsmith.reducing.study_table import Study, StudySummary
-from weightsmith.training.gradients import GradientDiagnosis
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
 

@@ -38,7 +38,7 @@ from weightsmith.spiking.correspondence import Confusion
 from weightsmith.spiking.energy import LayerCost, NeuronCost, SpikeCost
 from weightsmith.spiking.results import Decisions, Population
 from weightsmith.spiking.sweep_results import Chosen, SettingResult, SpikeSweep
-from weightsmith.training.gradients import LayerGradients
+from weightsmith.training.diagnosis.gradients import LayerGradients
 from weightsmith.training.run import EpochRow, TrainRecord
 from weightsmith.training.stages import Stage
 

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 -m weightsmith train digits --network mlp:64,32 --out runs/two
 
 The batch is the global one: process r of p gets its r-th part, the loss of a batch is the mean over all of its images,
-and one sum over the flat gradient (:mod:`weightsmith.training.flat`) makes every process take the same step. So the
+and one sum over the flat gradient (``training/engines/flat.py``) makes every process take the same step. So the
 number of processes changes nothing but the order of additions; only batch norm (its statistics are those of the share)
 and dropout (each process draws its own masks) differ.
 """

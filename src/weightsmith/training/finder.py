@@ -21,12 +21,12 @@ from weightsmith.networks.models.architecture import Architecture
 from weightsmith.training.clipping import Clip
 from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import endless, own_random_state
+from weightsmith.training.engines.stepping import NotFinite, Stepper
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.plan import Plan, make_plan
 from weightsmith.training.run import Stopped
 from weightsmith.training.settings import Settings
-from weightsmith.training.stepping import NotFinite, Stepper
 
 __all__ = ["RateCurve", "find_rate"]
 

@@ -24,8 +24,8 @@ from weightsmith.networks.models.building import build
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
-from weightsmith.training.schedule_check import check_schedule
 from weightsmith.training.schedules import Span
+from weightsmith.training.schedules.check import check_schedule
 from weightsmith.training.settings import Settings
 from weightsmith.training.suitability import (
     check_finite,

@@ -13,7 +13,7 @@ from torch import nn
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
-from weightsmith.training.gradients import GradientDiagnosis
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 
 __all__ = ["EpochEnd", "EpochRow", "History", "Hook", "Progress", "Stopped", "TrainRecord", "TrainRun"]
 

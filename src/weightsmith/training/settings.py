@@ -14,7 +14,7 @@ from weightsmith.core.identity import identity_of
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
-from weightsmith.training.engines import LossFunction
+from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty

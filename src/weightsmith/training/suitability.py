@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.tensors import Data, Split
-from weightsmith.training.engines import LossFunction
+from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.feeding import Layout
 from weightsmith.training.losses import CrossEntropy
 

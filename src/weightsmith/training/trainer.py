@@ -14,20 +14,21 @@ from torch import Tensor, nn
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis
+from weightsmith.training.diagnosis.probe import Probe
 from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import batches_of, begin_epoch
-from weightsmith.training.engines import LossFunction
+from weightsmith.training.engines.choice import LossFunction
+from weightsmith.training.engines.stepping import NotFinite, Step, Stepper
 from weightsmith.training.feeding import Feed
-from weightsmith.training.gradients import GradientDiagnosis
 from weightsmith.training.plan import Plan
-from weightsmith.training.probe import Probe
-from weightsmith.training.progress import Clock, Total
 from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped
-from weightsmith.training.stepping import NotFinite, Step, Stepper
+from weightsmith.training.schedules import Span
 from weightsmith.training.stopping import EarlyStopping
 from weightsmith.training.watching import improves
 
-__all__ = ["Ended", "Trainer", "measure"]
+__all__ = ["Clock", "Ended", "Total", "Trainer", "measure"]
+
 
 _PROBED_EARLY = frozenset((1, 2, 4, 8, 16))  # steps beside the first of each epoch: most runs that fail do so at once
 _NETWORK, _BEST, _OPTIMISER = "network/", "best/", "optimiser/"
@@ -296,3 +297,57 @@ def _named(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+# What is told while an epoch runs: its means so far, and the time left.
+
+
+_REPORT = 0.1  # seconds between two reports
+
+
+class Total:
+    """Sums over the steps of an epoch."""
+
+    def __init__(self) -> None:
+        self._loss, self._correct, self._rows = 0.0, 0, 0
+
+    def add(self, step: Step) -> None:
+        """Take a step in."""
+        self._loss += step.loss * step.rows
+        self._correct += step.correct
+        self._rows += step.rows
+
+    @property
+    def loss(self) -> float:
+        """The mean loss so far."""
+        return self._loss / self._rows
+
+    @property
+    def accuracy(self) -> float:
+        """The share of images that were right."""
+        return self._correct / self._rows
+
+
+class Clock:
+    """Tells the progress at intervals, with an estimate of the time left."""
+
+    def __init__(self, progress: Callable[[Progress], None] | None, steps: int) -> None:
+        self._progress, self._steps = progress, steps
+        self._skipped = self._done = 0
+        self._began, self._told = time.monotonic(), 0.0
+
+    def skip(self, steps: int) -> None:
+        """Count steps that an earlier run has done."""
+        self._skipped = self._done = steps
+
+    def tick(self, epoch: int, number: int, span: Span, total: Total, rate: float) -> None:
+        """A step is done."""
+        self._done += 1
+        if self._progress is None:
+            return
+        now = time.monotonic()
+        if now - self._told < _REPORT and number + 1 < span.steps:
+            return
+        self._told = now
+        left = (now - self._began) / (self._done - self._skipped) * (self._steps - self._done)
+        self._progress(Progress(epoch, span.epochs, number + 1, span.steps, total.loss, total.accuracy, rate, left))

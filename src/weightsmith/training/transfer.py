@@ -5,7 +5,7 @@
 2. Freeze what is reused and train the head.
 3. Unfreeze the top one or two reused blocks and go on at a reduced rate (:mod:`weightsmith.training.stages`).
 4. If that did not help: drop or replace top blocks, by the amount of data, and repeat
-   (:mod:`weightsmith.training.remedies`; only if asked for, otherwise it is advised in words).
+   (:mod:`weightsmith.training.stages`; only if asked for, otherwise it is advised in words).
 
 The stages are compared on the same validation images, pair by pair, and the network of the best one is kept.
 """
@@ -33,9 +33,8 @@ from weightsmith.networks.files import load, save
 from weightsmith.training.freezing import unfreeze as unfreeze_all
 from weightsmith.training.optimisers import Momentum, Optimiser
 from weightsmith.training.plan import data_of
-from weightsmith.training.remedies import ByData, Cut, Remedy
 from weightsmith.training.schedules import Schedule, as_schedule
-from weightsmith.training.stages import Recipe, Stage, Tried
+from weightsmith.training.stages import ByData, Cut, Recipe, Remedy, Stage, Tried
 
 __all__ = ["TransferRecord", "TransferRun", "transfer"]
 

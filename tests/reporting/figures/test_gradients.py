@@ -11,7 +11,7 @@ from matplotlib.colors import same_color
 
 from weightsmith.reporting.figures.gradients import gradient_figure
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, PURPLE, RED, save_figure
-from weightsmith.training.gradients import GradientDiagnosis, Health, LayerGradients
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health, LayerGradients
 
 
 def layer(name, sensitivity, update=1e-3, health=Health.HEALTHY):

@@ -10,7 +10,7 @@ import pytest
 import weightsmith as ws
 from weightsmith.reporting.parts import Drawing, Table
 from weightsmith.reporting.sections.training import training_section
-from weightsmith.training.gradients import Health
+from weightsmith.training.diagnosis.gradients import Health
 from weightsmith.training.run import EpochRow, History, Stopped
 
 

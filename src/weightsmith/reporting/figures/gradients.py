@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, PURPLE, RED, house_style, new_figure
-from weightsmith.training.gradients import GROWN, LARGEST_UPDATE, SHRUNK, Health
+from weightsmith.training.diagnosis.gradients import GROWN, LARGEST_UPDATE, SHRUNK, Health
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.training.gradients import GradientDiagnosis, LayerGradients
+    from weightsmith.training.diagnosis.gradients import GradientDiagnosis, LayerGradients
 
 __all__ = ["gradient_figure"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from weightsmith.reporting.figures._spiking_panels import spread
 from weightsmith.reporting.figures.gradients import gradient_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Part, Table
-from weightsmith.training.gradients import GradientDiagnosis, Health
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health
 
 __all__ = ["gradient_parts", "gradient_sentence", "is_ill"]
 

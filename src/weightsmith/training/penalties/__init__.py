@@ -1,12 +1,10 @@
 """Penalties on weights while training: prices, projections and proximal steps."""
 
 from weightsmith.training.penalties.base import Penaliser, Penalty, Weight, weights_of
-from weightsmith.training.penalties.elementwise import L1, L2
+from weightsmith.training.penalties.elementwise import L1, L2, MaxNorm
 from weightsmith.training.penalties.group_lasso import GroupLasso
 from weightsmith.training.penalties.l4_balance import L4Balance
-from weightsmith.training.penalties.max_norm import MaxNorm
-from weightsmith.training.penalties.spectral_norm import SpectralNorm
-from weightsmith.training.penalties.stable_rank import StableRank
+from weightsmith.training.penalties.spectral import SpectralNorm, StableRank
 
 __all__ = [
     "L1",

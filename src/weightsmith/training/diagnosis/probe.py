@@ -1,0 +1,234 @@
+"""A probe that measures, on single steps of a training run, what reaches each layer and what it does with it.
+
+For the layer k with weights and bias θ (seed 002, eqs. 6–9) it takes
+
+    sensitivity   s = ∂loss/∂n, n the net input (what Linear and the convolutions give out): the mean over the images of
+                  the batch of ‖∂loss_image/∂n_image‖. The loss is the mean over the batch, so the gradient that torch
+                  hands down is multiplied by the number of images.
+    update        ‖Δθ‖ / ‖θ‖, from the values of θ before and after the step, whatever the optimiser did.
+
+Nothing is left behind: the hooks are there for one step only, and neither network nor gradients are changed.
+
+>>> network = nn.Sequential(nn.Linear(2, 3), nn.Sigmoid(), nn.Linear(3, 2))
+>>> probe = Probe(network)
+>>> with probe.step(0):
+...     nn.functional.cross_entropy(network(torch.ones(4, 2)), torch.zeros(4, dtype=torch.int64)).backward()
+>>> [(layer.name, len(layer.sensitivity)) for layer in probe.diagnosis().layers]
+[('0', 1), ('2', 1)]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from weightsmith.core.errors import UsageError
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Reading
+from weightsmith.training.diagnosis.verdicts import judge
+
+__all__ = ["Probe"]
+
+# Layers that give out their net input. Of any other module with weights only the update can be seen from outside.
+_NET_INPUT = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd)
+
+
+class Probe:
+    """Measures chosen steps of the training of ``network`` and says how its gradients fare."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._network = network
+        self._layers = _weight_layers(network)
+        if not self._layers:
+            raise UsageError("the network has no layer with weights: there are no gradients to look at")
+        self._order: list[str] = []
+        self._probes: list[int] = []
+        self._readings: dict[str, list[Reading]] = {name: [] for name in self._layers}
+
+    @property
+    def probes(self) -> tuple[int, ...]:
+        """The steps measured so far."""
+        return tuple(self._probes)
+
+    @contextlib.contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """Measure the step ``number``: forward pass, backward pass and update of the weights stand in the block.
+
+        A block without a forward pass leaves no reading, nor does one that ends in an exception, unless there were
+        numbers that are not finite: these are why a loop gives up.
+        """
+        watches = {name: _Watch(layer) for name, layer in self._layers.items()}
+        passes: list[int] = []
+        calls: list[str] = []
+        ended = False
+        try:
+            with contextlib.ExitStack() as hooks:
+                hooks.callback(_count_images(self._network, passes).remove)
+                for name, watch in watches.items():
+                    watch.install(hooks, passes, functools.partial(calls.append, name))
+                yield
+            ended = True
+        finally:
+            readings = {name: watch.reading(taken=ended) for name, watch in watches.items()} if calls else {}
+            if readings and (ended or not all(reading.finite for reading in readings.values())):
+                self._note(number, readings, calls)
+
+    def _note(self, number: int, readings: Mapping[str, Reading], calls: list[str]) -> None:
+        self._order = self._order or _forward_order(list(self._layers), calls)
+        self._probes.append(number)
+        for name, reading in readings.items():
+            self._readings[name].append(reading)
+
+    def diagnosis(self) -> GradientDiagnosis:
+        """The verdict on all steps measured so far."""
+        if not self._probes:
+            raise UsageError("no step has been measured yet: run one inside `with probe.step(number)`")
+        return judge(self.probes, {name: tuple(self._readings[name]) for name in self._order})
+
+    def to_state(self) -> dict[str, Any]:
+        """What has been measured, as plain JSON values."""
+        readings = {name: [reading.to_dict() for reading in self._readings[name]] for name in self._readings}
+        return {"probes": list(self._probes), "order": list(self._order), "readings": readings}
+
+    @classmethod
+    def from_state(cls, network: nn.Module, state: Mapping[str, Any]) -> Self:
+        """A probe of ``network`` that goes on where :meth:`to_state` was called."""
+        probe = cls(network)
+        if set(state["readings"]) != set(probe._layers):
+            strange = sorted(set(state["readings"]) ^ set(probe._layers))[0]
+            raise UsageError(
+                f"the state of the probe is of another network: the layer {strange!r} is in one of them only"
+            )
+        probe._probes, probe._order = list(state["probes"]), list(state["order"])
+        probe._readings = {
+            name: [Reading.from_dict(reading) for reading in state["readings"][name]] for name in probe._layers
+        }
+        return probe
+
+
+class _Watch:
+    """One layer during one step."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self._layer = layer
+        self._trained = [p for p in _own_parameters(layer) if p.requires_grad]
+        self._before = [p.detach().clone() for p in self._trained]
+        self._squares: dict[int, Tensor] = {}  # of the norms of ∂loss/∂n, an entry per image, for each forward pass
+        self._gradients: list[Tensor] = []
+        self._uses = 0
+        self._output_finite = True
+
+    def install(self, hooks: contextlib.ExitStack, passes: list[int], called: Callable[[], None]) -> None:
+        """Listen to the layer until ``hooks`` is closed; ``passes`` holds the images of each forward pass so far."""
+
+        def forward(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+            called()
+            if not isinstance(self._layer, _NET_INPUT) or not isinstance(output, Tensor):
+                return
+            # The step may end before its backward pass, when the loss is not finite.
+            self._output_finite &= bool(output.detach().isfinite().all())
+            if output.requires_grad:
+                images = passes[-1] if passes else len(output)
+                _listen(hooks, output, functools.partial(self._arrived, len(passes), images))
+
+        hooks.callback(self._layer.register_forward_hook(forward).remove)
+        for parameter in self._trained:
+            _listen(hooks, parameter, self._at_weights)
+
+    def _arrived(self, number: int, images: int, gradient: Tensor) -> None:
+        squares = _squares_per_image(gradient.detach(), images)
+        # A layer that is used twice has two net inputs: the norm is that of both together.
+        self._squares[number] = self._squares[number] + squares if number in self._squares else squares
+        self._uses += 1
+
+    def _at_weights(self, gradient: Tensor) -> None:
+        self._gradients.append(_norm([gradient.detach()]))
+
+    def reading(self, *, taken: bool) -> Reading:
+        """What was seen; if the step was taken to its end, its update is the difference to the weights as they are."""
+        # mean over the images of images·‖row of the gradient‖, which is the sum of the norms
+        sensitivity = math.fsum(float(s.sqrt().sum()) for s in self._squares.values()) if self._uses else None
+        gradient = math.hypot(*map(float, self._gradients)) if self._gradients else None
+        size = float(_norm(self._before))
+        change = float(_norm([p.detach() - old for p, old in zip(self._trained, self._before, strict=True)]))
+        numbers = (sensitivity, gradient, size, change)
+        return Reading(
+            sensitivity=_finite(sensitivity),
+            update=_finite(change / size) if size and taken else None,
+            gradient=_finite(gradient),
+            uses=self._uses,
+            finite=self._output_finite and all(number is None or math.isfinite(number) for number in numbers),
+            output_finite=self._output_finite,
+            trained=bool(self._trained),
+        )
+
+
+def _listen(hooks: contextlib.ExitStack, tensor: Tensor, heard: Callable[[Tensor], None]) -> None:
+    """Have ``heard`` called with the gradient of ``tensor`` until ``hooks`` is closed."""
+    hooks.callback(tensor.register_hook(heard).remove)  # type: ignore[no-untyped-call]
+
+
+def _weight_layers(network: nn.Module) -> dict[str, nn.Module]:
+    """Modules that hold weights (parameters of two or more dimensions, norms apart), by name."""
+    found: dict[str, nn.Module] = {}
+    inside: set[nn.Module] = set()  # what computes a parametrised weight belongs to its layer
+    for name, module in network.named_modules():
+        known = isinstance(module, _NET_INPUT)
+        weights = any(p.dim() > 1 for p in module.parameters(recurse=False)) and not isinstance(module, nn.LayerNorm)
+        if module not in inside and (known or weights):
+            found[name or type(module).__name__] = module
+        if known:
+            inside |= set(module.modules())
+    return found
+
+
+def _own_parameters(layer: nn.Module) -> list[nn.Parameter]:
+    return list(layer.parameters(recurse=isinstance(layer, _NET_INPUT)))
+
+
+def _forward_order(names: list[str], calls: list[str]) -> list[str]:
+    """Layers as the forward pass came to them; one that was not called stays behind the one registered before it."""
+    first = {name: place for place, name in reversed(list(enumerate(calls)))}
+    places, place = [], -1
+    for number, name in enumerate(names):
+        place = first.get(name, place)
+        places.append((place, number, name))
+    return [name for _, _, name in sorted(places)]
+
+
+def _count_images(network: nn.Module, passes: list[int]) -> RemovableHandle:
+    """Let each forward pass of ``network`` add the length of its first tensor to ``passes``."""
+
+    def note(_network: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        passes.extend([len(x) for x in (*args, *named.values()) if isinstance(x, Tensor) and x.dim()][:1])
+
+    return network.register_forward_pre_hook(note, with_kwargs=True)
+
+
+def _squares_per_image(gradient: Tensor, images: int) -> Tensor:
+    """The squared norm of the part of ``gradient`` that belongs to each image."""
+    shape = list(gradient.shape)
+    if images in shape:
+        rows = gradient.movedim(shape.index(images), 0).reshape(images, -1)
+    elif shape and shape[0] % images == 0:  # windows or time steps folded into the batch
+        rows = gradient.reshape(images, -1)
+    else:  # it cannot be told apart: every image gets the same share
+        return (_norm([gradient]).square() / images).expand(images)
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return norms.square()
+
+
+def _norm(tensors: Sequence[Tensor]) -> Tensor:
+    """The Euclidean norm of all of them together, in double precision: squares of large gradients overflow floats."""
+    norms = [torch.linalg.vector_norm(tensor, dtype=torch.float64) for tensor in tensors]
+    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), dtype=torch.float64)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None

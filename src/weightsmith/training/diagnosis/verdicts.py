@@ -1,0 +1,218 @@
+"""From the readings of a probe to a verdict in words, for each layer and for the network.
+
+Sensitivities that decide are those of the later half of the probes, so that a network which finds its feet after the
+first steps is not blamed for them; the middle one of them speaks. An update that overwrites the weights counts whenever
+it was seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple
+
+from weightsmith.training.diagnosis.gradients import (
+    GROWN,
+    LARGEST_FIRST_UPDATE,
+    LARGEST_UPDATE,
+    SHRUNK,
+    GradientDiagnosis,
+    Health,
+    LayerGradients,
+    Reading,
+)
+
+__all__ = ["judge"]
+
+_UNDERFLOW = 1e-30  # floats end at 1e-45
+
+_REMEDY = {
+    Health.VANISHING: "an activation that does not saturate with its own initialiser, or batch norm, lets it through",
+    Health.DEAD: "a lower rate or a leaky activation keeps units alive",
+    Health.NOT_FINITE: "look at the inputs and at the rate of the steps before",
+    Health.EXPLODING: "smaller first weights, a lower rate or clipping keep it in bounds",
+}
+
+
+class _Comparison(NamedTuple):
+    """The sensitivity of a layer beside that of the reference at one step, both above zero."""
+
+    step: int
+    own: float
+    reference: float
+
+    @property
+    def ratio(self) -> float:
+        return self.own / self.reference
+
+    @property
+    def distance(self) -> float:
+        """How far from equal, either way; by logarithms, because the quotient itself may be too small for a float."""
+        return abs(math.log(self.own) - math.log(self.reference))
+
+
+class _Layer(NamedTuple):
+    """What the verdict on one layer rests on."""
+
+    name: str
+    probes: Sequence[int]
+    readings: Sequence[Reading]
+    comparison: _Comparison | None
+    reference: str | None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.comparison is None else self.comparison.ratio
+
+    @property
+    def badness(self) -> float:
+        """How far from health, to name the worst of several layers."""
+        return 0.0 if self.comparison is None else self.comparison.distance
+
+    @property
+    def broke(self) -> bool:
+        """Whether its output was not finite: of layers that are not, the first of these is where it began."""
+        return not all(reading.output_finite for reading in self.readings)
+
+
+def judge(probes: Sequence[int], readings: Mapping[str, Sequence[Reading]]) -> GradientDiagnosis:
+    """The diagnosis of a network whose layers, in the order of the forward pass, gave ``readings`` at ``probes``."""
+    seen = [name for name, own in readings.items() if any(reading.sensitivity is not None for reading in own)]
+    reference = seen[-1] if seen else None
+    # Below a sensitivity as small as this, zero is where floats end and not a sign of dead units.
+    smallest = min((own[-1].sensitivity or 1.0 for own in readings.values()), default=1.0)
+    layers = []
+    for name, own in readings.items():
+        comparison = None if reference is None else _middle(probes, own, readings[reference])
+        layers.append(_Layer(name, probes, own, comparison, reference))
+    verdicts = [_verdict(layer, underflow=smallest < _UNDERFLOW) for layer in layers]
+    return GradientDiagnosis(
+        probes=tuple(probes),
+        layers=tuple(
+            LayerGradients(
+                name=layer.name,
+                sensitivity=tuple(reading.sensitivity for reading in layer.readings),
+                update=tuple(reading.update for reading in layer.readings),
+                health=health,
+                reason=reason,
+            )
+            for layer, (health, reason) in zip(layers, verdicts, strict=True)
+        ),
+        reference=reference,
+        health=max((health for health, _ in verdicts), key=lambda health: health.severity),
+        sentence=_sentence(list(zip(layers, verdicts, strict=True))),
+    )
+
+
+def _middle(probes: Sequence[int], own: Sequence[Reading], reference: Sequence[Reading]) -> _Comparison | None:
+    """The comparison in the middle of the later half of the probes; of two, the one nearer to health."""
+    found = [
+        _Comparison(step, mine.sensitivity, theirs.sensitivity)
+        for step, mine, theirs in zip(probes, own, reference, strict=True)
+        if mine.sensitivity and theirs.sensitivity
+    ]
+    later = sorted(found[len(found) // 2 :], key=lambda comparison: comparison.distance)
+    return later[(len(later) - 1) // 2] if later else None
+
+
+def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
+    readings, last = layer.readings, layer.readings[-1]
+    if not any(reading.trained for reading in readings):
+        return Health.FROZEN, "none of its parameters is trained"
+    if all(reading.finite and not reading.uses and reading.gradient is None for reading in readings):
+        return Health.DEAD, "no gradient ever came to it: the forward pass leaves it out, or cuts it off from the loss"
+    overwritten, grown = _overwritten(layer), layer.ratio is not None and layer.ratio > GROWN
+    if overwritten or grown:
+        reasons = [overwritten, _numbers(layer, update=not overwritten) if grown else "", _aftermath(layer)]
+        return Health.EXPLODING, ", ".join(filter(None, reasons))
+    if not all(reading.finite for reading in readings):
+        return Health.NOT_FINITE, _aftermath(layer)
+    if _is_zero(last) and underflow:
+        return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is below what a float can hold"
+    if _is_zero(last):
+        return Health.DEAD, f"{_aftermath(layer)}: no image of the batch moves it"
+    if layer.ratio is not None and layer.ratio < SHRUNK:
+        return Health.VANISHING, _numbers(layer)
+    return Health.HEALTHY, _numbers(layer)
+
+
+def _aftermath(layer: _Layer) -> str:
+    """On numbers that are not finite, or a gradient that has become zero, if any."""
+    for step, reading in zip(layer.probes, layer.readings, strict=True):
+        if not reading.finite:
+            return f"its {'gradient' if reading.output_finite else 'output'} is NaN or infinite at step {step}"
+    return f"its gradient is exactly zero at step {layer.probes[-1]}" if _is_zero(layer.readings[-1]) else ""
+
+
+def _overwritten(layer: _Layer) -> str:
+    """On the first update larger than the weights, if any; the first step is allowed more, if the layer lives on."""
+    lives_on = len(layer.probes) > 1 and layer.readings[-1].finite and not _is_zero(layer.readings[-1])
+    for step, reading in zip(layer.probes, layer.readings, strict=True):
+        limit = LARGEST_FIRST_UPDATE if step == 0 and lives_on else LARGEST_UPDATE
+        if reading.update is not None and reading.update > limit:
+            size = f"{reading.update:.2g} times its weights (more than {limit:g} overwrites them)"
+            return f"its update at step {step} is {size}"
+    return ""
+
+
+def _is_zero(reading: Reading) -> bool:
+    return reading.gradient == 0 if reading.sensitivity is None else reading.sensitivity == 0
+
+
+def _numbers(layer: _Layer, *, update: bool = True) -> str:
+    """Sensitivity and update at the step that decides, in words."""
+    comparison, ratio = layer.comparison, layer.ratio
+    place = len(layer.probes) - 1 if comparison is None else layer.probes.index(comparison.step)
+    parts = []
+    if comparison is None or ratio is None:
+        parts.append("its net input cannot be seen from outside")
+    elif layer.name == layer.reference:
+        parts.append(f"its sensitivity is {comparison.own:.2g} (the others are compared with it)")
+    else:
+        size = f"{ratio:.2g} {'times' if ratio > 1 else 'of'} the {comparison.reference:.2g} at {layer.reference}"
+        limit = f" (more than {GROWN:g})" if ratio > GROWN else f" (less than {SHRUNK:g})" if ratio < SHRUNK else ""
+        parts.append(f"its sensitivity is {comparison.own:.2g}, {size}{limit}")
+    reading = layer.readings[place]
+    if update and reading.update is not None:
+        parts.append(f"its update is {reading.update:.2g} of its weights")
+    if reading.uses > 1:
+        parts.append(f"it is used {reading.uses} times")
+    return f"at step {layer.probes[place]} {', '.join(parts)}"
+
+
+def _sentence(judged: Sequence[tuple[_Layer, tuple[Health, str]]]) -> str:
+    """The network in one sentence: what is wrong, in which layers, by how much in the worst of them, what helps."""
+    trained = [(layer, health, reason) for layer, (health, reason) in judged if health is not Health.FROZEN]
+    if not trained:
+        return f"all {len(judged)} layers are frozen: there is nothing to judge"
+    left = len(judged) - len(trained)
+    frozen = f"; {left} frozen {'layer is' if left == 1 else 'layers are'} not judged" if left else ""
+    ill = sorted({health for _, health, _ in trained} - {Health.HEALTHY}, key=lambda health: -health.severity)
+    if not ill:
+        return f"gradients healthy in all {len(trained)} layers{_spread([layer for layer, _, _ in trained])}{frozen}"
+    parts = []
+    for health in ill:
+        group = [(layer, reason) for layer, found, reason in trained if found is health]
+        first_broken = [pair for pair in group if health is Health.NOT_FINITE and pair[0].broke]
+        worst, reason = max(first_broken[:1] or group, key=lambda pair: pair[0].badness)
+        named = _runs([layer.name for layer, _, _ in trained], {layer.name for layer, _ in group})
+        parts.append(f"{health.value} in {named} ({len(group)} of {len(trained)} layers; {worst.name}: {reason})")
+    return f"gradients {', '.join(parts)}; {_REMEDY[ill[0]]}{frozen}"
+
+
+def _spread(layers: Sequence[_Layer]) -> str:
+    ratios = [layer.ratio for layer in layers if layer.ratio is not None]
+    updates = [reading.update for layer in layers for reading in layer.readings if reading.update is not None]
+    parts = []
+    if ratios:
+        parts.append(f"sensitivities {min(ratios):.2g} to {max(ratios):.2g} times that of {layers[-1].reference}")
+    if updates:
+        parts.append(f"updates up to {max(updates):.2g} of the weights")
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def _runs(order: Sequence[str], wanted: Container[str]) -> str:
+    """The wanted names in words; three or more that follow each other are ``first to last``."""
+    runs = [list(names) for chosen, names in itertools.groupby(order, wanted.__contains__) if chosen]
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(run) for run in runs)

@@ -1,0 +1,223 @@
+"""Backpropagation written out for plain dense networks: eqs. 6 to 9 of the slides (seed 002), without a graph.
+
+With inputs a⁰ = x, net inputs nᵏ = aᵏ⁻¹Wᵏᵀ + bᵏ and activations aᵏ = f(nᵏ),
+
+    sˡ = ∂L/∂nˡ                                  from the loss
+    sᵏ = (sᵏ⁺¹ Wᵏ⁺¹) ⊙ f'(nᵏ)                     eq. 8
+    ∂L/∂Wᵏ = sᵏᵀ aᵏ⁻¹,   ∂L/∂bᵏ = Σ_images sᵏ      eq. 9
+
+For networks of a few hundred units and batches of a few dozen images most of autograd's time is bookkeeping. Here the
+products go straight into buffers that are kept and into the flat gradient; f' is computed by torch's own kernels from
+aᵏ, so the numbers are those of autograd. Anything but a plain stack of known layers is left to autograd.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.networks.models.dropout import Dropout
+from weightsmith.training.engines.flat import Flat
+from weightsmith.training.losses import CrossEntropy
+
+__all__ = ["DenseEngine"]
+
+_aten = torch.ops.aten
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+# Each activation: computed in place on the net input, and its derivative times g, in place on g, from its result a.
+_Forward = Callable[[Tensor], Any]
+_Backward = Callable[[Tensor, Tensor], Any]
+
+
+def _kernels(module: nn.Module) -> tuple[_Forward, _Backward] | None:
+    """The two kernels of an activation module; None for one that is not known, or is of a class derived from it."""
+    if type(module) not in (nn.ReLU, nn.Sigmoid, nn.Tanh, nn.LeakyReLU, nn.ELU, nn.SELU):
+        return None
+    match module:
+        case nn.ReLU():
+            return torch.relu_, lambda g, a: _aten.threshold_backward.grad_input(g, a, 0, grad_input=g)
+        case nn.Sigmoid():
+            return torch.sigmoid_, lambda g, a: _aten.sigmoid_backward.grad_input(g, a, grad_input=g)
+        case nn.Tanh():
+            return torch.tanh_, lambda g, a: _aten.tanh_backward.grad_input(g, a, grad_input=g)
+        case nn.LeakyReLU(negative_slope=slope) if slope >= 0:
+            return (
+                lambda n: nn.functional.leaky_relu_(n, slope),
+                lambda g, a: _aten.leaky_relu_backward.grad_input(g, a, slope, True, grad_input=g),
+            )
+        case nn.ELU(alpha=alpha) if alpha >= 0:
+            return (
+                lambda n: nn.functional.elu_(n, alpha),
+                lambda g, a: _aten.elu_backward.grad_input(g, alpha, 1, 1, True, a, grad_input=g),
+            )
+        case nn.SELU():
+            return (
+                nn.functional.selu_,
+                lambda g, a: _aten.elu_backward.grad_input(g, _SELU_ALPHA, _SELU_SCALE, 1, True, a, grad_input=g),
+            )
+    return None
+
+
+@dataclasses.dataclass
+class _Layer:
+    """A dense layer with the activation and the dropout behind it."""
+
+    linear: nn.Linear
+    forward: _Forward | None = None
+    backward: _Backward | None = None
+    dropout: Dropout | None = None
+
+
+class _Place:
+    """What one layer reads and writes for batches of ``rows``: every view is made once, not in every step."""
+
+    def __init__(self, layer: _Layer, rows: int) -> None:
+        linear, bias = layer.linear, dict(layer.linear.named_parameters()).get("bias")
+        self.weight = linear.weight.detach()
+        self.transposed = self.weight.t()
+        self.bias = None if bias is None else bias.detach()
+        self.weight_gradient, self.bias_gradient = linear.weight.grad, None if bias is None else bias.grad
+        self.forward, self.backward = layer.forward, layer.backward
+        self.activation = self.weight.new_empty((rows, linear.out_features))
+        self.sensitivity = torch.empty_like(self.activation)
+        self.sensitivity_transposed = self.sensitivity.t()
+        self.dropout = layer.dropout if layer.dropout is not None and layer.dropout.rate else None
+        drops = self.dropout is not None
+        self.kept = torch.empty_like(self.activation) if drops else self.activation
+        self.leaving = torch.empty_like(self.activation) if drops else self.activation
+
+
+class DenseEngine:
+    """The gradient of a plain dense network; made by :meth:`of`, which says None where it does not apply."""
+
+    def __init__(self, layers: list[_Layer], entry: Dropout | None, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._layers, self._entry, self._loss = layers, entry, loss
+        self._plain = type(loss) is CrossEntropy and not loss.smoothing
+        self._places: dict[int, tuple[list[_Place], Tensor]] = {}
+
+    @classmethod
+    def of(cls, network: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], flat: Flat) -> DenseEngine | None:
+        """The engine for ``network`` if it is a plain stack, all of it trainable and without hooks."""
+        if type(network) is not nn.Sequential or any(_has_hooks(module) for module in network.modules()):
+            return None
+        if flat.parameter.dtype not in (torch.float32, torch.float64):
+            return None
+        stack = _read(list(network))
+        if stack is None:
+            return None
+        layers, entry = stack
+        owned = {id(value) for value in flat.values}
+        parameters = [value for layer in layers for value in layer.linear.parameters()]
+        if len({id(value) for value in parameters}) != len(parameters) or {id(value) for value in parameters} != owned:
+            return None
+        return cls(layers, entry, loss)
+
+    @torch.no_grad()
+    def __call__(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Forward and backward; the gradient is in the parameters' ``grad`` afterwards."""
+        inputs = x.flatten(1)
+        if self._entry is not None:
+            inputs = self._entry(inputs)
+        places, minus_one = self._places_for(len(inputs))
+        _forward(places, inputs)
+        loss = self._at_the_output(places[-1], y, minus_one)
+        _backward(places, inputs)
+        return loss, places[-1].activation
+
+    def _places_for(self, rows: int) -> tuple[list[_Place], Tensor]:
+        """Room for batches of this length; an epoch has two lengths at most, another one makes room anew."""
+        if rows not in self._places:
+            if len(self._places) > 1:
+                self._places.clear()
+            places = [_Place(layer, rows) for layer in self._layers]
+            self._places[rows] = places, places[0].weight.new_full((rows, 1), -1)
+        return self._places[rows]
+
+    def _at_the_output(self, last: _Place, y: Tensor, minus_one: Tensor) -> Tensor:
+        """The loss, and its derivative by the scores: softmax − one-hot for plain cross-entropy, else autograd."""
+        if self._plain:
+            logarithms = torch.log_softmax(last.activation, 1)
+            torch.exp(logarithms, out=last.sensitivity)
+            last.sensitivity.scatter_add_(1, y[:, None], minus_one).div_(len(minus_one))
+            return nn.functional.nll_loss(logarithms, y)
+        with torch.enable_grad():
+            scores = last.activation.clone().requires_grad_()
+            loss = self._loss(scores, y)
+            (gradient,) = torch.autograd.grad(loss, scores)
+        last.sensitivity.copy_(gradient)
+        return loss.detach()
+
+
+def _forward(places: list[_Place], inputs: Tensor) -> None:
+    """Net inputs and activations of every layer, into their places."""
+    for place in places:
+        if place.bias is None:
+            torch.mm(inputs, place.transposed, out=place.activation)
+        else:
+            torch.addmm(place.bias, inputs, place.transposed, out=place.activation)
+        if place.forward is not None:
+            place.forward(place.activation)
+        if place.dropout is not None:  # as the module does it; the activation itself is kept for its derivative
+            keep = 1 - place.dropout.rate
+            place.kept.bernoulli_(keep, generator=place.dropout.generator)
+            torch.mul(place.activation, place.kept, out=place.leaving)
+            if place.dropout.kind == "inverted":
+                place.leaving.div_(keep)
+        inputs = place.leaving
+
+
+def _backward(places: list[_Place], inputs: Tensor) -> None:
+    """Sensitivities from the last layer down, and the gradients they give."""
+    for number in range(len(places) - 1, -1, -1):
+        place = places[number]
+        if place.dropout is not None:
+            if place.dropout.kind == "inverted":
+                place.sensitivity.div_(1 - place.dropout.rate)
+            place.sensitivity.mul_(place.kept)
+        if place.backward is not None:
+            place.backward(place.sensitivity, place.activation)
+        below = places[number - 1] if number else None
+        torch.mm(place.sensitivity_transposed, inputs if below is None else below.leaving, out=place.weight_gradient)
+        if place.bias_gradient is not None:
+            torch.sum(place.sensitivity, 0, out=place.bias_gradient)
+        if below is not None:
+            torch.mm(place.sensitivity, place.weight, out=below.sensitivity)
+
+
+def _read(modules: list[nn.Module]) -> tuple[list[_Layer], Dropout | None] | None:
+    """The layers of a plain stack and the dropout on its input; None if there is anything else in it."""
+    layers: list[_Layer] = []
+    entry: Dropout | None = None
+    for module in modules:
+        if type(module) is nn.Flatten and not layers and (module.start_dim, module.end_dim) == (1, -1):
+            continue
+        if type(module) is nn.Linear:
+            layers.append(_Layer(module))
+        elif type(module) is Dropout and module.kind != "alpha" and not (layers and layers[-1].dropout):
+            if layers:
+                layers[-1].dropout = module
+            elif entry is None:
+                entry = module
+            else:
+                return None
+        elif (
+            layers
+            and (kernels := _kernels(module)) is not None
+            and layers[-1].forward is None
+            and layers[-1].dropout is None
+        ):
+            layers[-1].forward, layers[-1].backward = kernels
+        else:
+            return None
+    return (layers, entry) if layers and layers[-1].dropout is None else None
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether someone listens in, has put another ``forward`` in, or computes the weight anew (parametrisations)."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "parametrizations" in module._modules or "forward" in vars(module)

@@ -1,0 +1,48 @@
+"""Learning-rate schedules, and how one is given: as an object, a number or its text form.
+
+``curves`` holds the formulas of the step and those shaped to the whole run, ``plateau`` the one that watches a metric,
+``combined`` those that change another schedule: a warm-up before it, or a later start.
+"""
+
+from __future__ import annotations
+
+from weightsmith.core.text import read_value
+from weightsmith.training.schedules.base import Per, Schedule, Span, count
+from weightsmith.training.schedules.combined import Shifted, WarmUp
+from weightsmith.training.schedules.curves import Constant, Cosine, Exponential, OneCycle, Piecewise, Power
+from weightsmith.training.schedules.plateau import Plateau
+
+__all__ = [
+    "Constant",
+    "Cosine",
+    "Exponential",
+    "OneCycle",
+    "Per",
+    "Piecewise",
+    "Plateau",
+    "Power",
+    "Schedule",
+    "Shifted",
+    "Span",
+    "WarmUp",
+    "as_schedule",
+    "count",
+]
+
+
+def as_schedule(given: Schedule | float | str | None, usual_rate: float) -> Schedule:
+    """The schedule that is meant: an object itself, a number (also as text) as a constant, text by its form.
+
+    ``None`` is a constant of the ``usual_rate``.
+
+    >>> as_schedule(None, 0.01), as_schedule("0.1", 0.01), as_schedule("power:0.1,1000", 0.01)
+    (Constant(rate=0.01), Constant(rate=0.1), Power(rate=0.1, s=1000.0, c=1.0, per='step'))
+    """
+    if given is None:
+        return Constant(usual_rate)
+    if isinstance(given, str):
+        number = read_value(given) if ":" not in given else None
+        if not isinstance(number, int | float) or isinstance(number, bool):
+            return Schedule.parse(given)
+        given = number
+    return given if isinstance(given, Schedule) else Constant(given)
