@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from benchmarks.planted_studies import SEED, Plan, Row
 from weightsmith.core.seeds import stream
-from weightsmith.grading.aspect import fixed_aspect
-from weightsmith.grading.cuts import Cut, Hill, SmallestDistance
-from weightsmith.grading.noise import Bulk, fit_bulk, live_rows
-from weightsmith.grading.powerlaw import fit_power_law
-from weightsmith.grading.spectrum import Spectrum, spectrum
-from weightsmith.grading.twin import Twin, randomised_twin
-from weightsmith.grading.universality import (
+from weightsmith.grading.fits.cuts import Cut, Hill, SmallestDistance
+from weightsmith.grading.fits.powerlaw import fit_power_law
+from weightsmith.grading.random_matrix.aspect import fixed_aspect
+from weightsmith.grading.random_matrix.noise import Bulk, fit_bulk, live_rows
+from weightsmith.grading.random_matrix.twin import Twin, randomised_twin
+from weightsmith.grading.random_matrix.universality import (
     Universality,
     pareto_matrix,
     student_matrix,
@@ -30,6 +29,7 @@ from weightsmith.grading.universality import (
     universality,
     universality_of_entries,
 )
+from weightsmith.grading.spectra.spectrum import Spectrum, spectrum
 
 __all__ = ["NOISE_STUDIES"]
 

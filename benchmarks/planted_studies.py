@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.seeds import stream
-from weightsmith.grading.cuts import Hill, SmallestDistance
-from weightsmith.grading.powerlaw import PowerLaw, fit_power_law
-from weightsmith.grading.resampling import alpha_interval, goodness_of_fit
+from weightsmith.grading.fits.cuts import Hill, SmallestDistance
+from weightsmith.grading.fits.powerlaw import PowerLaw, fit_power_law
+from weightsmith.grading.fits.resampling import alpha_interval, goodness_of_fit
 
 __all__ = ["SEED", "TAIL_STUDIES", "Plan", "Row", "Sample", "pareto", "with_exponential_body", "with_flat_body"]
 
@@ -106,7 +106,7 @@ def intervals() -> Plan:
     """Which bootstrap interval covers best? All of them from the same refits."""
 
     def cell(body: str, size: int, trials: int) -> Row:
-        from weightsmith.grading._resample import refitted_alphas
+        from weightsmith.grading.fits.refits import refitted_alphas
 
         alpha, truth = 3.0, math.log(2.0)
         held: dict[str, list[bool]] = {}

@@ -43,15 +43,14 @@ if TYPE_CHECKING:
     from weightsmith.data.datasets import Data
     from weightsmith.data.normalise import Normalisation
     from weightsmith.grading.comparison import GradeComparison, compare
-    from weightsmith.grading.cuts import Hill, SmallestDistance, UnitDeterminant
-    from weightsmith.grading.directions import BeyondNoise, InTail, TopCount, TopShare, Traps
     from weightsmith.grading.distances import Distances, distances
     from weightsmith.grading.evidence import FastEvidence, FullEvidence, NoEvidence
+    from weightsmith.grading.fits.cuts import Hill, SmallestDistance, UnitDeterminant
     from weightsmith.grading.grade import grade
     from weightsmith.grading.margins import Margins, margins
     from weightsmith.grading.plans import alpha_plan
     from weightsmith.grading.results import Grades, LayerGrade
-    from weightsmith.grading.smoothing import sharpen, smooth
+    from weightsmith.grading.smoothing import BeyondNoise, InTail, TopCount, TopShare, Traps, sharpen, smooth
     from weightsmith.networks.evaluation import Evaluation, evaluate
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
@@ -119,15 +118,14 @@ _HOMES = {
     "data.datasets": "Data",
     "data.normalise": "Normalisation",
     "grading.comparison": "GradeComparison compare",
-    "grading.cuts": "Hill SmallestDistance UnitDeterminant",
-    "grading.directions": "BeyondNoise InTail TopCount TopShare Traps",
+    "grading.fits.cuts": "Hill SmallestDistance UnitDeterminant",
+    "grading.smoothing": "BeyondNoise InTail TopCount TopShare Traps sharpen smooth",
     "grading.distances": "Distances distances",
     "grading.evidence": "FastEvidence FullEvidence NoEvidence",
     "grading.grade": "grade",
     "grading.margins": "Margins margins",
     "grading.plans": "alpha_plan",
     "grading.results": "Grades LayerGrade",
-    "grading.smoothing": "sharpen smooth",
     "networks.models.architecture": "Architecture",
     "networks.evaluation": "Evaluation evaluate",
     "networks.files": "load save",

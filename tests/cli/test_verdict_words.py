@@ -7,8 +7,8 @@ import torch
 
 from weightsmith.cli._verdict_words import verdict_words
 from weightsmith.core.statistics import Interval
+from weightsmith.grading.fits.resampling import Goodness
 from weightsmith.grading.grade import grade
-from weightsmith.grading.resampling import Goodness
 from weightsmith.grading.results import Status, Verdict, VerdictKind
 
 

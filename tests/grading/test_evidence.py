@@ -62,7 +62,7 @@ def test_an_unknown_amount_is_answered_with_the_known_ones():
 
 
 def test_of_other_families_nothing_is_taken():
-    from weightsmith.grading.cuts import SmallestDistance
+    from weightsmith.grading.fits.cuts import SmallestDistance
 
     with pytest.raises(UsageError):
         Evidence.of(SmallestDistance())

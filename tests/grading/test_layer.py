@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from weightsmith.grading.cuts import Cut, Hill
 from weightsmith.grading.evidence import Evidence
+from weightsmith.grading.fits.cuts import Cut, Hill
+from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.layer import LEAST, How, grade_layer
-from weightsmith.grading.powerlaw import fit_power_law
 from weightsmith.grading.results import LayerGrade, Status, VerdictKind
 from weightsmith.networks.layers.walk import LayerWeights
 

@@ -7,13 +7,13 @@ import statistics
 
 import pytest
 
-from weightsmith.grading.cuts import SmallestDistance
+from weightsmith.grading.fits.cuts import SmallestDistance
+from weightsmith.grading.fits.powerlaw import PowerLaw
+from weightsmith.grading.fits.slices import SliceFit
 from weightsmith.grading.measures import BEST_RANGE, measure_network
 from weightsmith.grading.metrics import LayerMetrics
-from weightsmith.grading.noise import Bulk
-from weightsmith.grading.powerlaw import PowerLaw
+from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import LayerGrade, Measure, Status, Verdict, VerdictKind
-from weightsmith.grading.slices import SliceFit
 
 log = math.log10
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weightsmith.grading.metrics import LayerMetrics, layer_metrics, log_alpha_norm
-from weightsmith.grading.spectrum import spectrum
+from weightsmith.grading.spectra.spectrum import spectrum
 
 
 def diagonal(*entries: float) -> torch.Tensor:

@@ -9,11 +9,12 @@ import pytest
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.alternatives import Alternative
-from weightsmith.grading.cuts import Hill, SmallestDistance
+from weightsmith.grading.fits.alternatives import Alternative
+from weightsmith.grading.fits.cuts import Hill, SmallestDistance
+from weightsmith.grading.fits.powerlaw import PowerLaw
+from weightsmith.grading.fits.resampling import Goodness
+from weightsmith.grading.fits.slices import SliceFit
 from weightsmith.grading.metrics import LayerMetrics
-from weightsmith.grading.powerlaw import PowerLaw
-from weightsmith.grading.resampling import Goodness
 from weightsmith.grading.results import (
     Coverage,
     Grades,
@@ -24,7 +25,6 @@ from weightsmith.grading.results import (
     Verdict,
     VerdictKind,
 )
-from weightsmith.grading.slices import SliceFit
 
 METRICS = LayerMetrics(
     lambda_max=9.0,

@@ -10,9 +10,9 @@ import pytest
 
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.cuts import SmallestDistance
+from weightsmith.grading.fits.cuts import SmallestDistance
+from weightsmith.grading.fits.powerlaw import PowerLaw, fit_power_law
 from weightsmith.grading.measures import measure_network
-from weightsmith.grading.powerlaw import PowerLaw, fit_power_law
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status, Verdict, VerdictKind
 from weightsmith.grading.verdicts import not_fitted, verdict
 

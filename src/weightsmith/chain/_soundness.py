@@ -26,7 +26,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Comparison, Interval
-from weightsmith.grading.noise import Bulk
+from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import Coverage, LayerGrade, Measure, Omitted
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.inspecting import SiteAngles

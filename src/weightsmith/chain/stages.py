@@ -16,8 +16,8 @@ from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.options import Option
 from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
-from weightsmith.grading.cuts import Cut
 from weightsmith.grading.evidence import Evidence
+from weightsmith.grading.fits.cuts import Cut
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.building import is_factory
 from weightsmith.reducing.method import Method

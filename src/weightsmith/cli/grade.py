@@ -208,7 +208,7 @@ def _check_data(data: str | None, path: Path | None, split: str | None, base: Pa
 
 def say_if_first(quiet: bool) -> None:
     """Say that the first call compiles, which takes a while."""
-    from weightsmith.grading._scan import is_compiled
+    from weightsmith.grading.fits.scan import is_compiled
 
     if not quiet and not is_compiled():
         say_note("compiling, once on this machine: some 15 seconds")

@@ -17,12 +17,12 @@ from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.core.parallel import completed
 from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads, subseed
-from weightsmith.grading.cuts import Cut
 from weightsmith.grading.evidence import Evidence
+from weightsmith.grading.fits.cuts import Cut
 from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
 from weightsmith.grading.measures import measure_network
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
-from weightsmith.grading.spectrum import Method, Precision
+from weightsmith.grading.spectra.spectrum import Method, Precision
 from weightsmith.networks.layers.walk import Walk, network_digest, walk
 from weightsmith.networks.weights import Weights
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from weightsmith.core.seeds import stream
-from weightsmith.grading.cuts import Cut
 from weightsmith.grading.evidence import Evidence, FastEvidence, FullEvidence, NoEvidence
+from weightsmith.grading.fits.cuts import Cut
+from weightsmith.grading.fits.powerlaw import PowerLaw, fit_power_law
+from weightsmith.grading.fits.slices import SliceFit, fit_slices
 from weightsmith.grading.metrics import layer_metrics
-from weightsmith.grading.powerlaw import PowerLaw, fit_power_law
 from weightsmith.grading.results import LayerGrade, Status
-from weightsmith.grading.slices import SliceFit, fit_slices
-from weightsmith.grading.spectrum import Method, Precision, Spectrum, spectrum
+from weightsmith.grading.spectra.spectrum import Method, Precision, Spectrum, spectrum
 from weightsmith.grading.verdicts import not_fitted, verdict
 from weightsmith.networks.layers.walk import LayerWeights
 
@@ -191,12 +191,12 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: How) -> dict[st
     asked = how.evidence
     if isinstance(asked, NoEvidence):
         return {}
-    from weightsmith.grading.alternatives import compare_tails
-    from weightsmith.grading.aspect import fixed_aspect
-    from weightsmith.grading.noise import fit_bulk, live_rows
-    from weightsmith.grading.resampling import alpha_interval, goodness_of_fit
-    from weightsmith.grading.twin import randomised_twin
-    from weightsmith.grading.universality import universality
+    from weightsmith.grading.fits.alternatives import compare_tails
+    from weightsmith.grading.fits.resampling import alpha_interval, goodness_of_fit
+    from weightsmith.grading.random_matrix.aspect import fixed_aspect
+    from weightsmith.grading.random_matrix.noise import fit_bulk, live_rows
+    from weightsmith.grading.random_matrix.twin import randomised_twin
+    from weightsmith.grading.random_matrix.universality import universality
 
     def draws(purpose: str) -> np.random.Generator:
         return stream(how.seed, "grade", piece.layer.name, -1 if piece.index is None else piece.index, purpose)

@@ -33,7 +33,7 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.data.datasets import Data, as_data
 from weightsmith.grading.results import Grades, Measure
-from weightsmith.grading.spectrum import spectrum
+from weightsmith.grading.spectra.spectrum import spectrum
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.evaluation import labels_for, scores

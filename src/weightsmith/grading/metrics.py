@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.records import Record
-from weightsmith.grading.spectrum import Spectrum
+from weightsmith.grading.spectra.spectrum import Spectrum
 
 __all__ = ["LayerMetrics", "layer_metrics", "log_alpha_norm"]
 
@@ -55,7 +55,7 @@ def layer_metrics(spectrum: Spectrum, alpha: float | None = None) -> LayerMetric
     """The metrics of a spectrum that has at least one positive eigenvalue; two of them only with an ``alpha``.
 
     >>> import torch
-    >>> from weightsmith.grading.spectrum import spectrum
+    >>> from weightsmith.grading.spectra.spectrum import spectrum
     >>> found = layer_metrics(spectrum(torch.diag(torch.tensor([10.0, 30.0]))[None]), alpha=2.0)
     >>> found.norm, found.log_norm, found.stable_rank, round(found.alpha_weighted, 4), round(found.log_alpha_norm, 4)
     (1000.0, 3.0, 1.1111111111111112, 5.9085, 5.9138)

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.alternatives import Alternative
-from weightsmith.grading.aspect import FixedAspect
+from weightsmith.grading.fits.alternatives import Alternative
+from weightsmith.grading.fits.powerlaw import PowerLaw
+from weightsmith.grading.fits.resampling import Goodness
+from weightsmith.grading.fits.slices import SliceFit
 from weightsmith.grading.metrics import LayerMetrics
-from weightsmith.grading.noise import Bulk
-from weightsmith.grading.powerlaw import PowerLaw
-from weightsmith.grading.resampling import Goodness
-from weightsmith.grading.slices import SliceFit
-from weightsmith.grading.twin import Twin
-from weightsmith.grading.universality import Universality
+from weightsmith.grading.random_matrix.aspect import FixedAspect
+from weightsmith.grading.random_matrix.noise import Bulk
+from weightsmith.grading.random_matrix.twin import Twin
+from weightsmith.grading.random_matrix.universality import Universality
 
 __all__ = ["Coverage", "Grades", "LayerGrade", "Measure", "Omitted", "Status", "Verdict", "VerdictKind"]
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.noise import Bulk
-from weightsmith.grading.powerlaw import PowerLaw
-from weightsmith.grading.resampling import Goodness
+from weightsmith.grading.fits.powerlaw import PowerLaw
+from weightsmith.grading.fits.resampling import Goodness
+from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import Status, Verdict, VerdictKind
 
 __all__ = ["HEAVIEST", "LIGHTEST", "not_fitted", "verdict"]

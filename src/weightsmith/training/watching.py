@@ -1,7 +1,7 @@
 """What is remembered of a column of the history: its best value, and for how long it has not improved.
 
 The state is a record that is handed in and out, so that a resumed run goes on where it stopped, and both users of it
-(:class:`~weightsmith.training.schedules.Plateau` and :class:`~weightsmith.training.stopping.EarlyStopping`) stay frozen:
+(:class:`~weightsmith.training.schedules.Plateau`, :class:`~weightsmith.training.stopping.EarlyStopping`) stay frozen:
 
 >>> watch = Watch()
 >>> for epoch, loss in enumerate([0.9, 0.7, float("nan"), 0.8], start=1):

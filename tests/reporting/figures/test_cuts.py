@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import same_color
 
 from weightsmith.core.errors import UsageError
-from weightsmith.grading.powerlaw import distances
+from weightsmith.grading.fits.powerlaw import distances
 from weightsmith.reporting.figures.cuts import cut_figure, drawn_cuts
 from weightsmith.reporting.figures.style import BLUE, ORANGE, save_figure
 

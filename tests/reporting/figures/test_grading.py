@@ -14,7 +14,7 @@ DRAW = """
 import sys
 import numpy as np
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.powerlaw import fit_power_law
+from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Status, Verdict, VerdictKind
 from weightsmith.reporting.figures import grading
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.resampling import Goodness
+from weightsmith.grading.fits.resampling import Goodness
 from weightsmith.reporting.figures.labels import columns, law_text, network_labels, readable_ticks, shown
 from weightsmith.reporting.figures.style import house_style, new_figure
 

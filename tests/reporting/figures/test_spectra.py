@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color
 
 from weightsmith.core.errors import UsageError
-from weightsmith.grading.marchenko_pastur import MarchenkoPastur
-from weightsmith.grading.noise import Bulk
+from weightsmith.grading.random_matrix.laws import MarchenkoPastur
+from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import Status
 from weightsmith.reporting.figures.spectra import left_edge, spectral_density, spectrum_figure
 from weightsmith.reporting.figures.style import BLUE, GREY, ORANGE, PURPLE, save_figure

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.grading.powerlaw import PowerLaw, TailScan
+    from weightsmith.grading.fits.powerlaw import PowerLaw, TailScan
     from weightsmith.grading.results import LayerGrade
 
 __all__ = ["cut_figure", "drawn_cuts"]
@@ -66,7 +66,7 @@ def cut_figure(layer: LayerGrade) -> Figure:
 
 def drawn_cuts(layer: LayerGrade) -> TailScan:
     """The candidates that :func:`cut_figure` draws: those it shows, and of very many the extremes of each stretch."""
-    from weightsmith.grading.powerlaw import TailScan, distances
+    from weightsmith.grading.fits.powerlaw import TailScan, distances
 
     scan = distances(layer.eigenvalues)
     places = np.flatnonzero(scan.xmin >= left_edge(layer))

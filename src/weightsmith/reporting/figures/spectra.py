@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.grading.noise import Bulk
-    from weightsmith.grading.powerlaw import PowerLaw
+    from weightsmith.grading.fits.powerlaw import PowerLaw
+    from weightsmith.grading.random_matrix.noise import Bulk
     from weightsmith.grading.results import LayerGrade
 
 __all__ = ["Density", "left_edge", "spectral_density", "spectrum_figure"]

@@ -1,4 +1,4 @@
-"""The spectral norm as a price: how much a layer can stretch its input."""
+"""Penalties on singular values: the spectral norm and the stable rank, both by power iteration."""
 
 from __future__ import annotations
 

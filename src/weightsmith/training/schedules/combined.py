@@ -1,4 +1,4 @@
-"""A rise to the first rate of another schedule, before that schedule begins."""
+"""Schedules that change another one: a warm-up before it, or a start in the middle of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that are formulas of the step alone: constant, power, exponential, piecewise.
+"""Schedules that are formulas: of the step alone (constant, power, exponential, piecewise) or of the run's length too.
 
 The steps t count from 0. With ``per="epoch"`` t is the number of whole epochs done, and so are the lengths beside it.
 """

@@ -1,0 +1,93 @@
+"""The power law in the tail of a spectrum: ρ(λ) ∝ λ^(−α) for λ ≥ λ_min.
+
+For the n eigenvalues λ ≥ λ_min, ascending, i = 0 … n−1:
+
+    α = 1 + n / Σ ln(λᵢ/λ_min)                          maximum likelihood
+    σ = (α − 1) / √n                                    its standard error for a λ_min that is known
+    D = maxᵢ | i/n − (1 − (λᵢ/λ_min)^(1−α)) |           distance to the lower empirical distribution function
+
+(Clauset, Shalizi & Newman, SIAM Review 51 (2009) 661, eqs. 3.1, 3.2 and section 3.3.) At λᵢ the empirical distribution
+function jumps from i/n to (i + 1)/n; D looks at the lower value alone, as WeightWatcher does. Looking at both prefers
+other λ_min. σ leaves out that λ_min was chosen; the interval of :mod:`weightsmith.grading.fits.resampling` does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Record
+from weightsmith.grading.fits.cuts import Cut, SmallestDistance
+
+__all__ = ["PowerLaw", "TailScan", "distances", "fit_power_law", "logarithms"]
+
+_SMALLEST_DISTANCE = SmallestDistance()
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLaw(Record):
+    """A fitted tail: α ± ``sigma`` beyond ``xmin`` (λ_min), the ``tail`` largest of ``evals`` eigenvalues; D as above.
+
+    ``cut`` is the rule that chose λ_min.
+    """
+
+    alpha: float
+    sigma: float
+    xmin: float
+    D: float
+    tail: int
+    evals: int
+    cut: Cut
+
+
+@dataclass(frozen=True, eq=False)
+class TailScan(Record):
+    """Every candidate λ_min, ascending, with the α and D of its tail; empty where no tail has any spread."""
+
+    xmin: NDArray[np.float64]
+    alpha: NDArray[np.float64]
+    D: NDArray[np.float64]
+
+
+def fit_power_law(eigenvalues: NDArray[np.float64], cut: Cut = _SMALLEST_DISTANCE) -> PowerLaw | None:
+    """Fit ascending, positive eigenvalues; None where no two of the tail differ, so that there is no slope to fit.
+
+    >>> fit = fit_power_law(np.array([1.0, 2.0, 4.0, 8.0]))
+    >>> round(fit.alpha, 4), fit.xmin, fit.tail  # 1 + 4 / (6 ln 2)
+    (1.9618, 1.0, 4)
+    """
+    logs = logarithms(eigenvalues)
+    start, alpha, distance = cut(logs)
+    if start < 0:
+        return None
+    tail = logs.size - start
+    return PowerLaw(alpha, (alpha - 1) / math.sqrt(tail), float(eigenvalues[start]), distance, tail, logs.size, cut)
+
+
+def distances(eigenvalues: NDArray[np.float64]) -> TailScan:
+    """α and D for every candidate λ_min: what :func:`fit_power_law` searches, for the figure of D against λ_min.
+
+    >>> distances(np.array([1.0, 1.0, 2.0, 4.0])).xmin
+    array([1., 2.])
+    """
+    from weightsmith.grading.fits.scan import scan
+
+    starts, alphas, gaps = scan(logarithms(eigenvalues), 2)
+    return TailScan(np.asarray(eigenvalues, np.float64)[starts], alphas, gaps)
+
+
+def logarithms(eigenvalues: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ln(λ/λ_max): of the ratios, so that a power of two in the scale of the weights changes no bit."""
+    values = np.asarray(eigenvalues, np.float64)
+    if not values.size:
+        return values
+    least, most = float(values[0]), float(values[-1])
+    if not 0 < least <= most < math.inf:
+        raise UsageError(f"eigenvalues from {least:g} to {most:g}: a power law needs them ascending, > 0 and finite")
+    logs: NDArray[np.float64] = np.log(values / most) if least / most >= _SMALLEST else np.log(values) - math.log(most)
+    return logs

@@ -1,0 +1,1 @@
+"""What random matrices would give: noise, its laws, randomised twins, universality classes."""

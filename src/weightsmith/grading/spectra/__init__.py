@@ -1,0 +1,1 @@
+"""Eigenvalues of layers: many small matrices at once, or one large one."""
