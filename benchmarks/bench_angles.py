@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from benchmarks.measure import Case
 from weightsmith.core.seeds import stream
-from weightsmith.reducing.angles import Angles, choose_by_angles, pairs
-from weightsmith.reducing.gram import Gram
+from weightsmith.reducing.criteria.angles import Angles, choose_by_angles, pairs
+from weightsmith.reducing.criteria.gram import Gram
 
 __all__ = ["cases"]
 

@@ -31,9 +31,9 @@ from benchmarks.genetic_peers import (
 )
 from benchmarks.measure import Case, UnequalWork
 from weightsmith.core.seeds import pinned_threads, stream, torch_stream
-from weightsmith.reducing.genetic import Genetic
-from weightsmith.reducing.scene import Scene
-from weightsmith.reducing.sites import find_sites
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.search.genetic import Genetic
+from weightsmith.reducing.surgery.sites import find_sites
 
 __all__ = ["cases", "work"]
 

@@ -19,12 +19,12 @@ from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.files import load
 from weightsmith.networks.models.mlp import mlp
 from weightsmith.networks.models.vgg import vgg
-from weightsmith.reducing.masking import masked
-from weightsmith.reducing.plain import Magnitude
-from weightsmith.reducing.scene import Scene
-from weightsmith.reducing.sites import find_sites
-from weightsmith.reducing.sizes import Ledger, Params, counts_for_target
-from weightsmith.reducing.surgery import cut_out
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.criteria.plain import Magnitude
+from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.removal import cut_out
+from weightsmith.reducing.surgery.sites import find_sites
+from weightsmith.reducing.surgery.sizes import Ledger, Params, counts_for_target
 
 __all__ = ["cases"]
 

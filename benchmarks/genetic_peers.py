@@ -29,7 +29,7 @@ from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.optimize import minimize
 from torch import Tensor, nn
 
-from weightsmith.reducing.population import Readout
+from weightsmith.reducing.search.evaluator import Readout
 
 __all__ = ["Outcome", "Work", "by_cutting", "by_masking", "deap", "evotorch", "pygad_", "pymoo"]
 

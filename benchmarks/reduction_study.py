@@ -24,8 +24,8 @@ from weightsmith.cli.study import compared, study_figures
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import stream
 from weightsmith.core.storage import write_atomic
-from weightsmith.reducing.scaling import SCALINGS
-from weightsmith.reducing.study import METHODS, reduction_study
+from weightsmith.papers.study.rows import SCALINGS
+from weightsmith.papers.study.study import METHODS, reduction_study
 from weightsmith.reducing.study_table import WHOLE, Study, StudyRow, StudySlope, StudySummary
 from weightsmith.reporting.figures.study import draw_angle_sweep, draw_penalty_sweep
 from weightsmith.reporting.figures.style import save_figure

@@ -28,7 +28,8 @@ FLOORS = {
     "spiking": 4,
     "reporting": 5,
     "chain": 6,
-    "cli": 7,
+    "papers": 7,
+    "cli": 8,
 }
 OPEN_TO_ALL = {"_version"}
 

@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers.walk import LayerWeights, walk
     from weightsmith.networks.models.architecture import Architecture
+    from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
-    from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Rewind
+    from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.results import Reduction
-    from weightsmith.reducing.sizes import Macs, Params
-    from weightsmith.reducing.study import reduction_study
     from weightsmith.reducing.study_table import Study
+    from weightsmith.reducing.surgery.sizes import Macs, Params
     from weightsmith.spiking.adjust import L4
     from weightsmith.spiking.balance import MaxCurrent, Percentile
     from weightsmith.spiking.encoding import ConstantInput, Poisson
@@ -143,10 +143,10 @@ _HOMES = {
     "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
-    "reducing.recover": "FineTune Iterate Recalibrate Rewind",
-    "reducing.sizes": "Macs Params",
+    "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
+    "reducing.surgery.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
-    "reducing.study": "reduction_study",
+    "papers.study.study": "reduction_study",
     "reducing.study_table": "Study",
     "spiking.adjust": "L4",
     "spiking.balance": "MaxCurrent Percentile",

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from weightsmith.chain.ways import KINDS, Conversion, Cut, Way
-from weightsmith.reducing.sizes import Target
+from weightsmith.reducing.surgery.sizes import Target
 
 CUT, CONVERSION = Cut("groups", "macs", 0.25), Conversion("constant", "percentile", 16)
 

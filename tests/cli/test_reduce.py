@@ -14,8 +14,8 @@ from weightsmith.cli._reduction_findings import advice, concerns
 from weightsmith.cli._reduction_report import show_comparison, show_reduction
 from weightsmith.networks.layer_plan import norm_plan
 from weightsmith.reducing import reduce as reducing
-from weightsmith.reducing.keeping import Keeper
 from weightsmith.reducing.results import ReductionRecord
+from weightsmith.reducing.search.state import Keeper
 
 QUICK = ("--quiet", "--no-latency")
 SEARCH = "genetic:population=12,generations=4,rows=200"

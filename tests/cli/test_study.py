@@ -7,8 +7,8 @@ import pytest
 
 from weightsmith.cli.study import compared, study_figures
 from weightsmith.core.statistics import corrected_t
-from weightsmith.reducing import study as verb
-from weightsmith.reducing.study import reduction_study
+from weightsmith.papers.study import study as verb
+from weightsmith.papers.study.study import reduction_study
 from weightsmith.reducing.study_table import Study
 
 

@@ -236,10 +236,6 @@ def test_a_quiet_matrix_is_no_rounding_noise():
     assert made.kept == 11
 
 
-def draw_directions(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def counts(rule: str, matrices: torch.Tensor) -> list[int] | str:
     chosen, rng = Directions.parse(rule), stream(0, "test")
     order = chosen.order(matrices, rng)
@@ -262,12 +258,12 @@ def counts(rule: str, matrices: torch.Tensor) -> list[int] | str:
     ],
 )
 def test_the_same_number_of_each_matrix(rule, expected):
-    assert counts(rule, draw_directions(3, 15, 10)) == expected
+    assert counts(rule, draw(3, 15, 10)) == expected
 
 
 @pytest.mark.parametrize("cut", ["ks", "erg", "hill:0.5"])
 def test_the_tail_is_that_of_the_fit_over_all_matrices(cut):
-    matrices = draw_directions(3, 15, 10) * torch.tensor([1.0, 2.0, 4.0])[:, None, None]
+    matrices = draw(3, 15, 10) * torch.tensor([1.0, 2.0, 4.0])[:, None, None]
     fit = fit_power_law(spectrum(matrices).eigenvalues, Cut.parse(cut))
     found = counts(f'tail:"{cut}"', matrices)
     assert sum(found) == fit.tail
@@ -277,33 +273,31 @@ def test_the_tail_is_that_of_the_fit_over_all_matrices(cut):
 
 
 def test_spikes_beyond_the_noise():
-    noise = draw_directions(1, 200, 100)
+    noise = draw(1, 200, 100)
     assert counts("noise", noise) == "no eigenvalue lies beyond the noise"
     left, right = (
-        torch.linalg.qr(draw_directions(200, 3, seed=1))[0],
-        torch.linalg.qr(draw_directions(100, 3, seed=2))[0],
+        torch.linalg.qr(draw(200, 3, seed=1))[0],
+        torch.linalg.qr(draw(100, 3, seed=2))[0],
     )
     assert counts("noise", noise + 60 * (left @ right.T)) == [3]
 
 
 def test_traps_are_entries_that_are_too_large():
-    matrix = draw_directions(1, 200, 100)
+    matrix = draw(1, 200, 100)
     assert counts("traps", matrix) == "it has no correlation traps"
     matrix[0, 3, 5], matrix[0, 60, 70] = 200.0, -300.0
     assert counts("traps", matrix) == [2]
 
 
 def test_traps_are_not_what_was_learnt():
-    learnt = 60 * torch.outer(
-        torch.linalg.qr(draw_directions(200, 1, seed=1))[0][:, 0], torch.linalg.qr(draw_directions(100, 1))[0][:, 0]
-    )
-    matrix = draw_directions(1, 200, 100, seed=2) + learnt
+    learnt = 60 * torch.outer(torch.linalg.qr(draw(200, 1, seed=1))[0][:, 0], torch.linalg.qr(draw(100, 1))[0][:, 0])
+    matrix = draw(1, 200, 100, seed=2) + learnt
     assert counts("noise", matrix) == [1]
     assert counts("traps", matrix) == "it has no correlation traps"
 
 
 def test_only_traps_look_at_another_order_and_keep_to_the_matrix():
-    matrices = draw_directions(2, 6, 5)
+    matrices = draw(2, 6, 5)
     for rule in ("share", "count:1", "noise", "tail"):
         assert Directions.parse(rule).order(matrices, stream(0)) is None
     order = Directions.parse("traps").order(matrices, stream(0))
@@ -313,7 +307,7 @@ def test_only_traps_look_at_another_order_and_keep_to_the_matrix():
 
 def test_each_matrix_is_held_against_its_own_noise():
     scale = torch.tensor([0.1, 1.0, 5.0], dtype=torch.float64)[:, None, None]
-    matrices = draw_directions(3, 80, 60)
+    matrices = draw(3, 80, 60)
     assert counts("noise", matrices * scale) == "no eigenvalue lies beyond the noise"
     matrices[0] += 30 * torch.outer(torch.full((80,), 80**-0.5), torch.full((60,), 60**-0.5))
     assert counts("noise", matrices * scale) == [1, 0, 0]
@@ -321,14 +315,14 @@ def test_each_matrix_is_held_against_its_own_noise():
 
 @pytest.mark.parametrize("shape", [(256, 128), (128, 256)])
 def test_dead_units_are_not_beyond_the_noise(shape):
-    matrix = draw_directions(1, 256, 128)
+    matrix = draw(1, 256, 128)
     matrix[0, ::2] = 0
     assert counts("noise", matrix if shape[0] == 256 else matrix.mT) == ("no eigenvalue lies beyond the noise")
 
 
 @pytest.mark.parametrize("rule", ["noise", "tail", "traps"])
 def test_too_few_eigenvalues_are_named(rule):
-    assert counts(rule, draw_directions(1, 9, 7)).startswith("7 positive eigenvalues: no ")
+    assert counts(rule, draw(1, 9, 7)).startswith("7 positive eigenvalues: no ")
 
 
 def test_text_forms_and_ranges():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
-from weightsmith.reducing.angles import angles_between, pairs
-from weightsmith.reducing.gram import Gram
+from weightsmith.reducing.criteria.angles import angles_between, pairs
+from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.inspecting import AnglesRecord, angles, nearest_pairs
 
 

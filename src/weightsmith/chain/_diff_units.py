@@ -12,9 +12,9 @@ from weightsmith.chain._diff_sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.editing.copying import copied
-from weightsmith.reducing.centres import centred_grams
-from weightsmith.reducing.scene import Scene
-from weightsmith.reducing.sites import find_sites
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.criteria.centres import centred_grams
+from weightsmith.reducing.surgery.sites import find_sites
 
 __all__ = ["compare_units"]
 

@@ -17,7 +17,7 @@ from weightsmith.core.statistics import Interval
 from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import LayerGrade
 from weightsmith.networks.evaluation import Evaluation
-from weightsmith.reducing.beside import RandomMasks, Scratch
+from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.inspecting import SiteAngles
 from weightsmith.reducing.results import ReductionRecord, SiteReduction
 from weightsmith.reducing.study_table import Study, StudySummary

@@ -17,7 +17,7 @@ from weightsmith.chain.limits import Limits
 from weightsmith.chain.ways import Kind, Way
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval, wilson
-from weightsmith.reducing.nsga2 import ranks
+from weightsmith.reducing.search.nsga2 import ranks
 
 __all__ = ["Candidate", "Point", "on_front", "stairs"]
 

@@ -22,9 +22,9 @@ from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load
 from weightsmith.networks.models.building import build, is_factory
 from weightsmith.reducing.inspecting import angles
-from weightsmith.reducing.recover import Recover, Rewind
+from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.reducing.reduce import reduce
-from weightsmith.reducing.sizes import Target
+from weightsmith.reducing.surgery.sizes import Target
 from weightsmith.spiking.spike import spike
 from weightsmith.spiking.sweeping import spike_sweep
 from weightsmith.training.loop import train

@@ -21,8 +21,8 @@ from torch import nn
 from weightsmith.core.errors import DataMismatch
 from weightsmith.core.options import Option, param
 from weightsmith.core.seeds import stream
-from weightsmith.reducing.sites import find_sites
 from weightsmith.reducing.subject import read_subject
+from weightsmith.reducing.surgery.sites import find_sites
 from weightsmith.spiking.encoding import Encode
 from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.spike import spike

@@ -34,8 +34,8 @@ from weightsmith.core.errors import FileRefused, UnknownName, UsageError
 from weightsmith.core.storage import reading
 from weightsmith.data.datasets import check_name
 from weightsmith.data.normalise import Normalisation
-from weightsmith.reducing.method import Method
-from weightsmith.reducing.recover import Recover, Rewind
+from weightsmith.reducing.criteria.method import Method
+from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.training.loop import train
 from weightsmith.training.settings import whole
 

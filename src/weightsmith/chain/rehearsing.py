@@ -13,7 +13,7 @@ from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
-from weightsmith.reducing.sites import find_sites
+from weightsmith.reducing.surgery.sites import find_sites
 from weightsmith.spiking.balance import Balance, MaxCurrent
 from weightsmith.spiking.convert import convert
 from weightsmith.spiking.encoding import Encode

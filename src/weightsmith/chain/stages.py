@@ -20,10 +20,10 @@ from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import Cut
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.building import is_factory
-from weightsmith.reducing.method import Method
+from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.methods import Genetic, Pareto
-from weightsmith.reducing.recover import FineTune, Recover
-from weightsmith.reducing.sizes import Target
+from weightsmith.reducing.recovery.recover import FineTune, Recover
+from weightsmith.reducing.surgery.sizes import Target
 from weightsmith.spiking.adjust import Adjust
 from weightsmith.spiking.balance import Balance
 from weightsmith.spiking.encoding import Encode

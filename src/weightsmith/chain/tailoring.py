@@ -26,7 +26,7 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load, save
-from weightsmith.reducing.recover import FineTune, Recover
+from weightsmith.reducing.recovery.recover import FineTune, Recover
 from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.energy import PriceList, Prices

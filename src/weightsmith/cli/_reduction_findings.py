@@ -22,7 +22,7 @@ def inside_noise(record: ReductionRecord) -> bool:
 
 def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
     """What a target counts, the share that is left of it, and the share that was asked for."""
-    from weightsmith.reducing.sizes import Target
+    from weightsmith.reducing.surgery.sizes import Target
 
     if record.settings["target"] is None:
         return None

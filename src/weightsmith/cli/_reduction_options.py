@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.method import Method
-    from weightsmith.reducing.recover import Recover
-    from weightsmith.reducing.sizes import Target
+    from weightsmith.reducing.criteria.method import Method
+    from weightsmith.reducing.recovery.recover import Recover
+    from weightsmith.reducing.surgery.sizes import Target
 
 __all__ = ["Asked", "check_bar", "read_options"]
 
@@ -32,7 +32,7 @@ class Asked:
     @property
     def rewinds(self) -> bool:
         """Whether the run that made the network is needed."""
-        from weightsmith.reducing.recover import Rewind
+        from weightsmith.reducing.recovery.recover import Rewind
 
         return isinstance(self.recovery, Rewind)
 
@@ -42,8 +42,8 @@ def read_options(
 ) -> Asked:
     """Every text form as the object it describes: a typing error in the last must not cost the work of the first."""
     from weightsmith.reducing.methods import Method
-    from weightsmith.reducing.recover import FineTune, Recover
-    from weightsmith.reducing.sizes import Target
+    from weightsmith.reducing.recovery.recover import FineTune, Recover
+    from weightsmith.reducing.surgery.sizes import Target
 
     asked = Asked(
         methods=tuple(map(Method.parse, by)),

@@ -65,7 +65,7 @@ def angles(
 ) -> None:
     """List the nearest pairs of units of every layer, and the units that others could stand in for."""
     from weightsmith.data.datasets import load_all
-    from weightsmith.reducing.angles import Angles
+    from weightsmith.reducing.criteria.angles import Angles
     from weightsmith.reducing.inspecting import angles as run
 
     Angles(angle, centre=centre)  # a wrong option is told before data are read

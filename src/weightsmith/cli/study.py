@@ -62,7 +62,7 @@ def study(
     whole network, of random masks of equal size, or of a network of that size trained from scratch, with p of the
     corrected resampled t-test (Nadeau and Bengio).
     """
-    from weightsmith.reducing.study import METHODS, reduction_study
+    from weightsmith.papers.study.study import METHODS, reduction_study
 
     if figures is not None and (out_folder is None or figures not in _FORMATS):
         raise UsageError(f"--figures takes {', '.join(_FORMATS)}, and --out the folder they go to, not {figures!r}")

@@ -23,15 +23,15 @@ from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
-from weightsmith.reducing.bias import short_units
-from weightsmith.reducing.centres import centre_of, centred_grams
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.criteria.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
+from weightsmith.reducing.criteria.centres import centre_of, centred_grams
+from weightsmith.reducing.criteria.constants import short_units
+from weightsmith.reducing.criteria.gram import Gram
+from weightsmith.reducing.criteria.groups import Groups, choose_by_groups
 from weightsmith.reducing.decisions import Choice
-from weightsmith.reducing.gram import Gram
-from weightsmith.reducing.groups import Groups, choose_by_groups
-from weightsmith.reducing.scene import Scene
-from weightsmith.reducing.sites import Site, find_sites
 from weightsmith.reducing.subject import read_subject
+from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 

@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import scores
-from weightsmith.reducing.beside import RandomMasks, Scratch, from_scratch, random_masks
+from weightsmith.reducing.baselines import RandomMasks, Scratch, from_scratch, random_masks
+from weightsmith.reducing.context import Scene
 from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes
-from weightsmith.reducing.recover import FineTune
+from weightsmith.reducing.recovery.recover import FineTune
 from weightsmith.reducing.results import Measured, Size
 from weightsmith.reducing.rounds import Outcome, Task
-from weightsmith.reducing.scene import Scene
-from weightsmith.reducing.sites import Site
-from weightsmith.reducing.sizes import Ledger
 from weightsmith.reducing.subject import Subject
+from weightsmith.reducing.surgery.sites import Site
+from weightsmith.reducing.surgery.sizes import Ledger
 
 __all__ = ["Beside", "latency_of", "masks_beside", "measured", "scratch_beside", "size_of"]
 

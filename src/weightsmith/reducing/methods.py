@@ -1,10 +1,10 @@
 """All methods of reduction in one place, so that their text forms are known wherever one is read."""
 
-from weightsmith.reducing.angles import Angles
-from weightsmith.reducing.genetic import Genetic
-from weightsmith.reducing.groups import Groups
-from weightsmith.reducing.method import Method
-from weightsmith.reducing.pareto import Pareto
-from weightsmith.reducing.plain import Magnitude, Random
+from weightsmith.reducing.criteria.angles import Angles
+from weightsmith.reducing.criteria.groups import Groups
+from weightsmith.reducing.criteria.method import Method
+from weightsmith.reducing.criteria.plain import Magnitude, Random
+from weightsmith.reducing.search.genetic import Genetic
+from weightsmith.reducing.search.pareto import Pareto
 
 __all__ = ["Angles", "Genetic", "Groups", "Magnitude", "Method", "Pareto", "Random"]

@@ -22,15 +22,15 @@ from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.evaluator import Masks
 from weightsmith.reducing.measuring import Beside, latency_of, masks_beside, measured, scratch_beside, size_of
 from weightsmith.reducing.methods import Genetic, Method, Pareto
-from weightsmith.reducing.recover import FineTune, Recover
+from weightsmith.reducing.recovery.recover import FineTune, Recover
 from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
-from weightsmith.reducing.sites import Site, find_sites
-from weightsmith.reducing.sizes import Ledger, Target, shares_by_plan
+from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject, read_subject
+from weightsmith.reducing.surgery.sites import Site, find_sites
+from weightsmith.reducing.surgery.sizes import Ledger, Target, shares_by_plan
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
-from weightsmith.reducing.beside import RandomMasks, Scratch
+from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.training.run import TrainRecord

@@ -9,28 +9,37 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
-from weightsmith.reducing.evaluator import Masks
-from weightsmith.reducing.masking import masked
-from weightsmith.reducing.method import Method
-from weightsmith.reducing.rebuilding import rebuilt
-from weightsmith.reducing.recalibrate import check_has_norms, recalibrated
-from weightsmith.reducing.recover import FineTune, Iterate, Recalibrate, Recover, Rewind, fine_tuned, round_targets
+from weightsmith.reducing.recovery.recalibrate import check_has_norms, recalibrated
+from weightsmith.reducing.recovery.recover import (
+    FineTune,
+    Iterate,
+    Recalibrate,
+    Recover,
+    Rewind,
+    fine_tuned,
+    round_targets,
+)
+from weightsmith.reducing.recovery.rewinding import original_of, rewound
 from weightsmith.reducing.results import Gone, SiteReduction
-from weightsmith.reducing.rewinding import original_of, rewound
-from weightsmith.reducing.scene import Scene
-from weightsmith.reducing.sites import Site, find_sites
-from weightsmith.reducing.sizes import Ledger, Target, counts_for_target
+from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
-from weightsmith.reducing.surgery import cut_out, plain_cut
+from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.removal import cut_out, plain_cut
+from weightsmith.reducing.surgery.sites import Site, find_sites
+from weightsmith.reducing.surgery.sizes import Ledger, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
 
-__all__ = ["Outcome", "Task", "carry_out"]
+__all__ = ["Outcome", "Task", "carry_out", "rebuilt"]
+
 
 CHANGED = (
     "the network was changed since it was built, so its architecture does not describe it: it stays the module it is, "
@@ -274,3 +283,41 @@ def _gone(removal: Removal) -> Gone:
 
 def _site(sites: tuple[Site, ...], name: str) -> Site:
     return next(site for site in sites if site.name == name)
+
+
+# From a network that was cut to one like any other: built anew at its widths, with a card that says how it came.
+
+
+@torch.no_grad()
+def rebuilt(
+    cut: nn.Module, original: nn.Module, units: Mapping[str, int], operation: str, example: Tensor
+) -> nn.Module:
+    """``cut`` as a network of its architecture at the new widths; ``units`` are the outputs left of each layer.
+
+    A module of the user's own stays what it is; its card keeps the widths, so that the user's function can load it. So
+    does a network that was changed since it was built, which its architecture would not give again: on ``example``
+    both must give the same. The card's lineage gains ``operation``.
+    """
+    card = card_of(original)
+    architecture = architecture_of(original)
+    new = dataclasses.replace(card, lineage=card.lineage.then(operation, weights_digest(original)))
+    if architecture is not None:
+        resized = architecture.resized(units)
+        network = _filled(resized.build(), cut)
+        ours, expected = network.eval()(example), cut.eval()(example)
+        near = 1e-4 * float(expected.abs().max())
+        if ours.shape == expected.shape and torch.allclose(ours, expected, rtol=1e-4, atol=near):
+            return with_card(network, dataclasses.replace(new, architecture=resized))
+        del cut.architecture
+    return with_card(cut.eval(), dataclasses.replace(new, architecture=None, widths={**card.widths, **units}))
+
+
+def _filled(network: nn.Module, cut: nn.Module) -> nn.Module:
+    """The fresh network with the weights of the cut one, in their type, as trainable as they are."""
+    state = cut.state_dict()
+    floating = next(value.dtype for value in state.values() if value.is_floating_point())
+    network.to(floating).load_state_dict(state)
+    trained = {name: value.requires_grad for name, value in cut.named_parameters()}
+    for name, value in network.named_parameters():
+        value.requires_grad_(trained[name])
+    return network

@@ -17,7 +17,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import batches_for, labels_for
 from weightsmith.networks.files import load
-from weightsmith.reducing.scene import drawn
+from weightsmith.reducing.context import drawn
 from weightsmith.training.run import TrainRun
 
 __all__ = ["Subject", "read_subject"]

@@ -1,0 +1,1 @@
+"""What serves one document only: its protocol, its figures, its experiments."""

@@ -1,0 +1,158 @@
+"""Many small networks trained side by side: one batched product does a step of all of them.
+
+A network of a few hundred weights leaves a processor waiting for Python. Here the weights of n networks lie one behind
+the other (n × inputs × units), each sees rows of its own in an order of its own, and their losses are added up: no
+gradient of one depends on another. Adam works entry by entry, so that each goes the way it would go alone, but for the
+last bits: the same draws as ``weightsmith.train("mlp:…", optimiser="adam")`` with the same seed.
+
+Networks of other widths go along with units that are switched off, h·0: nothing flows through them or back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.seeds import torch_stream
+from weightsmith.networks.models.activations import Activation
+from weightsmith.networks.models.mlp import Mlp
+from weightsmith.papers.study.shallow import Shallow
+
+__all__ = ["Pupil", "Recipe", "train_together"]
+
+_MOST_UNITS = 8192  # hidden units of a group: activations of a batch of 32 then stay in the cache
+_LARGEST_SHARE, _LARGEST_REST = 1.25, 8  # how much wider than the narrowest a network of its group may be
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How every network is trained: Adam at a constant rate, cross-entropy, all epochs."""
+
+    rate: float = 0.01
+    epochs: int = 300
+    batch: int = 32
+    activation: str = "sigmoid"
+    initialiser: str | None = "torch-default"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pupil:
+    """One network to be: its training rows and labels, its hidden units, the seed of its weights and of its order."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    units: int
+    seed: int
+
+
+def train_together(pupils: Sequence[Pupil], classes: int, recipe: Recipe) -> list[Shallow]:
+    """The trained networks, in the order of ``pupils``; which train in one group depends on their sizes alone."""
+    trained: dict[int, Shallow] = {}
+    for group in _groups(pupils):
+        members = [pupils[place] for place in group]
+        trained.update(zip(group, _Group(members, classes, recipe).trained(), strict=True))
+    return [trained[place] for place in range(len(pupils))]
+
+
+def _groups(pupils: Sequence[Pupil]) -> list[list[int]]:
+    """Pupils with as many rows and about as many units, and not too many of them."""
+    groups: list[list[int]] = []
+    for place in sorted(range(len(pupils)), key=lambda k: (len(pupils[k].x), pupils[k].units)):
+        pupil, first = pupils[place], pupils[groups[-1][0]] if groups else None
+        fits = (
+            first is not None
+            and len(first.x) == len(pupil.x)
+            and pupil.units <= _LARGEST_SHARE * first.units + _LARGEST_REST
+            and pupil.units * (len(groups[-1]) + 1) <= _MOST_UNITS
+        )
+        if fits:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return groups
+
+
+class _Group:
+    """Networks with the same number of training rows, padded to the widest."""
+
+    def __init__(self, members: Sequence[Pupil], classes: int, recipe: Recipe) -> None:
+        self.members, self.classes, self.recipe = members, classes, recipe
+        self.widest = max(pupil.units for pupil in members)
+        self.rows = len(members[0].x)
+        # The networks of one fold share their rows: these are in memory once.
+        sources = {id(pupil.x): pupil for pupil in members}
+        where = {key: place for place, key in enumerate(sources)}
+        self.source = torch.tensor([where[id(pupil.x)] for pupil in members])[:, None]
+        self.x = torch.from_numpy(np.stack([pupil.x for pupil in sources.values()]))
+        self.y = torch.from_numpy(np.stack([pupil.y for pupil in sources.values()]))
+
+    def trained(self) -> list[Shallow]:
+        """Train all, and take them apart again."""
+        recipe, activation = self.recipe, Activation.parse(self.recipe.activation).module()
+        parameters = [part.requires_grad_() for part in self._initial()]
+        inward, inward_bias, outward, outward_bias = parameters
+        on = self._switches()
+        optimiser = torch.optim.Adam(parameters, lr=recipe.rate, fused=True)
+        for epoch in range(1, recipe.epochs + 1):
+            order = self._order(epoch)
+            x, y = self.x[self.source, order], self.y[self.source, order]
+            for start in range(0, self.rows, recipe.batch):
+                rows, labels = x[:, start : start + recipe.batch], y[:, start : start + recipe.batch]
+                hidden = activation(torch.baddbmm(inward_bias, rows, inward))
+                scores = torch.baddbmm(outward_bias, hidden if on is None else hidden * on, outward)
+                loss = nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="sum")
+                optimiser.zero_grad()
+                torch.autograd.backward(loss / labels.shape[1])
+                optimiser.step()
+        return [self._taken(place, [part.detach() for part in parameters]) for place in range(len(self.members))]
+
+    def _order(self, epoch: int) -> Tensor:
+        draws = (torch_stream(pupil.seed, "order", epoch) for pupil in self.members)
+        return torch.stack([torch.randperm(self.rows, generator=generator) for generator in draws])
+
+    def _initial(self) -> list[Tensor]:
+        """The weights that each network would be built with, transposed and padded with zeros."""
+        count, inputs = len(self.members), self.x.shape[2]
+        parts = [
+            torch.zeros(count, inputs, self.widest),
+            torch.zeros(count, 1, self.widest),
+            torch.zeros(count, self.widest, self.classes),
+            torch.zeros(count, 1, self.classes),
+        ]
+        for place, pupil in enumerate(self.members):
+            network = Mlp(
+                (pupil.units,),
+                input_shape=(inputs,),
+                classes=self.classes,
+                activation=self.recipe.activation,
+                initialiser=self.recipe.initialiser,
+            ).build(pupil.seed)
+            weight, bias, outward, outward_bias = (value.detach() for value in network.parameters())
+            parts[0][place, :, : pupil.units] = weight.T
+            parts[1][place, 0, : pupil.units] = bias
+            parts[2][place, : pupil.units] = outward.T
+            parts[3][place, 0] = outward_bias
+        return parts
+
+    def _switches(self) -> Tensor | None:
+        """1 for a unit that a network has, 0 for one it only goes along with; None if all are as wide."""
+        if all(pupil.units == self.widest for pupil in self.members):
+            return None
+        widths = torch.tensor([pupil.units for pupil in self.members])
+        return (torch.arange(self.widest) < widths[:, None, None]).float()
+
+    def _taken(self, place: int, parts: Sequence[Tensor]) -> Shallow:
+        units = self.members[place].units
+        inward, inward_bias, outward, outward_bias = (part[place].numpy() for part in parts)
+        return Shallow(
+            np.ascontiguousarray(inward[:, :units].T),
+            inward_bias[0, :units].copy(),
+            np.ascontiguousarray(outward[:units].T),
+            outward_bias[0].copy(),
+            self.recipe.activation,
+        )

@@ -1,0 +1,156 @@
+"""One fold of a study: a trained network is looked at once, and every method reduces that same network."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from weightsmith.core.seeds import subseed
+from weightsmith.data.splits import Fold
+from weightsmith.networks.models.mlp import Mlp
+from weightsmith.papers.study.batched import Pupil, Recipe
+from weightsmith.papers.study.rows import Scaling, StudyData
+from weightsmith.papers.study.shallow import Shallow
+from weightsmith.reducing.baselines import random_masks
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.criteria.gram import Gram
+from weightsmith.reducing.criteria.method import Method
+from weightsmith.reducing.search.evaluator import Evaluator, Readout
+from weightsmith.reducing.study_table import WHOLE, StudyRow
+from weightsmith.reducing.surgery.sites import find_sites
+
+__all__ = ["Lesson", "Plan"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a study does, every option read."""
+
+    hidden: tuple[int, ...]
+    methods: tuple[Method, ...]
+    recipe: Recipe
+    folds: int
+    repeats: int
+    scaling: Scaling
+    seed: int
+    random: int
+    scratch: bool
+
+    def written(self) -> dict[str, Any]:
+        """As the record and the journal keep it."""
+        return {
+            "hidden": list(self.hidden),
+            "methods": list(map(str, self.methods)),
+            **dataclasses.asdict(self.recipe),
+            "folds": self.folds,
+            "repeats": self.repeats,
+            "scaling": self.scaling,
+            "seed": self.seed,
+            "random": self.random,
+            "scratch": self.scratch,
+        }
+
+
+class Lesson:
+    """One fold of one repeat: its scaled rows, and what is done with a network on them."""
+
+    def __init__(self, data: StudyData, fold: Fold, plan: Plan, repeat: int, number: int) -> None:
+        self.data, self.plan, self.repeat, self.number = data, plan, repeat, number
+        x = data.inputs(fold.train, plan.scaling)
+        self.x, self.y = np.ascontiguousarray(x[fold.train]), data.y[fold.train]
+        self.test_x, self.test_y = np.ascontiguousarray(x[fold.test]), data.y[fold.test]
+
+    def pupil(self, units: int, purpose: str) -> Pupil:
+        """A network to be trained on this fold; those trained from scratch have a seed of their own."""
+        return Pupil(self.x, self.y, units, subseed(self.plan.seed, purpose, self.repeat, self.number))
+
+    def tested(self, network: Shallow) -> float:
+        """Percent right of the test rows."""
+        return network.accuracy(network.hidden(self.test_x), self.test_y)
+
+    def reduced(self, network: Shallow) -> list[StudyRow]:
+        """The row of the network itself, then one for each method."""
+        scene = self._scene(network)
+        train, test = network.hidden(self.x), network.hidden(self.test_x)
+        guess = Readout(test, network.outward, network.outward_bias, self.test_y)
+        rows = [self._row(WHOLE, network, network.units, network.accuracy(train, self.y), self.tested(network))]
+        for method in self.plan.methods:
+            (choice,) = method.choose(scene, None).choices
+            smaller = network.reduced(choice)
+            row = self._row(
+                str(method),
+                network,
+                smaller.units,
+                smaller.accuracy(smaller.hidden(self.x), self.y),
+                self.tested(smaller),
+            )
+            rows.append(
+                dataclasses.replace(
+                    row,
+                    angle=getattr(method, "angle", None),
+                    penalty=getattr(method, "penalty", None),
+                    random_accuracy=self._random(guess, smaller.units),
+                )
+            )
+        return rows
+
+    def _row(self, method: str, network: Shallow, units: int, train: float, test: float) -> StudyRow:
+        return StudyRow(method, network.units, self.repeat, self.number, units, train, test)
+
+    def _random(self, guess: Readout, units: int) -> float | None:
+        """The mean test accuracy of random masks of this size; of all units there is one, the network itself."""
+        if not self.plan.random:
+            return None
+        if units == guess.units:
+            return float(guess(np.ones((1, units), np.bool_))[0])
+        seed = subseed(self.plan.seed, "random", self.repeat, self.number)
+        return random_masks(guess, [slice(0, guess.units)], [units], repeats=self.plan.random, seed=seed).mean
+
+    def _scene(self, network: Shallow) -> Scene:
+        recipe = self.plan.recipe
+        module = Mlp(
+            (network.units,),
+            input_shape=(self.x.shape[1],),
+            classes=len(self.data.classes),
+            activation=recipe.activation,
+        ).build()
+        network.write_into(module)
+        x = torch.from_numpy(self.x)
+        return _Remembering(
+            module.eval(),
+            find_sites(module, x[:2]).sites,
+            x,
+            torch.from_numpy(self.y),
+            seed=subseed(self.plan.seed, "method", self.repeat, self.number),
+            batch=len(x),
+        )
+
+
+class _Remembering(Scene):
+    """A scene that looks at the activations once, however many methods ask."""
+
+    @functools.cached_property
+    def _grams(self) -> dict[tuple[tuple[str, float], ...], dict[str, Gram]]:
+        return {}
+
+    @functools.cached_property
+    def _evaluators(self) -> dict[int | None, Evaluator]:
+        return {}
+
+    def grams(self, centres: Mapping[str, float]) -> dict[str, Gram]:
+        """As the scene's own, once for each centre."""
+        key = tuple(sorted(centres.items()))
+        if key not in self._grams:
+            self._grams[key] = super().grams(centres)
+        return self._grams[key]
+
+    def evaluator(self, rows: int | None = None) -> Evaluator:
+        """As the scene's own, once for each number of rows."""
+        if rows not in self._evaluators:
+            self._evaluators[rows] = super().evaluator(rows)
+        return self._evaluators[rows]

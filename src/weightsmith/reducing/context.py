@@ -1,0 +1,148 @@
+"""What a method of reduction looks at: the network, its sites, the training rows, and what can be measured on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.seeds import stream
+from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import batches_for
+from weightsmith.reducing.criteria.gram import Gram
+from weightsmith.reducing.search.evaluator import Evaluator, Masks, evaluator_of
+from weightsmith.reducing.surgery.masking import unit_axis
+from weightsmith.reducing.surgery.sites import Port, Site
+
+__all__ = ["Scene", "drawn"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """A network in ``eval`` mode with the sites in question, and training rows with their labels.
+
+    ``fitness`` and ``price`` are the user's own for genetic search: of accuracies and masks, and of masks alone in
+    place of the number of units. ``folder`` is where a search keeps its state, ``identity`` tells what it belongs to.
+    """
+
+    network: nn.Module
+    sites: tuple[Site, ...]
+    x: Tensor
+    y: Tensor
+    seed: int = 0
+    batch: int = 256
+    device: str = "cpu"
+    fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None = None
+    price: Callable[[Masks], NDArray[np.float64]] | None = None
+    folder: Path | None = None
+    identity: dict[str, str] = dataclasses.field(default_factory=dict)
+    progress: Callable[[int, int], None] | None = None
+
+    @property
+    def bits(self) -> int:
+        """Units of all sites together: the length of a mask."""
+        return sum(site.units for site in self.sites)
+
+    @functools.cached_property
+    def site_slices(self) -> tuple[slice, ...]:
+        """Where the units of each site lie in a mask."""
+        ends = np.cumsum([site.units for site in self.sites]).tolist()
+        return tuple(slice(end - site.units, end) for site, end in zip(self.sites, ends, strict=True))
+
+    def split(self, mask: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+        """A mask by site."""
+        return {site.name: mask[part] for site, part in zip(self.sites, self.site_slices, strict=True)}
+
+    @torch.no_grad()
+    def grams(self, centres: Mapping[str, float]) -> dict[str, Gram]:
+        """The Gram matrix of every site's units over the training rows, all sites in one pass.
+
+        What counts is what the readers are given, so pooling and batch norm are part of it; a channel has one value
+        per image and position. What several readers are given counts once for each that is given something else.
+        """
+        grams = {site.name: Gram(site.units, centres[site.name]) for site in self.sites}
+        with self.listening(lambda site, rows: grams[site.name].add(rows)) as seen:
+            for done, inputs in batches_for(card_of(self.network), self.x, self.batch, self.dtype):
+                seen.clear()
+                self.network(inputs.to(self.device))
+                if self.progress is not None:
+                    self.progress(done, len(self.x))
+        return grams
+
+    @torch.no_grad()
+    def reading_norms(self, site: Site) -> NDArray[np.float64]:
+        """√Σ w² over the weights that read each unit, each output as the batch norm behind its layer scales it."""
+        total = np.zeros(site.units)
+        for port in site.readers:
+            weight = self.network.get_submodule(port.layer).get_parameter("weight").double()
+            norm = self.network.get_submodule(site.shifts.get(port.layer, port.layer))
+            if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.running_var is not None:
+                scale = (norm.running_var.double() + norm.eps).rsqrt()
+                scale = scale * norm.weight.double() if norm.affine else scale
+                weight = weight * scale.reshape(-1, *[1] * (weight.dim() - 1))
+            columns = weight.square().sum(dim=(0, *range(2, weight.dim()))).cpu().numpy()
+            total += columns[port.indices].sum(axis=1)
+        found: NDArray[np.float64] = np.sqrt(total)
+        return found
+
+    def evaluator(self, rows: int | None = None) -> Evaluator:
+        """A function from masks to accuracies in percent on ``rows`` training rows (drawn by the seed; None: all)."""
+        chosen = drawn(len(self.x), rows, self.seed, "searched rows")
+        return evaluator_of(self, self.x[chosen], self.y[chosen])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that the network computes in."""
+        return next(value.dtype for value in self.network.parameters() if value.is_floating_point())
+
+    @contextmanager
+    def listening(
+        self, heard: Callable[[Site, NDArray[np.float32]], None]
+    ) -> Iterator[dict[str, list[weakref.ref[Tensor]]]]:
+        """Hooks that hand on what the readers of each site are given, as rows of units; a tensor is heard once."""
+        seen: dict[str, list[weakref.ref[Tensor]]] = {}
+        handles = []
+
+        def hook(site: Site, port: Port) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+            def given(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+                # Known by a weak reference: held tensors would keep all activations of the network in memory.
+                if not any(known() is inputs[0] for known in seen.get(site.name, ())):
+                    seen.setdefault(site.name, []).append(weakref.ref(inputs[0]))
+                    heard(site, _rows_of_units(module, inputs[0], port))
+
+            return given
+
+        try:
+            for site in self.sites:
+                for port in site.readers:
+                    reader = self.network.get_submodule(port.layer)
+                    handles.append(reader.register_forward_pre_hook(hook(site, port)))
+            yield seen  # to be emptied between batches
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def _rows_of_units(module: nn.Module, given: Tensor, port: Port) -> NDArray[np.float32]:
+    """What a reader is given, as rows (input and position) × units."""
+    values = given.movedim(unit_axis(module, given), -1)
+    if values.shape[-1] != port.indices.size or port.indices.shape[1] > 1:
+        values = values[..., torch.from_numpy(port.indices)].movedim(-1, -2)
+    rows = values.reshape(-1, len(port.indices)).contiguous().cpu()
+    found: NDArray[np.float32] = (rows if rows.dtype == torch.float64 else rows.float()).numpy()
+    return found
+
+
+def drawn(total: int, rows: int | None, seed: int, name: str) -> Tensor:
+    """Numbers of ``rows`` out of ``total`` rows (None: all), drawn from the stream ``name`` of the seed, ascending."""
+    if rows is None or rows >= total:
+        return torch.arange(total)
+    return torch.from_numpy(np.sort(stream(seed, name).choice(total, rows, replace=False)))

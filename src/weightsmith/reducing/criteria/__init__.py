@@ -1,0 +1,1 @@
+"""Criteria that choose which units go: angles, groups, magnitude, random."""

@@ -1,0 +1,1 @@
+"""Getting accuracy back after a cut: recalibration, fine-tuning, rewinding."""

@@ -1,0 +1,154 @@
+"""How a reduced network gets its accuracy back: fine-tuned, rewound, or reduced a part at a time.
+
+``recalibrate`` measures batch norms anew (``recovery/recalibrate.py``). ``fine-tune`` trains what was left.
+``rewind`` gives the kept units the weights they had after an earlier epoch of the run that made the network, and goes
+on from there as that run did (Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network
+pruning", ICLR 2020). ``iterate`` reaches the size in rounds, fine-tuned after each.
+
+>>> str(Recover.parse("fine-tune:5,schedule=cosine:1e-2,penalties=[l2:1e-4]"))
+'fine-tune:epochs=5,schedule=cosine:0.01,penalties=[l2:0.0001]'
+>>> [round(share, 3) for share in round_targets(0.5, rounds=3)]
+[0.794, 0.63, 0.5]
+
+Optimisers always start anew: what they remember belongs to parameters that are no longer there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import nn
+
+from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.core.options import Option, param
+from weightsmith.data.augment import Augment
+from weightsmith.networks.card import card_of
+from weightsmith.training.loop import train
+from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.penalties import Penalty
+from weightsmith.training.run import Progress, TrainRun
+from weightsmith.training.schedules import as_schedule
+from weightsmith.training.settings import whole
+
+__all__ = ["FineTune", "Iterate", "Recalibrate", "Recover", "Rewind", "fine_tuned", "round_targets"]
+
+
+class Recover(Option, family="recover"):
+    """The family of ways back to accuracy: ``recalibrate``, ``fine-tune``, ``rewind``, ``iterate``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tuning:
+    """How a reduced network is trained; given by name."""
+
+    name: ClassVar[str]
+    rate: float | None = param(
+        default=None, gt=0, lt=math.inf, kw_only=True, doc="a constant rate; none: the optimiser's usual one"
+    )
+    optimiser: str = param(default="momentum", kw_only=True, doc="text form of an optimiser")
+    schedule: str | None = param(default=None, kw_only=True, doc="text form of a schedule, in place of rate")
+    batch: int = param(default=64, ge=1, kw_only=True, doc="rows per step")
+    penalties: tuple[str, ...] = param(default=(), kw_only=True, doc="text forms of penalties, such as l2:1e-4")
+    augment: str | None = param(default=None, kw_only=True, doc="text form of an augmentation, such as crop-flip")
+
+    def check(self) -> None:
+        """Every text form can be read (it is kept in its shortest form); a rate comes from one place only."""
+        if self.rate is not None and self.schedule is not None:
+            raise OptionError(
+                f"{self.name}: rate={self.rate:g} and schedule={self.schedule} both name the rate; leave one out"
+            )
+        chosen = Optimiser.parse(self.optimiser)
+        object.__setattr__(self, "optimiser", str(chosen))
+        object.__setattr__(self, "penalties", tuple(str(Penalty.parse(text)) for text in self.penalties))
+        if self.schedule is not None:
+            object.__setattr__(self, "schedule", str(as_schedule(self.schedule, chosen.usual_rate)))
+        if self.augment is not None:
+            object.__setattr__(self, "augment", str(Augment.parse(self.augment)))
+
+    def settings(self) -> dict[str, Any]:
+        """What :func:`weightsmith.train` is told, epochs apart."""
+        return {
+            "optimiser": self.optimiser,
+            "schedule": self.rate if self.schedule is None else self.schedule,
+            "batch": self.batch,
+            "penalties": self.penalties,
+            "augment": self.augment,
+        }
+
+
+class FineTune(_Tuning, Recover, name="fine-tune"):
+    """Train the reduced network for some epochs."""
+
+    epochs: int = param(default=10, ge=1, doc="epochs after the reduction")
+
+
+class Iterate(_Tuning, Recover, name="iterate"):
+    """Take out a part, fine-tune, and again, until the target is met (Han et al. 2015)."""
+
+    rounds: int = param(default=3, ge=1, doc="how many times")
+    epochs: int = param(default=5, ge=1, doc="epochs after each round")
+
+
+class Recalibrate(Recover, name="recalibrate"):
+    """Measure the statistics of all batch norms anew on training rows."""
+
+    rows: int = param(default=5000, ge=2, doc="how many, spread over all of them")
+    batch: int = param(default=250, ge=2, doc="rows whose mean and variance are taken together")
+
+
+class Rewind(Recover, name="rewind"):
+    """Go back to an epoch of the run that made the network, and train on from there as that run did.
+
+    The optimiser, the schedule from that epoch on, the order of the rows, augmentation and dropout are those of the
+    run. With ``weights`` the kept units get back the weights they had (weight rewinding); without, they keep what the
+    reduction left them with, and only the rates are those of that epoch and later (learning-rate rewinding).
+    """
+
+    epoch: int = param(ge=0, doc="the epoch of the original run to go back to (0: before training)")
+    epochs: int | None = param(default=None, ge=1, doc="epochs from there on; none: the rest of the original run")
+    weights: bool = param(default=True, doc="false: only the rates go back")
+
+
+def fine_tuned(
+    network: nn.Module,
+    data: Any,
+    option: FineTune | Iterate,
+    *,
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    threads: int = 1,
+    device: str = "cpu",
+) -> TrainRun:
+    """Train a copy of ``network`` as ``option`` says (of ``iterate``: one round) on inputs normalised as its card says.
+
+    A module of the user's own without a card gets the inputs as they are, as :func:`weightsmith.evaluate` feeds it.
+    """
+    return train(
+        network,
+        data,
+        **option.settings(),
+        epochs=option.epochs,
+        normalise=card_of(network).normalisation,
+        seed=seed,
+        out=out,
+        progress=progress,
+        threads=threads,
+        device=device,
+    )
+
+
+def round_targets(share_kept: float, rounds: int) -> tuple[float, ...]:
+    """The share to keep after each round, share^(k/rounds): every round takes out the same part of what is left.
+
+    >>> round_targets(0.25, 2)
+    (0.5, 0.25)
+    """
+    if not 0 < share_kept <= 1:
+        raise UsageError(f"the share to keep must be > 0 and ≤ 1, not {share_kept!r}")
+    rounds = whole("rounds", rounds)
+    return (*(share_kept ** (number / rounds) for number in range(1, rounds)), share_kept)

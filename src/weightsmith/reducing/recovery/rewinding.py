@@ -1,0 +1,206 @@
+"""Rewinding: the kept units get back the weights of an earlier epoch and are trained on as the original run was.
+
+Source: Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network pruning", ICLR 2020.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.storage import reading
+from weightsmith.data.tensors import Data
+from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.files import load
+from weightsmith.reducing.recovery.recover import Rewind
+from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.distributed import team
+from weightsmith.training.drawing import own_random_state
+from weightsmith.training.freezing import freeze
+from weightsmith.training.loop import finish, write_run
+from weightsmith.training.losses import Loss
+from weightsmith.training.plan import Plan, data_of, make_plan
+from weightsmith.training.run import Progress, TrainRecord, TrainRun
+from weightsmith.training.schedules import Schedule, Shifted
+from weightsmith.training.settings import Settings, whole
+from weightsmith.training.trainer import Trainer
+from weightsmith.training.watching import Watch
+
+__all__ = ["Original", "original_of", "rewound"]
+
+# What going on with a run needs to know of it, as its record has it.
+_TOLD = {
+    **dict.fromkeys(("optimiser", "schedule", "loss", "augment", "normalise", "data"), str),
+    **dict.fromkeys(("batch", "epochs", "seed"), int),
+    **dict.fromkeys(("penalties", "frozen"), list),
+    **dict.fromkeys(("clip", "stop"), str | None),
+    "validation": float | None,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Original:
+    """The run that made a network, and the network as it was after the epoch to go back to, if weights go back."""
+
+    record: TrainRecord
+    network: nn.Module | None
+
+
+def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | None = None) -> Original:
+    """The record of ``run`` (a run, or its folder) and its network after the epoch that ``option`` names.
+
+    A folder of a module of the user's own needs ``like``, a network of the same layout, which is copied and filled.
+    """
+    if isinstance(run, TrainRun):
+        return Original(run.record, run.checkpoint(option.epoch) if option.weights else None)
+    path = Path(run) / "record.json"
+    with reading(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        record = TrainRecord.from_json(text)
+    except (ValueError, RecursionError) as error:
+        raise FileRefused(path, f"is not the record of a training run ({error})") from error
+    for name, kind in _TOLD.items():
+        if not isinstance(told := record.settings.get(name), kind):
+            raise FileRefused(path, f"says {name}={told!r}, which no training run of weightsmith writes")
+    if not option.weights:
+        return Original(record, None)
+    kept = path.with_name(f"epoch-{option.epoch:04d}.safetensors")
+    if not kept.exists():
+        names = [file.stem.removeprefix("epoch-") for file in path.parent.glob("epoch-*.safetensors")]
+        known = [str(int(name)) for name in names if name.isdecimal()]
+        none = "none; train again with keep=5, --keep 5 on the command line"
+        raise UnknownName("kept epoch", str(option.epoch), known or [none])
+    return Original(record, load(kept, network=None if like is None else copied(like)))
+
+
+def rewound(
+    original: Original,
+    cut: Callable[[nn.Module], nn.Module],
+    option: Rewind,
+    data: Any,
+    *,
+    reduced: nn.Module | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    threads: int = 1,
+    device: str = "cpu",
+) -> TrainRun:
+    """Cut a copy of the original network, and train it from ``option.epoch`` on as the original run went on.
+
+    ``cut`` takes the units out of a network of the original's layout; where only the rates go back, ``reduced`` is
+    trained instead, the network as the reduction left it.
+
+    Steps count on from that epoch, and everything that is drawn at random comes from the run's seed and the number of
+    the epoch. So with nothing cut, plain gradient descent ends with the bytes of the original; an optimiser with a
+    memory starts without it. The history begins with the rows of the original run up to that epoch. What had been
+    measured on the whole network begins anew: the best epoch, a stop's waiting, and a plateau's, whose cuts of the rate
+    remain. ``loss`` is needed if the run had one of the user's own, which a record cannot hold.
+    """
+    known = data_of(data)
+    settings = _settings(original.record, option, known, loss, device)
+    network = _start(original, cut, option, reduced)
+    members, threads = team(), whole("threads", threads)
+    plan = make_plan(network, known, settings, members.size)
+    _check_data(plan, original.record)
+    members.check_same(plan.inputs, ("train", "validation"))
+    written = {**plan.written, "threads": threads, "keep": [], "diagnose": True, "start": option.epoch}
+    origin = Origin(seed=settings.seed, inputs={**plan.inputs, "original": original.record.digest()})
+    call = {"settings": written, "processes": members.size, **origin.to_dict()}
+    folder = None if out is None or not members.first else Path(out)
+    with (
+        pinned_threads(threads),
+        own_random_state(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        closing(members.unless_first_refuses(lambda: Checkpoints(folder, call))) as checkpoints,
+    ):
+        trainer = Trainer(plan, members, checkpoints, progress=progress)
+        trainer.standing = _standing(original.record, settings.schedule, option.epoch)
+        run = finish(plan, trainer, written, origin)
+    if folder is not None:
+        write_run(folder, run)
+    return run
+
+
+def _start(
+    original: Original, cut: Callable[[nn.Module], nn.Module], option: Rewind, reduced: nn.Module | None
+) -> nn.Module:
+    """The network that training starts with, our own copy; what the run had frozen is frozen."""
+    if option.weights and original.network is not None:
+        network = cut(copied(original.network))
+    elif not option.weights and reduced is not None:
+        network = copied(reduced)
+    else:
+        wanted = "the network of that epoch" if option.weights else "the network as the reduction left it"
+        raise UsageError(f"{option}: needs {wanted}")
+    if original.record.settings["frozen"]:
+        freeze(network, original.record.settings["frozen"])
+    return network
+
+
+def _settings(
+    record: TrainRecord,
+    option: Rewind,
+    data: Data,
+    loss: Callable[[Tensor, Tensor], Tensor] | None,
+    device: str,
+) -> Settings:
+    """How the original run was trained, read from its record; it ends earlier if the option says so."""
+    told = record.settings
+    epochs, done = told["epochs"], len(record.history)
+    if option.epoch >= epochs or option.epoch > done:
+        raise OptionError(
+            f"{option}: the run has {min(done, epochs)} epochs, so that nothing follows epoch {option.epoch}"
+        )
+    end = epochs if option.epochs is None else option.epoch + option.epochs
+    if end > epochs:
+        left = epochs - option.epoch
+        raise OptionError(f"{option}: only {left} of the run's {epochs} epochs follow epoch {option.epoch}; take fewer")
+    if loss is None and told["loss"].partition(":")[0] not in Loss.members:
+        raise UsageError(f"the run was trained with the loss {told['loss']}, code of your own: hand it over as loss=…")
+    schedule = Schedule.parse(told["schedule"])
+    return Settings.read(
+        optimiser=told["optimiser"],
+        schedule=schedule if end == epochs else Shifted(0, epochs, then=str(schedule)),
+        loss=told["loss"] if loss is None else loss,
+        clip=told["clip"],
+        stop=told["stop"],
+        penalties=told["penalties"],
+        augment=told["augment"],
+        normalise=told["normalise"],
+        batch=told["batch"],
+        epochs=end,
+        validation=told["validation"] if data.validation is None else None,  # it may be split off already
+        seed=told["seed"],
+        device=device,
+    )
+
+
+def _check_data(plan: Plan, record: TrainRecord) -> None:
+    """A run goes on with the rows it had: on others it would be another run."""
+    for split in ("train", "validation"):
+        if plan.inputs.get(split) != record.origin.inputs.get(split):
+            raise DataMismatch(
+                f"the {split} split is not the one that the original run was trained on, so that it cannot go on; "
+                f"give the data of that run ({record.settings['data']}), or fine-tune instead"
+            )
+
+
+def _standing(record: TrainRecord, schedule: Schedule, epoch: int) -> Standing:
+    """Where the run stood after ``epoch``, as far as it still holds for a network that was cut."""
+    rows, watch = record.history.rows[:epoch], Watch()
+    for row in rows:
+        if schedule.monitor is not None and (value := row.value(schedule.monitor)) is not None:
+            watch = schedule.observe(watch, row.epoch, value)
+    return Standing(rows=rows, schedule=Watch(fired=watch.fired), best_epoch=epoch)

@@ -1,0 +1,182 @@
+"""The genetic search of the paper (section 2.5), a generation at a time on whole arrays.
+
+Each generation all but the hall of fame's places are filled by tournaments; neighbours are crossed, individuals mutate,
+and the hall of fame, the best distinct masks met so far, joins them. (DEAP's stock loop only records its hall of fame,
+so that the best can be lost; the paper says that they "remained in the population".)
+
+The random numbers of generation g come from a stream of their own. A search can therefore go on from any state, and
+one with more generations begins as the one with fewer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.core.seeds import stream
+from weightsmith.reducing.decisions import TraceRow
+from weightsmith.reducing.search.fitness import Memory, Score
+from weightsmith.reducing.search.operators import Repair, crossed, initial, mutated, tournament
+
+__all__ = ["Elitist", "Settings", "State", "check_bits", "children", "evolve"]
+
+
+class Settings(Protocol):
+    """How to search, as :class:`~weightsmith.reducing.search.genetic.Genetic` says it."""
+
+    @property
+    def population(self) -> int:
+        """Masks in each generation."""
+
+    @property
+    def generations(self) -> int:
+        """How many follow the first one."""
+
+    @property
+    def tournament(self) -> int:
+        """Masks of which the best becomes a parent."""
+
+    @property
+    def crossover(self) -> float:
+        """Chance that a pair changes its ends."""
+
+    @property
+    def mutation(self) -> float:
+        """Chance that a mask mutates."""
+
+    @property
+    def flip(self) -> float:
+        """Chance of each bit of one that does."""
+
+
+class Elitist(Settings, Protocol):
+    """Settings with a hall of fame of ``elite`` places."""
+
+    @property
+    def elite(self) -> int:
+        """Places of the hall of fame."""
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Where a search stands after a generation: all it needs to go on.
+
+    ``hall`` holds the best distinct masks so far, best first (in a search for a front: the front). ``known`` is the
+    memory of scores, which all states of a search share; its first ``met`` entries were there at this one.
+    """
+
+    generation: int
+    population: NDArray[np.bool_]
+    scores: NDArray[np.float64]
+    hall: NDArray[np.bool_]
+    hall_scores: NDArray[np.float64]
+    rows: tuple[TraceRow, ...]
+    known: dict[bytes, float]
+    met: int
+
+    def memory(self, score: Score) -> Memory:
+        """``score`` with a memory of what had been met at this state, and of nothing that came later."""
+        return Memory(score, dict(itertools.islice(self.known.items(), self.met)))
+
+
+def evolve(
+    score: Score,
+    bits: int,
+    options: Elitist,
+    seed: int,
+    *,
+    repair: Repair | None = None,
+    start: State | None = None,
+    each: Callable[[State], None] | None = None,
+) -> State:
+    """The state after ``options.generations`` generations; the first population is generation 0.
+
+    ``score`` is called with distinct masks that it has not seen (masks × bits) and gives a number for each, the higher
+    the better; −∞ marks a mask that may never win. ``repair`` may change masks before they are scored. ``start`` is a
+    state to go on from; ``each`` is handed every new state.
+    """
+    check_bits(bits)
+    memory = Memory(score) if start is None else start.memory(score)
+    state = start
+    if state is None:
+        state = _first(memory, bits, options, seed, repair)
+        if each is not None:
+            each(state)
+    for generation in range(state.generation + 1, options.generations + 1):
+        room = options.population - len(state.hall)
+        offspring = children(state.population, state.scores, room, options, stream(seed, "generation", generation))
+        if repair is not None:
+            offspring = repair(offspring, stream(seed, "repair", generation))
+        population = np.concatenate([offspring, state.hall])
+        state = _after(state, population, memory, options.elite)
+        if each is not None:
+            each(state)
+    return state
+
+
+def check_bits(bits: int) -> None:
+    """Refuse a chromosome without a bit."""
+    if bits < 1:
+        raise OptionError(f"a chromosome of {bits} bits leaves nothing to search: there is no unit that can go")
+
+
+def children(
+    population: NDArray[np.bool_],
+    order: NDArray[np.float64],
+    count: int,
+    options: Settings,
+    random: np.random.Generator,
+) -> NDArray[np.bool_]:
+    """``count`` offspring: winners of tournaments by ``order`` (higher wins), crossed and mutated."""
+    parents = population[tournament(order, count, options.tournament, random)]
+    return mutated(crossed(parents, options.crossover, random), options.mutation, options.flip, random)
+
+
+def _first(memory: Memory, bits: int, options: Elitist, seed: int, repair: Repair | None) -> State:
+    population = initial(options.population, bits, stream(seed, "generation", 0))
+    if repair is not None:
+        population = repair(population, stream(seed, "repair", 0))
+    nothing = State(-1, population, np.empty(0), np.empty((0, bits), np.bool_), np.empty(0), (), memory.known, 0)
+    state = _after(nothing, population, memory, options.elite)
+    if len(state.hall) == 0:
+        # Chance, with very few units, gave empty networks only; the whole network is one that can be had.
+        population[0] = True
+        state = _after(nothing, population, memory, options.elite)
+    if len(state.hall) == 0:
+        raise UsageError("neither a mask of the first population nor the whole network has a finite fitness")
+    return state
+
+
+def _after(state: State, population: NDArray[np.bool_], memory: Memory, elite: int) -> State:
+    """The state with a new population: scored, the hall of fame brought up to date, a row added to the trace."""
+    scores, fresh = memory(population)
+    met = len(memory.known)
+    hall, hall_scores = state.hall, state.hall_scores
+    # What was met before is in the hall already, or was not good enough for it.
+    bar = hall_scores[-1] if len(hall) == elite else np.finfo(np.float64).min
+    entering = fresh[scores[fresh] >= bar]
+    if len(entering):
+        hall = np.concatenate([hall, population[entering]])
+        hall_scores = np.concatenate([hall_scores, scores[entering]])
+        # Of equally fit ones the smaller comes first, then the one met first.
+        best = np.lexsort((np.count_nonzero(hall, axis=1), -hall_scores))[:elite]
+        hall, hall_scores = hall[best], hall_scores[best]
+    rows = state.rows
+    if len(hall):
+        able = scores > -np.inf
+        row = TraceRow(
+            generation=state.generation + 1,
+            best=float(hall_scores[0]),
+            mean=float(scores[able].mean()),
+            best_units=int(np.count_nonzero(hall[0])),
+            mean_units=float(np.count_nonzero(population[able]) / np.count_nonzero(able)),
+            evaluated=met - state.met,
+        )
+        rows = (*rows, row)
+    return State(state.generation + 1, population, scores, hall, hall_scores, rows, memory.known, met)

@@ -1,0 +1,65 @@
+"""The genetic method: which units stay is searched for, by training accuracy less a penalty for size."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from weightsmith.core.errors import OptionError
+from weightsmith.core.options import param
+from weightsmith.reducing.criteria.method import Method
+from weightsmith.reducing.decisions import Decision, Trace
+from weightsmith.reducing.search.evolution import check_bits, evolve
+from weightsmith.reducing.search.fitness import guarded, penalised
+from weightsmith.reducing.search.state import choices_of, resumed
+
+if TYPE_CHECKING:
+    from weightsmith.reducing.context import Scene
+
+__all__ = ["Genetic"]
+
+
+class Genetic(Method, name="genetic"):
+    """A genetic search over masks, a bit per unit, with the operators and defaults of the paper (section 2.5).
+
+    Fitness is equation 5, accuracy % − penalty · Nf/Ni, or equation 6 with ``per="units"``, accuracy % − penalty · Nf,
+    on the training rows. With a target the number of units is held, and the penalty plays no role.
+    """
+
+    penalty: float = param(default=50.0, ge=0, lt=float("inf"), doc="λ: points of accuracy that size costs")
+    per: Literal["share", "units"] = param(default="share", doc="what λ is counted per: Nf/Ni (eq. 5) or Nf (eq. 6)")
+    population: int = param(default=100, ge=2, le=1_000_000, doc="masks in each generation")
+    generations: int = param(default=50, ge=1, doc="after the first, random one")
+    tournament: int = param(default=3, ge=1, doc="masks of which the best becomes a parent")
+    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair changes its ends")
+    mutation: float = param(default=0.2, ge=0, le=1, doc="chance that a mask mutates")
+    flip: float = param(default=0.1, ge=0, le=1, doc="chance of each bit of one that does")
+    elite: int = param(default=5, ge=1, doc="places of the hall of fame, which stays in the population")
+    rows: int | None = param(default=None, ge=1, doc="training rows that fitness is measured on; none: all")
+
+    def check(self) -> None:
+        """The hall of fame must leave room for offspring."""
+        if self.elite >= self.population:
+            raise OptionError(
+                f"genetic: elite must be < population ({self.population}), not {self.elite}: nothing would ever change"
+            )
+
+    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+        """Search, and take out what the best mask of the hall of fame leaves off."""
+        check_bits(scene.bits)
+        fitness = scene.fitness or penalised(self.penalty, self.per, scene.bits, scene.price)
+        score = guarded(scene.evaluator(self.rows), fitness, scene.site_slices)
+        search = functools.partial(evolve, score, scene.bits, self, scene.seed)
+        state = resumed(search, self, self.generations, scene, counts)
+        # A price may still differ between masks of one size.
+        held = counts and self.penalty and scene.fitness is None and scene.price is None
+        notes = ("the target holds the number of units, so the penalty played no role",) if held else ()
+        return Decision(choices_of(scene, state.hall[0]), Trace(self._fitness_text(scene), state.rows), notes=notes)
+
+    def _fitness_text(self, scene: Scene) -> str:
+        if scene.fitness is not None:
+            return "a function of its own"
+        size = "Nf" if scene.price is None else "price"
+        share = f"{size}/{'Ni' if scene.price is None else 'price of all'}"
+        return f"training accuracy % − {self.penalty:g}·{share if self.per == 'share' else size}"

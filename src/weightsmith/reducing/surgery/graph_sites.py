@@ -1,0 +1,195 @@
+"""Sites of any network, by the dependency graph of torch-pruning (extra ``prune``).
+
+The graph tells which layers must lose units together; what it cannot be trusted with is checked here: every layer that
+writes the units must write all of them and nothing else (zero-padded shortcuts couple layers of different widths), and
+only kinds of layers are accepted whose cut is known to be right. The cut itself is ours, and verified.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
+
+from weightsmith.core.errors import MissingExtra, UsageError
+
+__all__ = ["RawSite", "RawSites", "graph_sites"]
+
+
+_BATCH_NORM = nn.modules.batchnorm._BatchNorm
+_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+# What autograd calls an activation, as torch-pruning names its nodes.
+_ACTIVATION = re.compile(
+    r"\((Relu|Sigmoid|Tanh|LeakyRelu|Elu|Gelu|Silu|Softplus|Hardtanh|Hardsigmoid|Prelu)\w*Backward\w*\)"
+)
+
+
+def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
+    """The sites that torch-pruning's graph shows, traced on a copy with a batch of two."""
+    try:
+        import torch_pruning
+    except ImportError as error:
+        raise MissingExtra("cutting other networks than dense ones (torch-pruning)", "prune") from error
+    twin = copy.deepcopy(network).eval().requires_grad_(True)  # frozen parameters would not be in the graph
+    graph = _built(torch_pruning, twin, example)
+    names = {module: name for name, module in twin.named_modules()}
+    loose = [name for name, _ in twin.named_parameters() if _is_loose(twin, name)]
+    sites: list[RawSite] = []
+    obstacles = dict.fromkeys(loose, "is a parameter outside the layers that can be cut")
+    done: set[str] = set()
+    for module, name in names.items():
+        if name in done or not isinstance(module, (nn.Linear, *_CONV)) or _is_depthwise(module):
+            continue
+        if module not in graph.module2node:
+            obstacles[name] = "is not used by the network, or not as a layer"
+            continue
+        found = _site(torch_pruning, graph, names, module)
+        if isinstance(found, str):
+            obstacles[name] = found
+        else:
+            sites.append(found)
+            done |= {layer for layer, _ in found.writers}
+    return RawSites(sites, obstacles)
+
+
+def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
+    """The dependency graph; its warnings are ours to judge."""
+    with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
+        warnings.simplefilter("ignore")
+        try:
+            return torch_pruning.DependencyGraph().build_dependency(twin, example_inputs=example.clone(), verbose=False)
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError, KeyError) as error:
+            name = type(twin).__name__
+            raise UsageError(f"{name}: its layers cannot be traced for cutting ({_first_line(error)})") from error
+
+
+def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module) -> RawSite | str:
+    """The site whose units ``module`` writes, or why there is none."""
+    if is_parametrized(module):
+        return "its weight is computed anew in each pass (a parametrisation)"
+    if not _is_plain(module):
+        return f"is a {type(module).__name__} with a forward of its own"
+    if getattr(module, "groups", 1) > 1:
+        return "is a grouped convolution"
+    units = int(module.get_parameter("weight").shape[0])
+    rule = (
+        torch_pruning.prune_linear_out_channels
+        if isinstance(module, nn.Linear)
+        else torch_pruning.prune_conv_out_channels
+    )
+    try:
+        group = graph.get_pruning_group(module, rule, list(range(units)))
+    except (RuntimeError, ValueError, IndexError, KeyError, AssertionError, AttributeError) as error:
+        return f"torch-pruning finds no group for it ({_first_line(error)})"
+    joined = any("Concat" in str(dependency.target.name) for dependency, _ in group)
+    roles: dict[str, dict[str, NDArray[np.int64]]] = {"writes": {}, "carries": {}, "reads": {}}
+    activations: set[str] = set()
+    for dependency, places in group:
+        target = dependency.target.module
+        shown = _ACTIVATION.search(str(dependency.target.name))
+        if shown:
+            activations.add({"leakyrelu": "leaky-relu"}.get(shown[1].lower(), shown[1].lower()))
+        if target not in names:
+            continue  # an operation without parameters
+        name = names[target]
+        indices = np.asarray(places, dtype=np.int64)
+        if indices.size % units:
+            return f"its {units} units do not divide the {indices.size} places of {name}"
+        if joined and indices.size > units:
+            return f"its units are joined to others or to themselves before {name} reads them at several places each"
+        shaped = indices.reshape(units, -1)
+        kind = _role(target, dependency.handler.__name__.endswith("out_channels"))
+        if kind is None:
+            return f"its units pass through {name}, a {type(target).__name__}, which cannot be cut"
+        width = _width(target, kind)
+        if kind != "reads" and (indices.size != width or not _is_all(indices, width)):
+            return f"its {units} units are only some of the {width} of {name} (padded or joined channels)"
+        if indices.size and int(indices.max()) >= width:
+            return f"its {units} units are more than the {width} that {name} reads (padded or joined channels)"
+        roles[kind][name] = shaped
+    if not roles["reads"]:
+        return "gives the output of the network"
+    order = list(names.values())
+    # Where several stand on the way, none of them says what range the readers see.
+    activation = activations.pop() if len(activations) == 1 else None
+    return RawSite(units, activation, *(_sorted(part, order) for part in roles.values()))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _role(module: nn.Module, outputs: bool) -> str | None:
+    if is_parametrized(module) or not _is_plain(module):
+        return None
+    if isinstance(module, _BATCH_NORM) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):
+        return "carries"
+    if isinstance(module, _CONV) and _is_depthwise(module):
+        return "carries"
+    if isinstance(module, (nn.Linear, *_CONV)) and getattr(module, "groups", 1) == 1:
+        return "writes" if outputs else "reads"
+    return None
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether it computes what its kind computes: a subclass may do anything with its weight."""
+    kind = next((kind for kind in (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU) if isinstance(module, kind)), None)
+    return kind is None or type(module).forward is kind.forward
+
+
+def _width(module: nn.Module, kind: str) -> int:
+    if isinstance(module, _BATCH_NORM):
+        return module.num_features
+    return int(module.get_parameter("weight").shape[1 if kind == "reads" else 0])
+
+
+def _is_all(indices: NDArray[np.int64], width: int) -> bool:
+    return bool(np.array_equal(np.sort(indices), np.arange(width)))
+
+
+def _is_depthwise(module: nn.Module) -> bool:
+    groups = getattr(module, "groups", 1)
+    return isinstance(module, _CONV) and groups > 1 and groups == module.in_channels == module.out_channels
+
+
+def _is_loose(network: nn.Module, name: str) -> bool:
+    """Whether a parameter hangs on a module that is not one of the layers known here."""
+    owner = network.get_submodule(name.rpartition(".")[0])
+    return not isinstance(owner, (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU))
+
+
+def _sorted(part: dict[str, NDArray[np.int64]], order: list[str]) -> list[tuple[str, NDArray[np.int64]]]:
+    return sorted(part.items(), key=lambda item: order.index(item[0]))
+
+
+# What both finders of sites give: layers by name with the places of each unit, before they are checked and named.
+
+
+_Place = tuple[str, NDArray[np.int64]]
+
+
+@dataclasses.dataclass(frozen=True)
+class RawSite:
+    """One site: (layer, indices of shape (units, places per unit)) for each writer, carrier and reader."""
+
+    units: int
+    activation: str | None
+    writers: list[_Place]
+    carriers: list[_Place]
+    readers: list[_Place]
+
+
+@dataclasses.dataclass(frozen=True)
+class RawSites:
+    """The sites and why other layers have none."""
+
+    sites: list[RawSite]
+    obstacles: dict[str, str]

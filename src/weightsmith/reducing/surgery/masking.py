@@ -1,0 +1,113 @@
+"""Networks with units masked: the values that pass to the readers are changed, the network itself stays as it is.
+
+What surgery promises is measured against this, and what a search tries out is evaluated by it. All of it is hooks on
+the layers that read the units, and they are gone with the block that set them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.reducing.decisions import Choice
+from weightsmith.reducing.surgery.sites import Port, Site
+
+__all__ = ["masked", "silenced", "unit_axis"]
+
+
+@contextmanager
+def masked(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]) -> Iterator[nn.Module]:
+    """``network`` itself, its readers given what stands in for the units that ``choices`` take out."""
+    known = {site.name: site for site in sites}
+    with ExitStack() as hooks:
+        for choice in choices:
+            for port in known[choice.site].readers:
+                reader = network.get_submodule(port.layer)
+                pads = _pads(reader)
+                replace = _Replace(port, choice, constants=not pads)
+                hooks.callback(reader.register_forward_pre_hook(replace).remove)
+                if pads:
+                    hooks.callback(reader.register_forward_hook(_Shift(port, choice)).remove)
+        yield network
+
+
+@contextmanager
+def silenced(network: nn.Module, sites: Sequence[Site], on: Mapping[str, NDArray[np.bool_]]) -> Iterator[nn.Module]:
+    """``network`` itself, its readers given zeros for the units that are not on."""
+    with ExitStack() as hooks:
+        for site in sites:
+            for port in site.readers:
+                reader = network.get_submodule(port.layer)
+                hooks.callback(reader.register_forward_pre_hook(_Silence(reader, port, on[site.name])).remove)
+        yield network
+
+
+def unit_axis(reader: nn.Module, given: Tensor) -> int:
+    """Which axis of what a reader is given holds the units: a convolution's channels, a dense layer's last."""
+    return 1 if isinstance(reader, nn.modules.conv._ConvNd) else given.dim() - 1
+
+
+class _Silence:
+    """A hook that sets the units that are off to zero in the input of a reader."""
+
+    def __init__(self, reader: nn.Module, port: Port, on: NDArray[np.bool_]) -> None:
+        weight = next(reader.parameters())
+        keep = torch.ones(weight.shape[1], dtype=weight.dtype, device=weight.device)
+        keep[port.indices[~on].reshape(-1)] = 0
+        positions = weight.dim() - 2 if isinstance(reader, nn.modules.conv._ConvNd) else 0
+        self.keep = keep.reshape(-1, *[1] * positions)
+
+    def __call__(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        first, *others = inputs
+        return (first * self.keep, *others)
+
+
+class _Replace:
+    """A hook that replaces the removed units in the input of a reader.
+
+    In reverse order, because a unit may be merged into one that is merged itself later.
+    """
+
+    def __init__(self, port: Port, choice: Choice, *, constants: bool) -> None:
+        self.indices = torch.from_numpy(port.indices)
+        self.removals = tuple(reversed(choice.removals))
+        self.constants = constants
+
+    def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        first, *others = inputs
+        axis = unit_axis(module, first)
+        values = first.movedim(axis, 0).clone()
+        for removal in self.removals:
+            constant = removal.constant if self.constants else 0.0
+            stand_in = torch.full_like(values[self.indices[removal.unit]], constant)
+            if removal.into:
+                factors = values.new_tensor(removal.factors)
+                stand_in += torch.tensordot(factors, values[self.indices[list(removal.into)]], dims=1)
+            values[self.indices[removal.unit]] = stand_in
+        return (values.movedim(0, axis), *others)
+
+
+class _Shift:
+    """A hook that adds to the output of a padding convolution what the constants give, at every position alike."""
+
+    def __init__(self, port: Port, choice: Choice) -> None:
+        self.indices = torch.from_numpy(port.indices)
+        self.constants = torch.zeros(choice.units, dtype=torch.float64)
+        for removal in reversed(choice.removals):
+            own = torch.tensor(removal.factors, dtype=torch.float64) @ self.constants[list(removal.into)]
+            self.constants[removal.unit] = removal.constant + (own if removal.into else 0.0)
+
+    def __call__(self, module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+        weight = module.get_parameter("weight")[:, self.indices].double().flatten(3).sum(dim=(2, 3))
+        shift = (weight @ self.constants.to(weight.device)).to(output.dtype)
+        return output + shift.reshape(-1, *[1] * (output.dim() - 2))
+
+
+def _pads(module: nn.Module) -> bool:
+    padding = getattr(module, "padding", 0)
+    return padding == "same" if isinstance(padding, str) else bool(np.any(padding))

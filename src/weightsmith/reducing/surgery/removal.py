@@ -1,0 +1,230 @@
+"""Units really taken out: tensors shrink, and the smaller network is compared with the one it stands for.
+
+For the layers that read a site, a unit j that goes is replaced by Σ f_k h_{i_k} + c, so with weights W of a reader
+
+    W[:, i_k] ← W[:, i_k] + f_k W[:, j]        b ← b + c Σ W[:, j]        then column j goes
+
+and row j goes from the layers that write it. A reader without bias leaves the constant to the batch norm that follows
+it, whose mean is lowered by as much; where a convolution pads with zeros, the constant is taken to reach into the
+padding, because a bias is the same at every position.
+
+Nothing of this is taken on trust: the *masked* network, the original with the replacement done to the values that
+pass, must give the same outputs on a batch. Both are cut and run in float64, where nothing but a wrong cut makes a
+difference. A site whose cut does is left whole, with the reason.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.networks.editing.resizing import set_tensors
+from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.sites import Port, Site
+
+__all__ = ["Cut", "cut_out", "plain_cut"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """The smaller network, the choices that were carried out, why others were not, and the largest difference seen."""
+
+    network: nn.Module
+    done: tuple[Choice, ...]
+    refused: dict[str, str]
+    difference: float
+
+
+def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice], batch: Tensor) -> Cut:
+    """A copy of ``network`` without the units that ``choices`` take out, checked on ``batch``.
+
+    All sites are cut at once; only if the result is not what it should be are they cut one by one, to find which.
+    """
+    known = {site.name: site for site in sites}
+    wanted = [choice for choice in choices if choice.removals]
+    whole = _attempt(network, known, wanted, batch)
+    if isinstance(whole, _Checked):
+        return Cut(whole.network, tuple(wanted), {}, whole.difference)
+    done: list[Choice] = []
+    refused: dict[str, str] = {}
+    best = _Checked(copy.deepcopy(network), 0.0)
+    for choice in wanted:
+        tried = _attempt(network, known, [*done, choice], batch)
+        if isinstance(tried, _Checked):
+            done.append(choice)
+            best = tried
+        else:
+            refused[choice.site] = tried
+    return Cut(best.network, tuple(done), refused, best.difference)
+
+
+def plain_cut(network: nn.Module, sites: Sequence[Site], kept: Mapping[str, Sequence[int]]) -> nn.Module:
+    """A copy of ``network`` (or of one of the same layout, a checkpoint) with only the ``kept`` units of each site."""
+    known = {site.name: site for site in sites}
+    choices = []
+    for name, units in kept.items():
+        gone = sorted(set(range(known[name].units)) - set(units))
+        choices.append(Choice(name, known[name].units, tuple(map(Removal, gone))))
+    return _carried_out(network, known, choices)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Checked:
+    network: nn.Module
+    difference: float
+
+
+@torch.no_grad()
+def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], batch: Tensor) -> _Checked | str:
+    """The cut network if it gives what the masked one gives; otherwise the reason why it does not count."""
+    precise = _precise(network, batch)
+    reference = copy.deepcopy(network).to(precise).eval()
+    x = batch.to(precise)
+    for choice in choices:
+        _change_inputs(reference, known[choice.site], choice)
+    with masked(reference, list(known.values()), choices):
+        expected = reference(x)
+    try:
+        smaller = _carried_out(copy.deepcopy(network).to(precise), known, choices).eval()
+        given = smaller(x)
+    except _RUNS_INTO as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return f"the network does not run without these units ({reason})"
+    if given.shape != expected.shape:
+        return f"the output has shape {tuple(given.shape)} without these units, not {tuple(expected.shape)}"
+    if not bool(torch.isfinite(given).all()):
+        return "the output is not finite without these units"
+    difference = float((given - expected).abs().max())
+    if not _spread(network(batch)):
+        return "the network gives the same for all rows it is checked with: they tell nothing of a cut"
+    allowed = _allowed(_spread(expected), float(expected.abs().max()), precise)
+    if not difference <= allowed:  # NaN is no agreement either
+        return f"the output differs by {difference:.2g} from that of the masked network (allowed: {allowed:.2g})"
+    return _Checked(_as_before(smaller, network), difference)
+
+
+def _spread(outputs: Tensor) -> float:
+    """How far outputs lie from their mean over the rows."""
+    return float((outputs - outputs.mean(dim=0)).abs().max())
+
+
+def _allowed(spread: float, largest: float, precise: torch.dtype) -> float:
+    """How far two right answers may lie apart: √ε of how outputs differ from row to row, and rounding of their size.
+
+    The spread counts and not the size, because an offset common to all rows would hide any error behind it.
+    """
+    epsilon = torch.finfo(precise).eps
+    return math.sqrt(epsilon) * spread + 32 * epsilon * largest
+
+
+# What a network of the user's own may raise when its widths are not those it was written for.
+_RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError, UsageError)
+
+
+def _precise(network: nn.Module, batch: Tensor) -> torch.dtype:
+    """float64, unless the network computes with tensors of its own type inside and so runs in that only."""
+    try:
+        copy.deepcopy(network).double().eval()(batch.double())
+    except RuntimeError:
+        return batch.dtype
+    return torch.float64
+
+
+def _as_before(smaller: nn.Module, network: nn.Module) -> nn.Module:
+    """Every tensor in the type that it had."""
+    types = {name: value.dtype for name, value in network.state_dict(keep_vars=True).items()}
+    for module_name, module in smaller.named_modules():
+        for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+            before = types.get(f"{module_name}.{name}" if module_name else name, value.dtype)
+            if value.dtype != before:
+                value.data = value.data.to(before)
+    return smaller
+
+
+@torch.no_grad()
+def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[Choice]) -> nn.Module:
+    """A copy of ``network`` with every choice merged and cut, whatever comes of it."""
+    smaller = copy.deepcopy(network)
+    rows: dict[str, set[int]] = {}
+    columns: dict[str, set[int]] = {}
+    for choice in choices:
+        site = known[choice.site]
+        if choice.units != site.units:
+            raise UsageError(f"{site.name}: the choice is for {choice.units} units, the network has {site.units}")
+        _change_inputs(smaller, site, choice)
+        for port in site.readers:
+            _merge(smaller, site, port, choice)
+        gone = [removal.unit for removal in choice.removals]
+        for ports, places in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
+            for port in ports:
+                places.setdefault(port.layer, set()).update(port.of(gone).tolist())
+    for layer in dict.fromkeys((*rows, *columns)):
+        _shrink(smaller.get_submodule(layer), rows.get(layer, set()), columns.get(layer, set()))
+    return smaller
+
+
+@torch.no_grad()
+def _merge(network: nn.Module, site: Site, port: Port, choice: Choice) -> None:
+    """The reader's weights after the removals, before any column goes."""
+    weight = network.get_submodule(port.layer).get_parameter("weight")
+    indices = torch.from_numpy(port.indices)
+    for removal in choice.removals:
+        gone = weight[:, indices[removal.unit]]
+        if removal.into:
+            factors = weight.new_tensor(removal.factors).reshape(1, -1, *[1] * (gone.dim() - 1))
+            weight[:, indices[list(removal.into)]] += factors * gone[:, None]
+        if removal.constant:
+            _shift(network, site, port.layer, removal.constant * gone.flatten(1).sum(dim=1))
+
+
+def _shift(network: nn.Module, site: Site, reader: str, amount: Tensor) -> None:
+    """Add ``amount`` to the outputs of a reader by what can: its bias, or the mean of the batch norm after it."""
+    if reader not in site.shifts:
+        raise UsageError(f"{reader} has no bias that could take the constant of a unit")
+    taker = network.get_submodule(site.shifts[reader])
+    if site.shifts[reader] == reader:
+        taker.get_parameter("bias").add_(amount)
+    else:
+        taker.get_buffer("running_mean").sub_(amount)
+
+
+@torch.no_grad()
+def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
+    """The input weights of kept units, where the removals say that those of the removed ones go into them."""
+    for removal in choice.removals:
+        if removal.inputs == "keep":
+            continue
+        share = 1.0 if removal.inputs == "sum" else 0.5
+        for port in site.writers:
+            indices = torch.from_numpy(port.indices)
+            for tensor in network.get_submodule(port.layer).parameters(recurse=False):
+                for unit in removal.into:
+                    tensor[indices[unit]] = share * (tensor[indices[unit]] + tensor[indices[removal.unit]])
+
+
+def _shrink(module: nn.Module, rows: set[int], columns: set[int]) -> None:
+    """Take rows (outputs) and columns (inputs) out of all tensors of a layer."""
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+        if tensor.dim() == 0:
+            continue
+        smaller = _without(tensor.detach(), 0, rows)
+        if name == "weight" and tensor.dim() > 1:
+            smaller = _without(smaller, 1, columns)
+        if smaller.shape != tensor.shape:
+            tensors[name] = smaller.clone()
+    set_tensors(module, tensors)
+
+
+def _without(tensor: Tensor, axis: int, gone: set[int]) -> Tensor:
+    if not gone:
+        return tensor
+    kept = torch.tensor([i for i in range(tensor.shape[axis]) if i not in gone], device=tensor.device)
+    return tensor.index_select(axis, kept)

@@ -1,0 +1,315 @@
+"""Where units can be taken out: a site is a set of units with the layers that write them and those that read them.
+
+In ``dense → sigmoid → dense`` the first layer writes the units of a site and the second reads them; a batch norm on
+the way carries one value per unit. Behind a residual connection several layers write the same units, so they go from
+all of them at once; after flattening, one channel is read at several inputs of a dense layer. The layer that gives the
+network's output writes no site and is never touched.
+
+Networks of dense layers are traced by torch.fx; all others by the dependency graph of torch-pruning (extra ``prune``).
+
+>>> import torch
+>>> from weightsmith.networks.models.mlp import mlp
+>>> found = find_sites(mlp(10, 20, 7, activation="sigmoid"), torch.zeros(2, 10))
+>>> [(site.name, site.units, site.activation, [port.layer for port in site.readers]) for site in found.sites]
+[('dense1', 20, 'sigmoid', ['output'])]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.networks.editing.fold import fold_batch_norm, trace
+from weightsmith.networks.models.dropout import Dropout
+from weightsmith.reducing.surgery.graph_sites import RawSite, RawSites, graph_sites
+
+__all__ = ["Port", "Site", "Sites", "find_sites"]
+
+
+Indices = NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """The places of a layer that belong to the units: ``indices[unit]`` are those of one unit, of outputs or inputs."""
+
+    layer: str
+    indices: Indices
+
+    def of(self, units: Sequence[int]) -> Indices:
+        """The places of these units, in order."""
+        return self.indices[list(units)].reshape(-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Units that go together with the layers that write, carry and read them.
+
+    ``activation`` is the last one before they are read (None: none was seen). ``shifts`` names, for each reader that
+    can take a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean.
+    """
+
+    name: str
+    units: int
+    kind: Literal["dense", "conv"]
+    activation: str | None
+    writers: tuple[Port, ...]
+    carriers: tuple[Port, ...]
+    readers: tuple[Port, ...]
+    shifts: dict[str, str]
+
+    @property
+    def takes_constants(self) -> bool:
+        """Whether a constant in place of a unit can be told to all its readers."""
+        return all(port.layer in self.shifts for port in self.readers)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """All layers that a cut changes."""
+        return (*self.writers, *self.carriers, *self.readers)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers that write the units."""
+        return tuple(port.layer for port in self.writers)
+
+    def widths(self, network: nn.Module, units: int) -> dict[str, int]:
+        """The outputs of its layers with that many units left: those that write them, and depthwise convolutions."""
+        carrying = [port.layer for port in self.carriers if _spatial(network.get_submodule(port.layer))]
+        return dict.fromkeys((*self.layers, *carrying), units)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sites:
+    """All sites of a network in the order of its layers, and why other layers have none."""
+
+    sites: tuple[Site, ...]
+    obstacles: dict[str, str]
+
+    def matching(self, layers: str | Sequence[str] | None) -> tuple[Site, ...]:
+        """The sites with a layer that one of the globs names; a layer that cannot be cut is refused with the reason."""
+        if layers is None:
+            if not self.sites:
+                raise UsageError(f"nothing can be taken out of this network: {self._reasons()}")
+            return self.sites
+        globs = [layers] if isinstance(layers, str) else list(layers)
+        if not globs:
+            raise UsageError("layers names no layer; leave it out (None) for all that can be cut")
+        for glob in globs:
+            if any(fnmatch.fnmatchcase(name, glob) for site in self.sites for name in site.layers):
+                continue
+            for name, reason in self.obstacles.items():
+                if fnmatch.fnmatchcase(name, glob):
+                    raise UsageError(f"{name}: cannot be cut: {reason}")
+            raise UnknownName("layer", glob, [site.name for site in self.sites])
+        return tuple(
+            site
+            for site in self.sites
+            if any(fnmatch.fnmatchcase(name, glob) for name in site.layers for glob in globs)
+        )
+
+    def _reasons(self) -> str:
+        return "; ".join(f"{name}: {reason}" for name, reason in self.obstacles.items()) or "it has no hidden layer"
+
+
+def find_sites(network: nn.Module, example: Tensor) -> Sites:
+    """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
+    found = _found(network, example)
+    modules = dict(network.named_modules())
+    following = _following_norms(network)
+    sites = [
+        Site(
+            name=raw.writers[0][0],
+            units=raw.units,
+            kind="conv" if any(_spatial(modules[layer]) for layer, _ in raw.writers) else "dense",
+            activation=raw.activation,
+            writers=_ports(raw.writers),
+            carriers=_ports(raw.carriers),
+            readers=_ports(raw.readers),
+            shifts={
+                layer: layer if getattr(modules[layer], "bias", None) is not None else following[layer]
+                for layer, _ in raw.readers
+                if getattr(modules[layer], "bias", None) is not None or layer in following
+            },
+        )
+        for raw in found.sites
+    ]
+    order = {name: place for place, name in enumerate(modules)}
+    shared = _shared(network)
+    obstacles = dict(found.obstacles)
+    for site in sites:
+        tied = next((port.layer for port in site.ports if port.layer in shared), None)
+        if tied is not None:
+            obstacles[site.name] = f"the weights of {tied} are also those of {shared[tied]}"
+    kept = [site for site in sites if site.name not in obstacles]
+    return Sites(tuple(sorted(kept, key=lambda site: order[site.name])), obstacles)
+
+
+def _found(network: nn.Module, example: Tensor) -> RawSites:
+    """By torch.fx where that suffices; units of dense layers that are added or joined take the dependency graph."""
+    if not _is_dense(network):
+        return graph_sites(network, example)
+    found = _dense_sites(network)
+    if len(found.obstacles) <= 1:  # the output always is one
+        return found
+    if importlib.util.find_spec("torch_pruning") is None:
+        extra = "; the extra prune might find a way"
+        known = {name: reason + extra * ("output" not in reason) for name, reason in found.obstacles.items()}
+        return RawSites(found.sites, known)
+    try:
+        return graph_sites(network, example)
+    except UsageError:
+        return found
+
+
+def _ports(raw: Iterator[tuple[str, Indices]] | Sequence[tuple[str, Indices]]) -> tuple[Port, ...]:
+    return tuple(Port(layer, indices) for layer, indices in raw)
+
+
+def _spatial(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.conv._ConvNd)
+
+
+def _shared(network: nn.Module) -> dict[str, str]:
+    """Layers that hold a parameter which another one holds too, with the name of the other."""
+    holders: dict[int, list[str]] = {}
+    for name, value in network.named_parameters(remove_duplicate=False):
+        holders.setdefault(id(value), []).append(name.rpartition(".")[0])
+    return {
+        layer: next(other for other in layers if other != layer)
+        for layers in holders.values()
+        if len(set(layers)) > 1
+        for layer in layers
+    }
+
+
+def _following_norms(network: nn.Module) -> dict[str, str]:
+    """The batch norm that follows each layer directly, where the data flow can be traced."""
+    try:
+        return {layer: norm for norm, layer in fold_batch_norm(network).folded.items()}
+    except UsageError:
+        return {}
+
+
+# Sites of networks of dense layers, by torch.fx: no extra package is needed for them.
+
+
+_ACTIVATIONS: dict[object, str] = {
+    nn.Sigmoid: "sigmoid",
+    nn.Tanh: "tanh",
+    nn.ReLU: "relu",
+    nn.LeakyReLU: "leaky-relu",
+    nn.ELU: "elu",
+    nn.SELU: "selu",
+    nn.GELU: "gelu",
+    nn.SiLU: "silu",
+    nn.Softplus: "softplus",
+    nn.ReLU6: "relu6",
+    nn.CELU: "celu",
+    nn.Mish: "mish",
+    nn.Hardswish: "hardswish",
+    nn.Hardsigmoid: "hardsigmoid",
+    nn.Hardtanh: "hardtanh",
+    nn.Softsign: "softsign",
+    nn.LogSigmoid: "logsigmoid",
+    torch.sigmoid: "sigmoid",
+    torch.tanh: "tanh",
+    torch.relu: "relu",
+    torch.selu: "selu",
+    functional.sigmoid: "sigmoid",
+    functional.tanh: "tanh",
+    functional.relu: "relu",
+    functional.leaky_relu: "leaky-relu",
+    functional.elu: "elu",
+    functional.selu: "selu",
+    functional.gelu: "gelu",
+    functional.silu: "silu",
+    functional.softplus: "softplus",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+    "relu": "relu",
+}
+_PASSING = (nn.modules.dropout._DropoutNd, nn.Identity, Dropout)
+_HOLDERS = (nn.Linear, nn.BatchNorm1d, nn.PReLU)
+
+
+def _is_dense(network: nn.Module) -> bool:
+    """Whether all parameters belong to dense layers, batch norms on rows and PReLUs, in a graph that fx can trace."""
+    holders = [module for module in network.modules() if any(True for _ in module.parameters(recurse=False))]
+    if not holders or not all(type(module) in _HOLDERS for module in holders):
+        return False
+    try:
+        trace(network)
+    except UsageError:
+        return False
+    return True
+
+
+def _dense_sites(network: nn.Module) -> RawSites:
+    """The site of each dense layer whose units pass, one by one, into other dense layers and nowhere else."""
+    graph = trace(network)
+    modules = dict(graph.named_modules())
+    sites, obstacles = [], {}
+    for node in graph.graph.nodes:
+        layer = modules.get(str(node.target)) if node.op == "call_module" else None
+        if not isinstance(layer, nn.Linear):
+            continue
+        found = _followed(node, modules)
+        if isinstance(found, str):
+            obstacles[str(node.target)] = found
+        else:
+            sites.append(found)
+    return RawSites(sites, obstacles)
+
+
+def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
+    """The site that ``start`` writes, or why there is none."""
+    units = int(modules[str(start.target)].get_parameter("weight").shape[0])
+    own = np.arange(units, dtype=np.int64)[:, None]
+    if _uses(start, start) > 1:
+        return "is used more than once"
+    carriers, readers = [], []
+    activations: set[str] = set()
+    ahead = list(start.users)
+    while ahead:
+        node = ahead.pop(0)
+        if node.op == "output":
+            return "gives the output of the network"
+        module = modules.get(str(node.target)) if node.op == "call_module" else None
+        key: object = type(module) if module is not None else node.target
+        if isinstance(module, nn.Linear | nn.BatchNorm1d | nn.PReLU) and _uses(start, node) > 1:
+            return f"its units pass through {node.target}, which is used more than once"
+        if isinstance(module, nn.Linear):
+            readers.append((str(node.target), own))
+            continue
+        if isinstance(module, nn.BatchNorm1d | nn.PReLU):
+            if not isinstance(module, nn.PReLU) or module.num_parameters > 1:
+                carriers.append((str(node.target), own))
+            activations |= {"prelu"} if isinstance(module, nn.PReLU) else set()
+        elif key in _ACTIVATIONS:
+            activations.add(_ACTIVATIONS[key])
+        elif not isinstance(module, (*_PASSING, nn.Flatten)) and node.target is not functional.dropout:
+            # By its name: the text of a function holds an address in memory, which differs from run to run.
+            named = getattr(node.target, "__name__", node.target) if module is None else type(module).__name__
+            return f"its units pass through {named} ({node.name})"
+        ahead += list(node.users)
+    if not readers:
+        return "no layer reads its units"
+    # Where several stand on the way, none of them says what range the readers see.
+    activation = activations.pop() if len(activations) == 1 else None
+    return RawSite(units, activation, [(str(start.target), own)], carriers, readers)
+
+
+def _uses(start: fx.Node, node: fx.Node) -> int:
+    """How often the module that ``node`` calls is called in the graph."""
+    return sum(other.op == "call_module" and other.target == node.target for other in start.graph.nodes)

@@ -1,0 +1,175 @@
+"""How large a network is for given numbers of units, and how many units each site may keep for a given size.
+
+Every tensor's extents depend on the counts of the sites that write or read its layer, so parameters and
+multiply-accumulates are sums of products
+
+    size(c) = Σ_tensors m · Π_axes (length − Σ_sites (uₛ − cₛ) · placesₛ)
+
+with m the positions at which a convolution is computed (1 for parameters). A plan gives each site a share rₛ; the
+counts for a target are those of the largest factor f for which
+
+    cₛ = max(1, ⌊f · rₛ · uₛ⌉)        size(c) ≤ target · size(u)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from torch import Tensor, nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.options import Option, param
+from weightsmith.networks.layer_plan import LayerPlan
+from weightsmith.networks.operations import count_operations
+from weightsmith.reducing.surgery.sites import Site
+
+__all__ = ["Ledger", "Macs", "Params", "Target", "counts_for_target", "shares_by_plan"]
+
+Measure = Literal["params", "macs"]
+
+
+class Target(Option, family="target"):
+    """How large the reduced network may be, as a share of what it was."""
+
+    keep: float = param(gt=0, lt=1, doc="share that may be kept")
+    multiple: int = param(default=1, ge=1, doc="sites keep multiples of this; processors are fastest at 8 or 16")
+
+    @property
+    @abstractmethod
+    def measure(self) -> Measure:
+        """What is counted."""
+
+
+class Params(Target, name="params"):
+    """At most this share of the parameters."""
+
+    @property
+    def measure(self) -> Measure:
+        """Parameters."""
+        return "params"
+
+
+class Macs(Target, name="macs"):
+    """At most this share of the multiply–accumulates of one input."""
+
+    @property
+    def measure(self) -> Measure:
+        """Multiply-accumulates."""
+        return "macs"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """One tensor: extents, how often it is used for one input, and (axis, site, places per unit) of what can shrink."""
+
+    extents: tuple[int, ...]
+    uses: int
+    shrinking: tuple[tuple[int, str, int], ...]
+
+
+class Ledger:
+    """The sizes of a network as a function of the units kept at each site."""
+
+    def __init__(self, network: nn.Module, sites: Sequence[Site], example: Tensor) -> None:
+        self.units = {site.name: site.units for site in sites}
+        rows: dict[str, list[tuple[str, int]]] = {}
+        columns: dict[str, list[tuple[str, int]]] = {}
+        for site in sites:
+            for ports, places in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
+                for port in ports:
+                    places.setdefault(port.layer, []).append((site.name, port.indices.shape[1]))
+        counted = count_operations(network, example).layers
+        self._params: list[_Entry] = []
+        self._macs: list[_Entry] = []
+        for name, tensor in network.named_parameters():
+            layer, _, own = name.rpartition(".")
+            shrinking = [(0, site, places) for site, places in rows.get(layer, ())]
+            if own == "weight" and tensor.dim() > 1:
+                shrinking += [(1, site, places) for site, places in columns.get(layer, ())]
+            self._params.append(_Entry(tuple(tensor.shape), 1, tuple(shrinking)))
+            if own == "weight" and layer in counted:
+                positions = counted[layer] // tensor.numel()
+                self._macs.append(_Entry(tuple(tensor.shape), positions, tuple(shrinking)))
+
+    def size(self, counts: Mapping[str, int], measure: Measure = "params") -> int:
+        """Parameters or multiply-accumulates with ``counts`` units at the sites it names, all units at the others."""
+        total = 0
+        for entry in self._params if measure == "params" else self._macs:
+            extents = list(entry.extents)
+            for axis, site, places in entry.shrinking:
+                extents[axis] -= (self.units[site] - counts.get(site, self.units[site])) * places
+            total += entry.uses * math.prod(extents)
+        return total
+
+
+def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 1.0) -> dict[str, float]:
+    """The share of each site's units that a plan keeps; ``keep`` for all without one.
+
+    A site that several layers write takes the mean of their shares, weighted by their parameters. A site the plan does
+    not name is refused: it would be kept whole in silence.
+    """
+    if plan is None:
+        return {site.name: keep for site in sites}
+    shares = {}
+    for site in sites:
+        known = [layer for layer in site.layers if layer in plan.values]
+        if not known:
+            raise UsageError(f"the plan ({plan.source}) says nothing of {site.name}; leave it out with layers=…")
+        weights = [plan.parameters[layer] for layer in known]
+        total = math.fsum(weights)
+        shares[site.name] = (
+            math.fsum(plan.values[layer] * weight for layer, weight in zip(known, weights, strict=True)) / total
+            if total
+            else plan.values[known[0]]
+        )
+    return shares
+
+
+def counts_for_target(ledger: Ledger, shares: Mapping[str, float], target: Target | None) -> dict[str, int]:
+    """Units to keep per site: the shares as they are without a target, scaled by one factor with one.
+
+    What rounding leaves of the target is given out, at most one unit (or multiple) to a site, first to the one that
+    lost most by it.
+    """
+    if target is None:
+        return _counts(ledger, shares, 1.0, 1)
+    whole = ledger.size({}, target.measure)
+    allowed = target.keep * whole
+    least = ledger.size(_counts(ledger, shares, 0.0, target.multiple), target.measure)
+    if least > allowed:
+        units = "one unit" if target.multiple == 1 else f"{target.multiple} units"
+        raise UsageError(
+            f"{target}: {units} per site still leaves {least / whole:.1%} of the {target.measure}; "
+            "the layers that can be cut do not hold enough of them"
+        )
+    low, high = 0.0, 1.0 / min(shares.values())
+    for _ in range(60):
+        middle = (low + high) / 2
+        if ledger.size(_counts(ledger, shares, middle, target.multiple), target.measure) <= allowed:
+            low = middle
+        else:
+            high = middle
+    found = _counts(ledger, shares, low, target.multiple)
+    return _filled(ledger, found, {name: low * share for name, share in shares.items()}, target)
+
+
+def _counts(ledger: Ledger, shares: Mapping[str, float], factor: float, multiple: int) -> dict[str, int]:
+    found = {}
+    for name, share in shares.items():
+        units = ledger.units[name]
+        step = min(multiple, units)
+        found[name] = min(units, max(step, step * round(units * factor * share / step)))
+    return found
+
+
+def _filled(ledger: Ledger, counts: dict[str, int], shares: Mapping[str, float], target: Target) -> dict[str, int]:
+    allowed = target.keep * ledger.size({}, target.measure)
+    for name in sorted(counts, key=lambda name: counts[name] - ledger.units[name] * shares[name]):
+        more = {**counts, name: min(ledger.units[name], counts[name] + target.multiple)}
+        if ledger.size(more, target.measure) <= allowed:
+            counts = more
+    return counts

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import weightsmith as ws
+from weightsmith.papers.study.batched import Pupil, Recipe, _groups, train_together
+
+
+def rows(count, seed=0):
+    random = np.random.default_rng(seed)
+    y = np.arange(count) % 3
+    x = random.normal(size=(count, 4)) + 2 * np.eye(3, 4)[y]
+    return x.astype(np.float32), y
+
+
+@pytest.mark.parametrize(
+    ("activation", "initialiser"), [("sigmoid", "torch-default"), ("tanh", "glorot-uniform"), ("relu", None)]
+)
+def test_each_goes_the_way_that_train_goes_alone(activation, initialiser):
+    x, y = rows(70)
+    others = rows(70, seed=1)
+    recipe = Recipe(rate=0.02, epochs=3, batch=16, activation=activation, initialiser=initialiser)
+    pupils = [Pupil(x, y, 5, 11), Pupil(*others, 8, 12), Pupil(x, y, 13, 13), Pupil(x[:61], y[:61], 5, 14)]
+    for pupil, found in zip(pupils, train_together(pupils, 3, recipe), strict=True):
+        network = f"mlp:{pupil.units},activation={activation}"
+        run = ws.train(
+            network if initialiser is None else f"{network},initialiser={initialiser}",
+            {"train": (pupil.x, pupil.y)},
+            optimiser="adam",
+            schedule=0.02,
+            epochs=3,
+            batch=16,
+            normalise="none",
+            seed=pupil.seed,
+            diagnose=False,
+        )
+        alone = [value.detach().numpy() for value in run.network.parameters()]
+        together = (found.inward, found.inward_bias, found.outward, found.outward_bias)
+        for ours, theirs in zip(together, alone, strict=True):
+            assert ours.shape == theirs.shape
+            assert np.abs(ours - theirs).max() < 2e-5
+        assert found.activation == activation
+
+
+def test_the_same_seed_gives_the_same_bytes_and_touches_no_global_generator():
+    x, y = rows(40)
+    before = torch.random.get_rng_state()
+    first, second = (train_together([Pupil(x, y, 4, 1), Pupil(x, y, 6, 2)], 3, Recipe(epochs=2)) for _ in range(2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    for one, other in zip(first, second, strict=True):
+        assert one.inward.tobytes() == other.inward.tobytes()
+        assert one.outward.tobytes() == other.outward.tobytes()
+
+
+def test_groups_have_equal_rows_similar_widths_and_everyone_once():
+    x, y = rows(40)
+    widths = [100, 3, 500, 5, 98, 7, 4000, 4100, 4200]
+    pupils = [Pupil(x[: 40 - place % 2], y, units, place) for place, units in enumerate(widths)]
+    groups = _groups(pupils)
+    assert sorted(place for group in groups for place in group) == list(range(len(pupils)))
+    for group in groups:
+        units = [pupils[place].units for place in group]
+        assert len({len(pupils[place].x) for place in group}) == 1
+        assert max(units) <= 1.25 * min(units) + 8
+        assert max(units) * len(units) <= 8192 or len(units) == 1
+    assert len(groups) < len(pupils)

@@ -1,0 +1,58 @@
+"""The plain rules: smallest weights, or chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.reducing.networks import inputs, network
+
+from weightsmith.core.errors import UsageError
+from weightsmith.reducing.context import Scene
+from weightsmith.reducing.criteria.plain import Magnitude, Random
+from weightsmith.reducing.surgery.sites import find_sites
+
+
+def _scene(kind: str, seed: int = 0) -> Scene:
+    whole, x = network(kind), inputs(kind)
+    return Scene(whole, find_sites(whole, x[:2]).sites, x, torch.zeros(len(x), dtype=torch.int64), seed=seed)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_the_smallest_weights_go(norm: int) -> None:
+    scene = _scene("vgg")
+    counts = {site.name: site.units // 2 for site in scene.sites}
+    for site, choice in zip(scene.sites, Magnitude(norm).choose(scene, counts).choices, strict=True):  # type: ignore[arg-type]
+        weight = scene.network.get_submodule(site.name).weight.detach().flatten(1).double().numpy()
+        sizes = np.linalg.norm(weight, ord=norm, axis=1)
+        assert sorted(choice.kept) == sorted(np.argsort(sizes)[-(site.units // 2) :])
+
+
+def test_coupled_layers_count_together() -> None:
+    scene = _scene("resnet conv")
+    site = scene.sites[0]
+    assert site.layers == ("conv1", "layer1.0.conv2")
+    sizes = sum(scene.network.get_submodule(name).weight.detach().abs().flatten(1).sum(dim=1) for name in site.layers)
+    counts = {one.name: 1 for one in scene.sites}
+    assert Magnitude().choose(scene, counts).choices[0].kept == (int(sizes.argmax()),)
+
+
+def test_of_equal_units_the_later_goes() -> None:
+    scene = _scene("mlp")
+    with torch.no_grad():
+        scene.network.dense1.weight.fill_(1.0)
+    assert Magnitude().choose(scene, {"dense1": 3, "dense2": 12}).choices[0].kept == (0, 1, 2)
+
+
+def test_chance_comes_from_the_seed() -> None:
+    counts = {"dense1": 10, "dense2": 6}
+    first, again, other = (Random().choose(_scene("mlp", seed), counts) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert [len(choice.kept) for choice in first.choices] == [10, 6]
+
+
+@pytest.mark.parametrize("method", [Magnitude(), Random()])
+def test_both_must_be_told_how_much(method: Magnitude | Random) -> None:
+    with pytest.raises(UsageError, match="cannot tell how much"):
+        method.choose(_scene("mlp"), None)
