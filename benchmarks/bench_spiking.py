@@ -35,13 +35,13 @@ from benchmarks.spiking_peers import (
     spikingjelly_single,
     threshold_for_rate,
 )
+from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Node, Pool, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.quantise import quantised
-from weightsmith.spiking.responses import Responses
-from weightsmith.spiking.simulate import simulate, simulate_trains
+from weightsmith.spiking.simulation.responses import Responses
+from weightsmith.spiking.simulation.simulate import simulate, simulate_trains
 
 __all__ = ["agree", "arms", "case", "cases", "check_small", "memory", "ours", "ours_streamed", "work"]
 

@@ -23,7 +23,7 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.core.storage import write_atomic
 from weightsmith.reporting.figures.spiking import LeakPoint, draw_accuracy, draw_leak_sweep
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep.results import SpikeSweep
 
 __all__ = ["main"]
 

@@ -26,12 +26,12 @@ from benchmarks.measure import machine
 from benchmarks.spiking_peers import Reset, Work, spikingjelly_single
 from weightsmith.core.records import versions
 from weightsmith.core.storage import write_atomic
-from weightsmith.spiking.preparing import Recipe, calibration_rows, prepare
-from weightsmith.spiking.sources import source_of
-from weightsmith.spiking.subject import read_subject
-from weightsmith.spiking.sweep_grid import neuron_of
-from weightsmith.spiking.sweep_results import SpikeSweep
-from weightsmith.spiking.sweep_work import SweepWork
+from weightsmith.spiking.conversion.preparing import Recipe, calibration_rows, prepare
+from weightsmith.spiking.conversion.subject import read_subject
+from weightsmith.spiking.simulation.sources import source_of
+from weightsmith.spiking.sweep.grid import neuron_of
+from weightsmith.spiking.sweep.results import SpikeSweep
+from weightsmith.spiking.sweep.work import SweepWork
 
 __all__ = ["main"]
 

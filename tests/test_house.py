@@ -70,7 +70,7 @@ def test_arrows_point_down(path):
     ("room", "line", "caught"),
     [
         ("grading", "from weightsmith.reducing import angles", ["reducing"]),
-        ("grading", "import weightsmith.spiking.adjust", ["spiking"]),
+        ("grading", "import weightsmith.spiking.l4.adjust", ["spiking"]),
         ("core", "def f():\n    from weightsmith.data import load", ["data"]),
         ("data", "from weightsmith import networks", ["networks"]),
         ("networks", "from ..cli import app", ["relative"]),

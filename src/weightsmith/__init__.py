@@ -64,20 +64,20 @@ if TYPE_CHECKING:
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.study_table import Study
     from weightsmith.reducing.surgery.sizes import Macs, Params
-    from weightsmith.spiking.adjust import L4
-    from weightsmith.spiking.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
     from weightsmith.spiking.encoding import ConstantInput, Poisson
-    from weightsmith.spiking.energy import Prices
-    from weightsmith.spiking.exits import Margin
+    from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.files import load_spiking, save_spiking
+    from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.neurons import IF, LIF, Mismatch
-    from weightsmith.spiking.nir import export_nir, import_nir
-    from weightsmith.spiking.racing import Racing
+    from weightsmith.spiking.nir.exchange import export_nir, import_nir
     from weightsmith.spiking.results import SpikeRun
+    from weightsmith.spiking.simulation.exits import Margin
     from weightsmith.spiking.spike import spike
-    from weightsmith.spiking.sweep_results import SpikeSweep
-    from weightsmith.spiking.sweeping import spike_sweep
+    from weightsmith.spiking.sweep.racing import Racing
+    from weightsmith.spiking.sweep.results import SpikeSweep
+    from weightsmith.spiking.sweep.sweeping import spike_sweep
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
     from weightsmith.training.diagnosis.diagnose import diagnose
     from weightsmith.training.diagnosis.gradients import GradientDiagnosis
@@ -148,20 +148,20 @@ _HOMES = {
     "reducing.inspecting": "angles UnitAngles",
     "papers.study.study": "reduction_study",
     "reducing.study_table": "Study",
-    "spiking.adjust": "L4",
-    "spiking.balance": "MaxCurrent Percentile",
+    "spiking.l4.adjust": "L4",
+    "spiking.conversion.balance": "MaxCurrent Percentile",
     "spiking.encoding": "ConstantInput Poisson",
-    "spiking.energy": "Prices",
-    "spiking.exits": "Margin",
+    "spiking.energy.cost": "Prices",
+    "spiking.simulation.exits": "Margin",
     "spiking.files": "load_spiking save_spiking",
     "spiking.network": "SpikingNetwork",
     "spiking.neurons": "IF LIF Mismatch",
-    "spiking.nir": "export_nir import_nir",
-    "spiking.racing": "Racing",
+    "spiking.nir.exchange": "export_nir import_nir",
+    "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
     "spiking.spike": "spike",
-    "spiking.sweep_results": "SpikeSweep",
-    "spiking.sweeping": "spike_sweep",
+    "spiking.sweep.results": "SpikeSweep",
+    "spiking.sweep.sweeping": "spike_sweep",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
     "training.diagnosis.diagnose": "diagnose",
     "training.estimator": "Classifier",

@@ -9,7 +9,7 @@ import weightsmith as ws
 from weightsmith.chain.carrying import Bench, carry_out, evaluate_given
 from weightsmith.chain.recipe import Recipe
 from weightsmith.reducing.inspecting import AnglesRecord
-from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep.results import SpikeSweep
 
 RECIPE = """
 data = "digits"

@@ -10,7 +10,7 @@ from weightsmith.chain.choosing import Standing
 from weightsmith.chain.judging import Judgement, answered, judgement, right_answers
 from weightsmith.chain.limits import Limits
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.spiking.energy import Prices
+from weightsmith.spiking.energy.cost import Prices
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from weightsmith.chain.workbench import Conditions, Workbench
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.journal import Journal, read_journal
 from weightsmith.networks.card import weights_digest
-from weightsmith.spiking.energy import Prices
+from weightsmith.spiking.energy.cost import Prices
 from weightsmith.spiking.files import spiking_digest
 
 CONDITIONS = Conditions(

@@ -8,7 +8,7 @@ from weightsmith.cli.course_page import course_cells, course_page
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
 from weightsmith.core.sweep import SweepTable
-from weightsmith.training.course import CourseRow, CourseTable
+from weightsmith.papers.course import CourseRow, CourseTable
 
 
 @pytest.fixture

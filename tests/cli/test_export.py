@@ -9,10 +9,9 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.cli import export as command
-from weightsmith.spiking import handover
 from weightsmith.spiking.files import load_spiking, save_spiking, spiking_digest
-from weightsmith.spiking.handover import HandoverCheck, LayerCheck
-from weightsmith.spiking.nir import NirExport, export_nir, import_nir
+from weightsmith.spiking.nir.exchange import NirExport, export_nir, handover, import_nir
+from weightsmith.spiking.nir.handover import HandoverCheck, LayerCheck
 from weightsmith.spiking.spike import spike
 
 pytest.importorskip("nir", reason="the extra nir is not installed")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import weightsmith as ws
-from weightsmith.training import course
-from weightsmith.training.course import CourseTable
+from weightsmith.papers import course
+from weightsmith.papers.course import CourseTable
 
 
 @pytest.fixture

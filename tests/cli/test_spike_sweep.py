@@ -19,10 +19,10 @@ from weightsmith.core.errors import OptionError
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.spiking import sweeping
-from weightsmith.spiking.balance import Balance
-from weightsmith.spiking.racing import Racing
-from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+from weightsmith.spiking.conversion.balance import Balance
+from weightsmith.spiking.sweep import sweeping
+from weightsmith.spiking.sweep.racing import Racing
+from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
 GRID = (
     *("--leaks", "1,0.9", "--resets", "soft", "--factors", "0.2,0.6", "--smoothings", "1", "--steps", "4,12"),
@@ -239,7 +239,7 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
     ],
 )
 def test_how_far_a_sweep_had_come(tmp_path, monkeypatch, found, line):
-    monkeypatch.setattr("weightsmith.spiking.sweep_work.reached", lambda _: found)
+    monkeypatch.setattr("weightsmith.spiking.sweep.work.reached", lambda _: found)
     options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "train_images": 24, "test_images": 1000}
     told = files.begun(tmp_path, ws.data.load("digits"), options)
     assert told == (None if line is None else f"going on in {tmp_path}: {line}")

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from weightsmith.spiking import theory_dominance, theory_example, theory_threshold
+from weightsmith.papers.theory import dominance as theory_dominance
+from weightsmith.papers.theory import example as theory_example
+from weightsmith.papers.theory import threshold as theory_threshold
 
 SHORT = (
     (theory_example, "above_threshold", {"trials": 2000, "points": 201}),

@@ -20,13 +20,13 @@ import torch
 from torch import nn
 
 from weightsmith.networks.card import Card
-from weightsmith.spiking.convert import convert
+from weightsmith.spiking.conversion.convert import convert
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.responses import Responses
-from weightsmith.spiking.simulate import simulate, simulate_trains
+from weightsmith.spiking.simulation.responses import Responses
+from weightsmith.spiking.simulation.simulate import simulate, simulate_trains
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["if_hard", "if_soft", "lif_hard", "lif_soft"]

@@ -19,7 +19,7 @@ from weightsmith.reporting.overview import (
     overview_section,
 )
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Shown, Table
-from weightsmith.spiking.energy import Prices
+from weightsmith.spiking.energy.cost import Prices
 
 
 @pytest.fixture(scope="module")

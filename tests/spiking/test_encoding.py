@@ -11,9 +11,9 @@ from scipy import stats
 
 from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.seeds import subseed
-from weightsmith.spiking._kernels import draw
 from weightsmith.spiking.encoding import LEVELS, Constant, Encode, Poisson, draws, image_keys
-from weightsmith.spiking.sources import Draws
+from weightsmith.spiking.simulation.kernels import draw
+from weightsmith.spiking.simulation.sources import Draws
 
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15

@@ -11,9 +11,9 @@ from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.exits import Margin
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
 from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.simulation.exits import Margin
 
 
 def test_what_it_is_made_of():

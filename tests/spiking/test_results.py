@@ -9,7 +9,7 @@ from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.spiking.correspondence import confusion
+from weightsmith.spiking.monitors.correspondence import confusion
 from weightsmith.spiking.results import Decisions, SpikeRecord
 from weightsmith.spiking.spike import spike
 

@@ -12,17 +12,17 @@ import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError, WeightsmithError
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks.evaluation import evaluate
-from weightsmith.spiking.adjust import L4
-from weightsmith.spiking.balance import MaxCurrent, Percentile
+from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+from weightsmith.spiking.conversion.preparing import Recipe
+from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.exits import Exit, Margin
 from weightsmith.spiking.files import load_spiking, spiking_digest
+from weightsmith.spiking.l4.adjust import L4
 from weightsmith.spiking.neurons import LIF, Mismatch
-from weightsmith.spiking.preparing import Recipe
-from weightsmith.spiking.responses import UNDECIDED, Responses
 from weightsmith.spiking.results import SpikeRecord
+from weightsmith.spiking.simulation.exits import Exit, Margin
+from weightsmith.spiking.simulation.responses import UNDECIDED, Responses
 from weightsmith.spiking.spike import decisions_of, spike
-from weightsmith.spiking.subject import read_subject
 
 
 class Small(nn.Module):

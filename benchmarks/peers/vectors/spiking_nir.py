@@ -1,6 +1,6 @@
 """Spikes of networks that other simulators read from our NIR files, on the test vector that travels with each.
 
-``benchmarks/peers/nir_work.py`` has the networks. Every file is loaded through ``weightsmith.spiking.handover`` into
+``benchmarks/peers/nir_work.py`` has the networks. Every file is loaded by ``spiking/nir/handover.py`` into
 SpikingJelly, Norse and snnTorch and run there in float32. With a hard reset and without branches nothing is changed in
 SpikingJelly and Norse; ``as_imported`` shows what two importers make of a file where it does.
 """
@@ -20,9 +20,9 @@ import torch
 from snntorch.import_nir import import_from_nir
 
 from benchmarks.peers.nir_work import CASES
-from weightsmith.spiking._nir_vector import read_vector
-from weightsmith.spiking.handover import compare
-from weightsmith.spiking.nir import export_nir
+from weightsmith.spiking.nir.exchange import export_nir
+from weightsmith.spiking.nir.handover import compare
+from weightsmith.spiking.nir.vector import read_vector
 
 __all__ = ["PACKAGES", "vectors"]
 

@@ -23,10 +23,10 @@ from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card
 from weightsmith.networks.evaluation import batches_for, labels_for, scores
 from weightsmith.reducing.latency import compare_latency
-from weightsmith.spiking.energy import Prices, UnitCounts, spike_cost
+from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.simulate import simulate
+from weightsmith.spiking.simulation.simulate import simulate
 
 __all__ = [
     "Answers",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from weightsmith.core.records import Record
-from weightsmith.spiking.adjust import AdjustedPopulation
-from weightsmith.spiking.correspondence import Confusion, PopulationCorrespondence
-from weightsmith.spiking.energy import SpikeCost
-from weightsmith.spiking.raster import PopulationRaster, RasterRecord
+from weightsmith.spiking.energy.cost import SpikeCost
+from weightsmith.spiking.l4.adjust import AdjustedPopulation
+from weightsmith.spiking.monitors.correspondence import Confusion, PopulationCorrespondence
+from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord
-from weightsmith.spiking.sweep_results import SettingResult, SpikeSweep
+from weightsmith.spiking.sweep.results import SettingResult, SpikeSweep
 
 __all__ = ["RULES"]
 

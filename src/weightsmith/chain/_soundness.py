@@ -32,12 +32,12 @@ from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.inspecting import SiteAngles
 from weightsmith.reducing.results import Measured, SiteReduction, Size
 from weightsmith.reducing.study_table import StudyRow, StudySummary
-from weightsmith.spiking.activity import PopulationStatistics
-from weightsmith.spiking.adjust import AdjustedPopulation
-from weightsmith.spiking.correspondence import Confusion
-from weightsmith.spiking.energy import LayerCost, NeuronCost, SpikeCost
+from weightsmith.spiking.energy.cost import LayerCost, NeuronCost, SpikeCost
+from weightsmith.spiking.l4.adjust import AdjustedPopulation
+from weightsmith.spiking.monitors.activity import PopulationStatistics
+from weightsmith.spiking.monitors.correspondence import Confusion
 from weightsmith.spiking.results import Decisions, Population
-from weightsmith.spiking.sweep_results import Chosen, SettingResult, SpikeSweep
+from weightsmith.spiking.sweep.results import Chosen, SettingResult, SpikeSweep
 from weightsmith.training.diagnosis.gradients import LayerGradients
 from weightsmith.training.run import EpochRow, TrainRecord
 from weightsmith.training.stages import Stage

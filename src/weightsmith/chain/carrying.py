@@ -26,7 +26,7 @@ from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.reducing.reduce import reduce
 from weightsmith.reducing.surgery.sizes import Target
 from weightsmith.spiking.spike import spike
-from weightsmith.spiking.sweeping import spike_sweep
+from weightsmith.spiking.sweep.sweeping import spike_sweep
 from weightsmith.training.loop import train
 from weightsmith.training.presets import preset
 from weightsmith.training.run import Progress, Stopped, TrainRun

@@ -48,7 +48,7 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Lineage, Origin
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.models.architecture import Architecture
-from weightsmith.spiking.energy import PriceList, Prices
+from weightsmith.spiking.energy.cost import PriceList, Prices
 from weightsmith.training.settings import whole
 
 __all__ = [

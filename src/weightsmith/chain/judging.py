@@ -15,9 +15,9 @@ from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import labels_for, scores
-from weightsmith.spiking.energy import Prices, UnitCounts, spike_cost
+from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
 from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.simulate import simulate
+from weightsmith.spiking.simulation.simulate import simulate
 
 __all__ = ["Answered", "Judgement", "answered", "judgement", "right_answers"]
 

@@ -24,10 +24,10 @@ from weightsmith.core.seeds import stream
 from weightsmith.reducing.subject import read_subject
 from weightsmith.reducing.surgery.sites import find_sites
 from weightsmith.spiking.encoding import Encode
+from weightsmith.spiking.energy.synaptic_prices import synaptic_prices
+from weightsmith.spiking.monitors.unit_counts import UnitCounts
 from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.spike import spike
-from weightsmith.spiking.synaptic_prices import synaptic_prices
-from weightsmith.spiking.unit_counts import UnitCounts
 from weightsmith.training.run import TrainRun
 
 __all__ = ["Price", "Synaptic", "SynapticPrice", "Units", "price_of"]
@@ -81,8 +81,7 @@ def price_of(
 ) -> SynapticPrice | None:
     """The function for ``reduce(by="genetic:…" or "pareto", price=…)``; None for ``units``, its own way of counting.
 
-    For ``synaptic`` the network is converted and run on training rows
-    (:func:`~weightsmith.spiking.synaptic_prices.synaptic_prices`). What two units send to each other is in the price of
+    For ``synaptic`` the network is converted and run on training rows (:func:`synaptic_prices`). What two units send to each other is in the price of
     both. ``layers`` must be those that ``reduce`` is given.
     """
     asked = Price.of(price)

@@ -21,7 +21,7 @@ from typing import Literal
 from weightsmith.chain.candidates import Candidate, on_front
 from weightsmith.chain.choosing import Preference
 from weightsmith.chain.ways import Conversion, Cut, Kind, Way
-from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
 
 __all__ = ["Menu", "Proposer"]
 

@@ -30,7 +30,7 @@ from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reducing.study_table import Study
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep.results import SpikeSweep
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
 

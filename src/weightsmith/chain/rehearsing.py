@@ -14,8 +14,8 @@ from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
 from weightsmith.reducing.surgery.sites import find_sites
-from weightsmith.spiking.balance import Balance, MaxCurrent
-from weightsmith.spiking.convert import convert
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
+from weightsmith.spiking.conversion.convert import convert
 from weightsmith.spiking.encoding import Encode
 from weightsmith.spiking.neurons import IF, Neuron
 

@@ -44,7 +44,7 @@ from weightsmith.reporting.sections.tabulating import table_section
 from weightsmith.reporting.sections.training import training_section
 from weightsmith.reporting.sections.transferring import transfer_section
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep.results import SpikeSweep
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
 

@@ -24,13 +24,13 @@ from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.methods import Genetic, Pareto
 from weightsmith.reducing.recovery.recover import FineTune, Recover
 from weightsmith.reducing.surgery.sizes import Target
-from weightsmith.spiking.adjust import Adjust
-from weightsmith.spiking.balance import Balance
+from weightsmith.spiking.conversion.balance import Balance
 from weightsmith.spiking.encoding import Encode
-from weightsmith.spiking.energy import PriceList
-from weightsmith.spiking.exits import Exit
+from weightsmith.spiking.energy.cost import PriceList
+from weightsmith.spiking.l4.adjust import Adjust
 from weightsmith.spiking.neurons import Devices, Neuron
-from weightsmith.spiking.racing import Race
+from weightsmith.spiking.simulation.exits import Exit
+from weightsmith.spiking.sweep.racing import Race
 from weightsmith.training.clipping import Clip
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser

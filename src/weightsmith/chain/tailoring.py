@@ -27,13 +27,13 @@ from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load, save
 from weightsmith.reducing.recovery.recover import FineTune, Recover
-from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.conversion.preparing import checked_precision, encoding_of
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.energy import PriceList, Prices
+from weightsmith.spiking.energy.cost import PriceList, Prices
 from weightsmith.spiking.files import is_spiking, save_spiking
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Neuron
-from weightsmith.spiking.preparing import checked_precision, encoding_of
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 

@@ -31,14 +31,14 @@ from weightsmith.networks.operations import count_operations
 from weightsmith.networks.weights import open_weights
 from weightsmith.reducing.reduce import reduce
 from weightsmith.reducing.results import ReductionRecord
-from weightsmith.spiking.adjust import Adjust
-from weightsmith.spiking.balance import Balance
-from weightsmith.spiking.energy import Prices
+from weightsmith.spiking.conversion.balance import Balance
+from weightsmith.spiking.conversion.preparing import Recipe, encoding_of, prepare
+from weightsmith.spiking.conversion.subject import read_subject
+from weightsmith.spiking.energy.cost import Prices
+from weightsmith.spiking.l4.adjust import Adjust
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.preparing import Recipe, encoding_of, prepare
 from weightsmith.spiking.spike import spike
-from weightsmith.spiking.subject import read_subject
 
 __all__ = ["Conditions", "Refusal", "Workbench"]
 

@@ -17,7 +17,7 @@ from weightsmith.core.seeds import stream
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.spiking.network import SpikingNetwork
-    from weightsmith.spiking.responses import Responses
+    from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["run_spiking", "show_spiking"]
 
@@ -38,7 +38,7 @@ def run_spiking(
 
     from weightsmith.networks.evaluation import labels_for
     from weightsmith.spiking.files import load_spiking
-    from weightsmith.spiking.simulate import simulate
+    from weightsmith.spiking.simulation.simulate import simulate
 
     network = load_spiking(file)
     chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
@@ -90,7 +90,7 @@ def show_spiking(report: dict[str, Any]) -> None:
 
 
 def _steps(responses: Responses, labels: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
-    from weightsmith.spiking.responses import UNDECIDED
+    from weightsmith.spiking.simulation.responses import UNDECIDED
 
     correct = responses.correct(labels).sum(axis=0, dtype=np.int64)
     undecided = (responses.answers == UNDECIDED).sum(axis=0, dtype=np.int64)

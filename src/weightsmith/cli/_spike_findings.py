@@ -94,7 +94,7 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
 
 
 def _other_thresholds(text: str, lost: str) -> str:
-    from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
 
     balance = Balance.parse(text)
     if isinstance(balance, MaxCurrent):
@@ -105,7 +105,7 @@ def _other_thresholds(text: str, lost: str) -> str:
 
 
 def _with_lower_thresholds(text: str) -> str:
-    from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
 
     balance = Balance.parse(text)
     assert isinstance(balance, MaxCurrent | Percentile)
@@ -134,7 +134,7 @@ def _to_save(record: SpikeRecord) -> list[str]:
 
 
 def _to_hand_over(record: SpikeRecord) -> list[str]:
-    from weightsmith.spiking.balance import Balance, Percentile
+    from weightsmith.spiking.conversion.balance import Balance, Percentile
 
     changes, because = [], []
     balance = Balance.parse(record.settings["balance"])

@@ -11,12 +11,12 @@ from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import FileRefused, UsageError
 
 if TYPE_CHECKING:
-    from weightsmith.spiking.adjust import Adjust
-    from weightsmith.spiking.balance import Balance
+    from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.encoding import Encode
-    from weightsmith.spiking.energy import PriceList
-    from weightsmith.spiking.exits import Exit
+    from weightsmith.spiking.energy.cost import PriceList
+    from weightsmith.spiking.l4.adjust import Adjust
     from weightsmith.spiking.neurons import Devices, Neuron
+    from weightsmith.spiking.simulation.exits import Exit
 
 __all__ = [
     "ROWS",
@@ -61,12 +61,12 @@ def read_options(
     prices: str,
 ) -> Asked:
     """Every text form as the object it describes: a typing error must not cost the work before it."""
-    from weightsmith.spiking.adjust import Adjust
-    from weightsmith.spiking.balance import Balance
+    from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.encoding import Encode
-    from weightsmith.spiking.energy import PriceList
-    from weightsmith.spiking.exits import Exit
+    from weightsmith.spiking.energy.cost import PriceList
+    from weightsmith.spiking.l4.adjust import Adjust
     from weightsmith.spiking.neurons import Devices, Neuron
+    from weightsmith.spiking.simulation.exits import Exit
 
     return Asked(
         neuron=Neuron.parse(neuron),
@@ -118,7 +118,7 @@ def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
 
 def say_if_compiling(quiet: bool) -> None:
     """Say that the first run compiles, which takes a while."""
-    from weightsmith.spiking import _kernels
+    from weightsmith.spiking.simulation import kernels as _kernels
 
     folder = _kernels.convolve.stats.cache_path
     if not quiet and folder is not None and not any(Path(folder).glob("_kernels.convolve-*.nbi")):

@@ -15,7 +15,7 @@ from weightsmith.cli._spike_rows import LayerRow, layer_rows, shown_steps, step_
 from weightsmith.cli.terminal import count_text, out, percent, table
 
 if TYPE_CHECKING:
-    from weightsmith.spiking.energy import Prices
+    from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["accuracy_text", "points_text", "show_spike", "significant"]

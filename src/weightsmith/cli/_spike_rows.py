@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from weightsmith.spiking.energy import LayerCost
+    from weightsmith.spiking.energy.cost import LayerCost
     from weightsmith.spiking.results import Population, SpikeRecord
 
 __all__ = ["LayerRow", "accuracy_rows", "layer_rows", "shown_steps", "step_rows"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from weightsmith.data import Data
-    from weightsmith.spiking.sweep_results import SpikeSweep
+    from weightsmith.spiking.sweep.results import SpikeSweep
 
 __all__ = ["as_dict", "begun", "draw", "write_tables"]
 
@@ -40,7 +40,7 @@ def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str])
 
 def begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
     """What to say of a sweep with these options that finds results of its own in ``folder``."""
-    from weightsmith.spiking.sweep_work import reached
+    from weightsmith.spiking.sweep.work import reached
 
     found = reached(folder)
     if found is None:

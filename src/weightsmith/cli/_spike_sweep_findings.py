@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+    from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
 __all__ = ["Comparisons", "Saved", "Verdict", "advice", "comparisons", "concern", "saved", "taken", "verdict"]
 
@@ -143,8 +143,8 @@ def _beyond(sweep: SpikeSweep, name: Literal["factors", "smoothings"]) -> list[s
 
 def _conversion(sweep: SpikeSweep) -> list[str] | None:
     """The options of ``weightsmith spike`` that give the best setting after most steps, if it has such options."""
-    from weightsmith.spiking.adjust import L4
-    from weightsmith.spiking.balance import Balance, MaxCurrent
+    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
+    from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.neurons import IF, LIF
 
     settings, steps = sweep.settings, max(sweep.steps)

@@ -17,7 +17,7 @@ __all__ = ["check_out", "numbers", "read_grid", "read_rules"]
 
 def read_grid(*, leaks: str, resets: str, factors: str, smoothings: str, steps: str) -> dict[str, Any]:
     """The values that are swept, as the verb takes them; what no neuron or adjustment can have is refused."""
-    from weightsmith.spiking.adjust import L4
+    from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.neurons import LIF
 
     grid: dict[str, Any] = {
@@ -40,9 +40,9 @@ def read_grid(*, leaks: str, resets: str, factors: str, smoothings: str, steps: 
 
 def read_rules(*, encode: str, balance: str, race: str) -> dict[str, Any]:
     """Encoding, thresholds and racing as objects."""
-    from weightsmith.spiking.balance import Balance
+    from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.encoding import Encode
-    from weightsmith.spiking.racing import Race
+    from weightsmith.spiking.sweep.racing import Race
 
     return {
         "encode": Encode.parse(encode),

@@ -16,7 +16,7 @@ from weightsmith.cli.terminal import count_text, out, percent, table
 
 if TYPE_CHECKING:
     from weightsmith.core.statistics import Comparison
-    from weightsmith.spiking.sweep_results import Chosen, Setting, SpikeSweep
+    from weightsmith.spiking.sweep.results import Chosen, Setting, SpikeSweep
 
 __all__ = ["show_sweep"]
 

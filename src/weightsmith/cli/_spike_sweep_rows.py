@@ -8,7 +8,7 @@ from weightsmith.cli._spike_sweep_findings import taken, verdict
 
 if TYPE_CHECKING:
     from weightsmith.core.statistics import Comparison, Interval
-    from weightsmith.spiking.sweep_results import Chosen, SpikeSweep
+    from weightsmith.spiking.sweep.results import Chosen, SpikeSweep
 
 __all__ = ["chosen_rows", "setting_rows"]
 

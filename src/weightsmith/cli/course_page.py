@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weightsmith.training.course import CourseRow, CourseTable
+    from weightsmith.papers.course import CourseRow, CourseTable
 
 __all__ = ["course_cells", "course_page"]
 

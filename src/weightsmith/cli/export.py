@@ -22,8 +22,8 @@ from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weightsmith.spiking.handover import HandoverCheck
-    from weightsmith.spiking.nir import NirExport
+    from weightsmith.spiking.nir.exchange import NirExport
+    from weightsmith.spiking.nir.handover import HandoverCheck
 
 __all__ = ["export"]
 
@@ -65,7 +65,7 @@ def export(
     Exit code 1 if another simulator counts other spikes (--check).
     """
     from weightsmith.spiking.files import load_spiking
-    from weightsmith.spiking.nir import export_nir
+    from weightsmith.spiking.nir.exchange import export_nir
 
     simulators = _simulators(check or ())
     if importlib.util.find_spec("nir") is None:
@@ -114,7 +114,7 @@ def _rows(name: str, path: Path | None, images: int, quiet: bool) -> Tensor:
 
 
 def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[HandoverCheck]:
-    from weightsmith.spiking.handover import compare
+    from weightsmith.spiking.nir.handover import compare
 
     checks = []
     for name in simulators:

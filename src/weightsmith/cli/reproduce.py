@@ -13,7 +13,7 @@ from weightsmith.cli.course_page import course_cells, course_page
 from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
 
 if TYPE_CHECKING:
-    from weightsmith.training.course import CourseTable
+    from weightsmith.papers.course import CourseTable
 
 __all__ = ["app", "course"]
 
@@ -40,7 +40,7 @@ def course(
     Writes course.md, course.csv and course.json. Code 1 if a row is further from the course's figure than allowed.
     """
     from weightsmith.core.storage import write_atomic
-    from weightsmith.training.course import EXPERIMENTS, run_course
+    from weightsmith.papers.course import EXPERIMENTS, run_course
 
     numbers = given.whole_numbers(seeds, "--seeds")
     done, total = 0, len(numbers) * len(only or EXPERIMENTS)

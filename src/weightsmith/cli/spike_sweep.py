@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from weightsmith.data import Data
-    from weightsmith.spiking.sweep_results import SpikeSweep
+    from weightsmith.spiking.sweep.results import SpikeSweep
 
 __all__ = ["spike_sweep"]
 
@@ -121,7 +121,7 @@ def spike_sweep(
 
 
 def _swept(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool) -> SpikeSweep:
-    from weightsmith.spiking.sweeping import spike_sweep as run
+    from weightsmith.spiking.sweep.sweeping import spike_sweep as run
 
     reached = ""
     say_if_compiling(quiet)

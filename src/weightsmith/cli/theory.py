@@ -44,8 +44,8 @@ def theory(
 
 
 def _same_mean(seed: int) -> tuple[Figure, str]:
-    from weightsmith.reporting.figures.spiking_theory import draw_same_mean
-    from weightsmith.spiking.theory_example import same_mean
+    from weightsmith.papers.theory.example import same_mean
+    from weightsmith.papers.theory.figures import draw_same_mean
 
     found = same_mean(seed=seed)
     means, variances = (
@@ -57,8 +57,8 @@ def _same_mean(seed: int) -> tuple[Figure, str]:
 
 
 def _above_threshold(seed: int) -> tuple[Figure, str]:
-    from weightsmith.reporting.figures.spiking_theory import draw_above_threshold
-    from weightsmith.spiking.theory_example import above_threshold
+    from weightsmith.papers.theory.example import above_threshold
+    from weightsmith.papers.theory.figures import draw_above_threshold
 
     found = above_threshold(seed=seed)
     simulated, lognormal = (
@@ -72,8 +72,8 @@ def _above_threshold(seed: int) -> tuple[Figure, str]:
 
 
 def _dominance(seed: int) -> tuple[Figure, str]:
-    from weightsmith.reporting.figures.spiking_theory import draw_dominance
-    from weightsmith.spiking.theory_dominance import dominance
+    from weightsmith.papers.theory.dominance import dominance
+    from weightsmith.papers.theory.figures import draw_dominance
 
     hard, soft = dominance(seed=seed), dominance(reset="soft", seed=seed)
     borders = [(length, angle) for length, angle in zip(hard.lengths, hard.border, strict=True) if angle is not None]
@@ -87,8 +87,8 @@ def _dominance(seed: int) -> tuple[Figure, str]:
 
 
 def _drift(_seed: int) -> tuple[Figure, str]:
-    from weightsmith.reporting.figures.spiking_theory import draw_hadamard_drift
-    from weightsmith.spiking.theory_drift import hadamard_drift
+    from weightsmith.papers.theory.drift import hadamard_drift
+    from weightsmith.papers.theory.figures import draw_hadamard_drift
 
     found = hadamard_drift()
     most = max(map(abs, found.drift_of_angle.tolist()))
@@ -98,8 +98,8 @@ def _drift(_seed: int) -> tuple[Figure, str]:
 
 
 def _threshold(seed: int) -> tuple[Figure, str]:
-    from weightsmith.reporting.figures.spiking_theory import draw_threshold_sweep
-    from weightsmith.spiking.theory_threshold import threshold_sweep
+    from weightsmith.papers.theory.figures import draw_threshold_sweep
+    from weightsmith.papers.theory.threshold import threshold_sweep
 
     found = threshold_sweep(seed=seed)
     by_norm, by_input = (max(map(abs, (found.needed - by).tolist())) for by in (found.by_l4, found.by_moments))

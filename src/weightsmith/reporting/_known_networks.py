@@ -20,9 +20,9 @@ from weightsmith.reducing.results import ReductionRecord, Size
 from weightsmith.reporting.figures.labels import network_labels
 from weightsmith.reporting.parts import Shown
 from weightsmith.reporting.sections._numbers import chance, changed
-from weightsmith.spiking.energy import Prices
+from weightsmith.spiking.energy.cost import Prices
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep.results import SpikeSweep
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
 

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.core.options import field_hints, is_union, without_none
 from weightsmith.core.records import digest_of
 from weightsmith.networks.card import Card, weights_digest
 from weightsmith.networks.readers.ranges import read_bytes, read_json, shown
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import open_weights
-from weightsmith.spiking._assembling import assembled
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
-from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pool, Scale, Shape, Synapses, shapes_of
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Neuron
 
-__all__ = ["checked_spiking", "is_spiking", "load_spiking", "save_spiking", "spiking_digest"]
+__all__ = ["assembled", "checked_spiking", "is_spiking", "load_spiking", "save_spiking", "spiking_digest"]
+
 
 _VERSION = 1
 _PARTS = ("spiking", "input_shape", "neuron", "encode", "card", "nodes")
@@ -209,3 +210,60 @@ def _decoded(path: Path, value: Any, hint: Any, where: str) -> Any:
     elif isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     raise FileRefused(path, f"{where} cannot be {shown(value)}")
+
+
+# The last check of every spiking network that comes from a file: nothing in it may be impossible or hostile.
+
+
+_WIDEST = 1 << 20  # of a window, its step or its margin
+_MOST_UNITS = 1 << 30  # of one image: membranes are made for each
+
+
+def assembled(
+    path: Path,
+    nodes: Sequence[Node],
+    input_shape: Shape,
+    *,
+    neuron: IF | LIF,
+    encode: Poisson | Constant,
+    card: Card,
+) -> SpikingNetwork:
+    """The network of these parts, or a :class:`FileRefused` that says what is wrong with the file ``path``."""
+    for node in nodes:
+        _check_ranges(path, node)
+    if max(input_shape, default=0) > _MOST_UNITS:
+        raise FileRefused(path, "describes an input larger than any image")
+    try:
+        shapes = shapes_of(nodes, input_shape)
+        _check_sizes(path, shapes)
+        return SpikingNetwork(tuple(nodes), input_shape, neuron, encode, card)
+    except (UsageError, DataMismatch) as error:
+        raise FileRefused(path, f"is no spiking network that can be run: {error}") from error
+
+
+def _check_ranges(path: Path, node: Node) -> None:
+    if not node.name.isprintable():
+        raise FileRefused(path, f"a node is called {shown(node.name)}: control characters in a name")
+    whole: tuple[int, ...] = ()
+    margins: tuple[int, ...] = ()
+    match node:
+        case Synapses():
+            whole, margins = (*node.stride, *node.dilation, node.groups), node.padding
+        case Pool() | Gate():
+            whole, margins = (*node.kernel, *node.stride), node.padding
+        case Neurons():
+            if not math.isfinite(node.start):
+                raise FileRefused(path, f"{shown(node.name)} starts at {node.start} thresholds")
+            if node.leak is not None and not bool(((node.leak > 0) & (node.leak <= 1)).all()):
+                raise FileRefused(path, f"{shown(node.name)} has a leak that is not between 0 and 1")
+    if any(not 1 <= value <= _WIDEST for value in whole) or any(not 0 <= value <= _WIDEST for value in margins):
+        raise FileRefused(path, f"{shown(node.name)} has a window, step or margin that no network has")
+
+
+def _check_sizes(path: Path, shapes: dict[str, Shape]) -> None:
+    for name, shape in shapes.items():
+        if min(shape) < 1:
+            raise FileRefused(path, f"{shown(name)} gives values of shape {shape}, which are none")
+    units = sum(math.prod(shape) for shape in shapes.values())
+    if units > _MOST_UNITS:
+        raise FileRefused(path, f"describes {units:,} values for one image, more than can be computed")

@@ -21,9 +21,9 @@ from weightsmith.spiking.graph import Gate, Neurons, Node, Shape, Synapses, is_f
 from weightsmith.spiking.neurons import IF, LIF
 
 if TYPE_CHECKING:
-    from weightsmith.spiking.exits import Margin
-    from weightsmith.spiking.observing import Observer
-    from weightsmith.spiking.responses import Responses
+    from weightsmith.spiking.monitors.observing import Observer
+    from weightsmith.spiking.simulation.exits import Margin
+    from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["Precision", "SpikingNetwork"]
 
@@ -116,7 +116,7 @@ class SpikingNetwork:
 
     def with_factor(self, factor: float) -> SpikingNetwork:
         """The same network with every threshold times ``factor``; a spike that is worth its threshold is so still."""
-        from weightsmith.spiking.amplitudes import with_amplitudes
+        from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 
         scaled = self.replaced(
             dataclasses.replace(node, threshold=node.threshold * factor) for node in self.populations
@@ -149,7 +149,7 @@ class SpikingNetwork:
         ``settle`` steps is left out of the sums: deep layers need some steps until their rates are right. On other
         devices than the CPU the network runs step by step in torch.
         """
-        from weightsmith.spiking.simulate import simulate
+        from weightsmith.spiking.simulation.simulate import simulate
 
         return simulate(
             self,

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
-from weightsmith.spiking.activity import ActivityRecord
-from weightsmith.spiking.adjust import Adjustment
-from weightsmith.spiking.balance import ThresholdRange
-from weightsmith.spiking.correspondence import Confusion, Correspondence
-from weightsmith.spiking.energy import SpikeCost
+from weightsmith.spiking.conversion.balance import ThresholdRange
+from weightsmith.spiking.energy.cost import SpikeCost
+from weightsmith.spiking.l4.adjust import Adjustment
+from weightsmith.spiking.monitors.activity import ActivityRecord
+from weightsmith.spiking.monitors.correspondence import Confusion, Correspondence
+from weightsmith.spiking.monitors.raster import RasterRecord
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.raster import RasterRecord
 
 __all__ = ["Decisions", "Population", "SpikeRecord", "SpikeRun", "Watched"]
 

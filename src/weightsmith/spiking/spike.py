@@ -15,22 +15,22 @@ from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.spiking.activity import Statistics
-from weightsmith.spiking.adjust import L4, Adjust
-from weightsmith.spiking.balance import Balance, MaxCurrent, Percentile, threshold_range
-from weightsmith.spiking.correspondence import Rates, confusion, correspondence
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile, threshold_range
+from weightsmith.spiking.conversion.preparing import Prepared, Recipe, checked_precision, encoding_of, prepare
+from weightsmith.spiking.conversion.subject import Subject, read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.energy import PriceList, Prices, UnitCounts, spike_cost
-from weightsmith.spiking.exits import Exit, Margin
+from weightsmith.spiking.energy.cost import PriceList, Prices, UnitCounts, spike_cost
 from weightsmith.spiking.files import is_spiking, save_spiking, spiking_digest
+from weightsmith.spiking.l4.adjust import L4, Adjust
+from weightsmith.spiking.monitors.activity import Statistics
+from weightsmith.spiking.monitors.correspondence import Rates, confusion, correspondence
+from weightsmith.spiking.monitors.raster import Raster
 from weightsmith.spiking.network import Precision
 from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron
-from weightsmith.spiking.preparing import Prepared, Recipe, checked_precision, encoding_of, prepare
-from weightsmith.spiking.raster import Raster
-from weightsmith.spiking.responses import UNDECIDED, Responses
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord, SpikeRun, Watched
-from weightsmith.spiking.simulate import check_device, simulate
-from weightsmith.spiking.subject import Subject, read_subject
+from weightsmith.spiking.simulation.exits import Exit, Margin
+from weightsmith.spiking.simulation.responses import UNDECIDED, Responses
+from weightsmith.spiking.simulation.simulate import check_device, simulate
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 

@@ -25,9 +25,9 @@ from weightsmith.reporting.figures.spiking import (
     save_figure,
 )
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
-from weightsmith.spiking.balance import ThresholdRange
-from weightsmith.spiking.correspondence import confusion
-from weightsmith.spiking.energy import LayerCost, NeuronCost, Prices, SpikeCost
+from weightsmith.spiking.conversion.balance import ThresholdRange
+from weightsmith.spiking.energy.cost import LayerCost, NeuronCost, Prices, SpikeCost
+from weightsmith.spiking.monitors.correspondence import confusion
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord
 
 IMAGES = 200

@@ -25,10 +25,10 @@ from weightsmith.reporting.figures.spiking import (
     save_figure,
 )
 from weightsmith.reporting.figures.style import BLUE, GREY, INK, ORANGE, PURPLE, RED
-from weightsmith.spiking.activity import ActivityRecord, PopulationStatistics
-from weightsmith.spiking.adjust import AdjustedPopulation, Adjustment
-from weightsmith.spiking.correspondence import Correspondence, PopulationCorrespondence
-from weightsmith.spiking.raster import PopulationRaster, RasterRecord
+from weightsmith.spiking.l4.adjust import AdjustedPopulation, Adjustment
+from weightsmith.spiking.monitors.activity import ActivityRecord, PopulationStatistics
+from weightsmith.spiking.monitors.correspondence import Correspondence, PopulationCorrespondence
+from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
 from weightsmith.spiking.spike import spike
 
 

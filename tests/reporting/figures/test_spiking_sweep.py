@@ -14,7 +14,7 @@ from weightsmith.core.records import Origin
 from weightsmith.core.statistics import Interval, mcnemar, wilson
 from weightsmith.reporting.figures.spiking import LeakPoint, draw_leak_sweep, leak_points, save_figure
 from weightsmith.reporting.figures.style import BLUE, GREEN, INK, ORANGE
-from weightsmith.spiking.sweep_results import Chosen, Setting, SpikeSweep
+from weightsmith.spiking.sweep.results import Chosen, Setting, SpikeSweep
 
 
 def interval(value, half=0.02):

@@ -15,7 +15,7 @@ from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.reporting.figures.style import ORANGE
 from weightsmith.reporting.figures.thresholds import draw_thresholds, threshold_cells
-from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
 
 def result(leak, factor, correct, *, reset="soft", smoothing=None, seen=100):

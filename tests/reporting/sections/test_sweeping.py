@@ -12,7 +12,7 @@ from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice
 from weightsmith.reporting.sections import _sweep_tables as tables
 from weightsmith.reporting.sections.sweeping import sweep_section
-from weightsmith.spiking.sweep_results import SpikeSweep
+from weightsmith.spiking.sweep.results import SpikeSweep
 
 
 @pytest.fixture(scope="module")

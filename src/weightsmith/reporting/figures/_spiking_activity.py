@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.activity import ActivityRecord
+    from weightsmith.spiking.monitors.activity import ActivityRecord
     from weightsmith.spiking.results import Population
 
 __all__ = ["draw_rates", "draw_statistics"]

@@ -11,13 +11,13 @@ from weightsmith.reporting.figures._spiking_panels import CAPTION, layer_names, 
 from weightsmith.reporting.figures._theory_panels import DASHED
 from weightsmith.reporting.figures.labels import number, shown
 from weightsmith.reporting.figures.style import GREY, INK, RED, house_style
-from weightsmith.spiking.adjust import L4, Adjust
+from weightsmith.spiking.l4.adjust import L4, Adjust
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.adjust import AdjustedPopulation, Adjustment
+    from weightsmith.spiking.l4.adjust import AdjustedPopulation, Adjustment
 
 __all__ = ["draw_adjustment"]
 

@@ -13,7 +13,7 @@ from weightsmith.reporting.figures._matrix import MatrixWords, draw_matrix
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.correspondence import Confusion
+    from weightsmith.spiking.monitors.correspondence import Confusion
 
 __all__ = ["draw_confusion"]
 

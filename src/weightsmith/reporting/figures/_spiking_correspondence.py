@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.correspondence import Correspondence, PopulationCorrespondence
+    from weightsmith.spiking.monitors.correspondence import Correspondence, PopulationCorrespondence
 
 __all__ = ["draw_correspondence"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.energy import SpikeCost
+    from weightsmith.spiking.energy.cost import SpikeCost
     from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["draw_energy", "draw_layer_energy"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.raster import PopulationRaster, RasterRecord
+    from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
 
 __all__ = ["draw_membranes", "draw_raster"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.sweep_results import SpikeSweep
+    from weightsmith.spiking.sweep.results import SpikeSweep
 
 __all__ = ["draw_thresholds", "threshold_cells"]
 

@@ -10,7 +10,7 @@ from weightsmith.reporting.figures._spiking_panels import spread
 from weightsmith.reporting.figures._spiking_raster import _told_apart as told_apart
 from weightsmith.reporting.parts import Cell
 from weightsmith.reporting.sections._numbers import MOST_ROWS, rounded, thinned
-from weightsmith.spiking.raster import PopulationRaster, RasterRecord
+from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
 from weightsmith.spiking.results import SpikeRecord, Watched
 
 __all__ = ["Rows", "layer_operations", "rows_of"]

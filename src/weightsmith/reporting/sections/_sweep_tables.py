@@ -9,7 +9,7 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reporting.parts import Cell, Column, Shown, Table
 from weightsmith.reporting.sections._numbers import MOST_ROWS, chance, points
 from weightsmith.reporting.sections._wording import counted, percent, percent_within
-from weightsmith.spiking.sweep_results import Chosen, Setting, SettingResult, SpikeSweep
+from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
 __all__ = ["after", "gain_tables", "right_answers", "settings_table", "taken", "verdict", "winners_table"]
 

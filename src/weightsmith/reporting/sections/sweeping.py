@@ -19,7 +19,7 @@ from weightsmith.reporting.sections._sweep_tables import (
     winners_table,
 )
 from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
-from weightsmith.spiking.sweep_results import Chosen, Setting, SpikeSweep
+from weightsmith.spiking.sweep.results import Chosen, Setting, SpikeSweep
 
 __all__ = ["sweep_section"]
 

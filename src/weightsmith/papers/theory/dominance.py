@@ -1,0 +1,148 @@
+"""Figure 3 of the L4-norm paper: two neurons with weights of the same length, and the inputs at which each fires more.
+
+Means alone would put the border between them at the angular midpoint. The neuron with the larger L4 norm, B, has the
+larger variance there, and where the mean stays below the threshold that is what decides: B wins inputs that point
+closer to A. Where the mean is above the threshold it is no longer so; with a hard reset, B even loses ground, because
+more of what goes beyond the threshold is thrown away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from weightsmith.core.errors import OptionError
+from weightsmith.core.records import Record
+from weightsmith.core.seeds import subseed
+from weightsmith.papers.theory.drift import directions
+from weightsmith.spiking.theory.checks import ascending, check_reset, numbers, whole
+from weightsmith.spiking.theory.firing import count_spikes, poisson_train
+from weightsmith.spiking.theory.potential import exceeds, shot_noise
+
+__all__ = ["LENGTHS", "Dominance", "dominance"]
+
+LENGTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4, 2.6, 2.8, 3.0)
+
+_PARTS = 20  # of the time, whose differences tell how sure a winner is
+_SURE = 2.0  # standard errors
+_FINE = 9001  # angles at which the predicted border is looked for, a hundredth of a degree apart
+
+
+@dataclass(frozen=True, eq=False)
+class Dominance(Record):
+    """The data of Figure 3: which of two neurons fires more at each input, and where the border between them is.
+
+    Inputs have the length ``lengths[i]`` (input spikes per unit of time) and the angle ``angles[j]`` in degrees.
+    ``rates_a`` and ``rates_b`` are (lengths, angles), in spikes per unit of time; ``lead`` is by how many standard
+    errors B is ahead of A. Borders are angles in degrees: ``midpoint`` where the means are equal, ``border`` where the
+    simulated rates are, ``predicted`` where the potentials without threshold are equally likely to be above it
+    (lognormal, steady state). The last two are None at a length where one neuron is ahead at all angles, or spikes are
+    too few to tell.
+    """
+
+    angle_a: float
+    angle_b: float
+    threshold: float
+    tau: float
+    reset: str
+    duration: float
+    lengths: NDArray[np.float64]
+    angles: NDArray[np.float64]
+    rates_a: NDArray[np.float64]
+    rates_b: NDArray[np.float64]
+    lead: NDArray[np.float64]
+    midpoint: float
+    border: tuple[float | None, ...]
+    predicted: tuple[float | None, ...]
+    seed: int
+
+    @property
+    def winner(self) -> NDArray[np.int8]:
+        """(lengths, angles): 1 where B fires more, −1 where A does, 0 where it cannot be told."""
+        return np.where(np.abs(self.lead) < _SURE, 0, np.sign(self.lead)).astype(np.int8)
+
+
+def dominance(
+    *,
+    angle_a: float = 45.0,
+    angle_b: float = 0.0,
+    threshold: float = 2.0,
+    tau: float = 1.0,
+    reset: Literal["hard", "soft"] = "hard",
+    lengths: ArrayLike = LENGTHS,
+    points: int = 37,
+    duration: float = 20_000.0,
+    seed: int = 0,
+) -> Dominance:
+    """Figure 3: both neurons are shown the same Poisson spikes, at ``points`` angles from 0 to 90° for each length.
+
+    Weights have length 1. The paper gives no numbers: ours are the two vectors of its section 3.3, A = ⟨√½, √½⟩ and
+    B = ⟨1, 0⟩, and the threshold and time constant of its Figure 5. ``angle_b`` must be the smaller of the two.
+    """
+    if not 0 <= angle_b < angle_a <= 90:
+        raise OptionError(f"angles must be 0 ≤ angle_b < angle_a ≤ 90 degrees, not {angle_b!r} and {angle_a!r}")
+    check_reset(reset)
+    radii = ascending(numbers(lengths, "lengths"), "lengths")
+    if radii[0] <= 0:
+        raise OptionError(f"lengths of inputs must be > 0, not {radii[0]:g}")
+    if whole(points, "points") < 3:
+        raise OptionError(f"points must be ≥ 3, not {points}")
+    angles, weights = np.linspace(0.0, 90.0, points), directions(np.array([angle_a, angle_b]))
+    predicted = tuple(_predicted(length, weights, tau, threshold) for length in radii)
+    spikes = np.empty((radii.size, points, 2, _PARTS), np.int64)
+    for i, length in enumerate(radii):
+        for j, direction in enumerate(directions(angles)):
+            train = poisson_train(length * direction, duration, subseed(seed, "dominance", i, j))
+            spikes[i, j] = count_spikes(train, weights, tau, threshold, reset=reset, parts=_PARTS)
+    rates, lead = spikes.sum(-1) / duration, _in_errors(spikes[:, :, 1] - spikes[:, :, 0])
+    told = [bool((row >= _SURE).any() and (row <= -_SURE).any()) for row in lead]
+    differences = rates[:, :, 1] - rates[:, :, 0]
+    return Dominance(
+        angle_a=float(angle_a),
+        angle_b=float(angle_b),
+        threshold=float(threshold),
+        tau=float(tau),
+        reset=reset,
+        duration=float(duration),
+        lengths=radii,
+        angles=angles,
+        rates_a=rates[:, :, 0],
+        rates_b=rates[:, :, 1],
+        lead=lead,
+        midpoint=(angle_a + angle_b) / 2,
+        border=tuple(_border(angles, row) if sure else None for row, sure in zip(differences, told, strict=True)),
+        predicted=predicted,
+        seed=seed,
+    )
+
+
+def _in_errors(ahead: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean over the parts divided by its standard error; where that is zero, just sure, or 0 if neither is ahead."""
+    mean, error = ahead.mean(-1), ahead.std(-1, ddof=1) / np.sqrt(ahead.shape[-1])
+    lead: NDArray[np.float64] = np.divide(mean, error, out=np.sign(mean) * _SURE, where=error > 0)
+    return lead
+
+
+def _border(angles: NDArray[np.float64], ahead: NDArray[np.float64]) -> float | None:
+    """The angle up to which B, and beyond which A, is ahead; None if one of them is ahead everywhere.
+
+    Of noisy differences many change their sign: taken is the place that leaves the least on the wrong side.
+    """
+    last = int(np.argmax(np.cumsum(ahead)))
+    if last == angles.size - 1 or ahead[last] <= 0:
+        return None
+    share = ahead[last] / (ahead[last] - ahead[last + 1])
+    return float(angles[last] + share * (angles[last + 1] - angles[last]))
+
+
+def _predicted(length: float, weights: NDArray[np.float64], tau: float, threshold: float) -> float | None:
+    angles = np.linspace(0.0, 90.0, _FINE)
+    moments = shot_noise(weights[:, None], length * directions(angles), tau)
+    # A unit that no input reaches has no lognormal potential; it is never above the threshold.
+    reached = moments.mean > 0
+    above = np.zeros_like(moments.mean)
+    above[reached] = exceeds(threshold, moments.mean[reached], moments.variance[reached])
+    return _border(angles, above[1] - above[0])

@@ -1,0 +1,137 @@
+"""Figures 1 and 2 of the L4-norm paper: two neurons with one mean and two variances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightsmith.reporting.figures._theory_panels import DASHED, DOTTED, blank_figure, grid, legend
+from weightsmith.reporting.figures.style import BLUE, GREY, INK, ORANGE, PURPLE, house_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from weightsmith.papers.theory.example import AboveThreshold, SameMean
+
+__all__ = ["draw_above_threshold", "draw_same_mean"]
+
+_NEURONS = (ORANGE, BLUE)
+_THRESHOLD: dict[str, Any] = {"color": PURPLE, "linewidth": 1.1, "linestyle": (0, (6, 2, 1, 2))}
+_COARSER = 4  # levels of the record in one bin of the histogram
+
+
+def draw_same_mean(example: SameMean) -> Figure:
+    """Figure 1: what each input spike adds (above), and mean and spread of the potential that follows (below)."""
+    with house_style():
+        figure, axes = grid(6.5, 3.6, 2, 2, height_ratios=(1, 2), sharex=True, sharey="row")
+        top = max(float(np.max(means + np.sqrt(variances))) for means, variances in _pairs(example))
+        for column, (means, variances) in enumerate(_pairs(example)):
+            (above, below), colour = axes[:, column], _NEURONS[column]
+            rate, weight = example.rates[column], example.weights[column]
+            spikes, spread = example.spikes[column], np.sqrt(variances)
+            above.vlines(spikes, 0, weight, color=colour, linewidth=1.2)
+            above.set_title(f"Neuron {column + 1}: rate λ = {rate:g}, weight w = {weight:g}")
+            below.fill_between(example.times, means - spread, means + spread, color=colour, alpha=0.2, linewidth=0)
+            below.plot(example.times, means, color=colour)
+            steady = example.steady_means[column], example.steady_variances[column]
+            text = f"steady state: mean {steady[0]:.3g}, variance {steady[1]:.3g}"
+            below.text(0.97, 0.05, text, transform=below.transAxes, ha="right", color=colour)
+            below.set_xlabel("time (τ = 1)" if example.tau == 1 else f"time (τ = {example.tau:g})")
+        axes[0, 0].set_ylim(0, 1.2 * max(example.weights))
+        axes[0, 0].set_ylabel("added by\na spike")
+        axes[1, 0].set_ylabel("potential: mean ± std")
+        axes[1, 0].set_ylim(0, 1.08 * top)
+        axes[1, 0].set_xlim(0, example.times[-1])
+        figure.align_ylabels()
+    return figure
+
+
+def draw_above_threshold(example: AboveThreshold) -> Figure:
+    """Figure 2: a path of each neuron, its distribution beside it, and how often it is above each level."""
+    with house_style():
+        figure = blank_figure(7.6, 4.2)
+        axes = figure.subplot_mosaic(
+            [["path 0", "share 0", "tail"], ["path 1", "share 1", "tail"]], width_ratios=(2.2, 0.9, 2.0)
+        )
+        highest = 1.05 * max(example.threshold, float(example.paths.max()))
+        for place, colour in enumerate(_NEURONS):
+            path, share = axes[f"path {place}"], axes[f"share {place}"]
+            path.plot(example.times, example.paths[place], color=colour, linewidth=0.8)
+            path.axhline(example.means[place], color=GREY, linewidth=1.0)
+            path.set_title(
+                f"λ = {example.rates[place]:g}, w = {example.weights[place]:g}: "
+                f"mean {example.means[place]:g}, variance {example.variances[place]:g}"
+            )
+            path.set_ylabel("potential")
+            path.set_xlim(0, example.times[-1])
+            _draw_shares(share, example, place, colour)
+            for one in (path, share):
+                one.set_ylim(0, highest)
+                one.axhline(example.threshold, **_THRESHOLD)
+        widest = max(axes[f"share {place}"].get_xlim()[1] for place in range(2))
+        for place in range(2):
+            axes[f"share {place}"].set_xlim(0, widest)
+            axes[f"share {place}"].tick_params(labelleft=False, labelbottom=place == 1)
+        axes["path 0"].tick_params(labelbottom=False)
+        axes["path 1"].set_xlabel(f"time (τ = {example.tau:g})")
+        axes["share 1"].set_xlabel("density")
+        _draw_tails(axes["tail"], example)
+        legend(
+            figure,
+            [
+                {"label": f"threshold {example.threshold:g}", **_THRESHOLD},
+                {"color": GREY, "linewidth": 1.0, "label": "mean"},
+                {"color": INK, "label": f"simulated, {example.trials:,} potentials"},
+                {"color": INK, "linestyle": DASHED, "linewidth": 1.0, "label": "lognormal"},
+                {"color": INK, "linestyle": DOTTED, "linewidth": 1.0, "label": "normal"},
+            ],
+        )
+    return figure
+
+
+def _draw_shares(axes: Axes, example: AboveThreshold, place: int, colour: str) -> None:
+    """The distribution on its side: differences of the shares above each level."""
+    levels = example.levels[::_COARSER]
+    share = -np.diff(example.simulated[place][::_COARSER]) / np.diff(levels)
+    axes.stairs(share, levels, orientation="horizontal", fill=True, color=colour, alpha=0.35)
+    widths = np.diff(example.levels)
+    density = -np.diff(example.lognormal[place]) / widths
+    axes.plot(density, example.levels[:-1] + widths / 2, color=INK, linewidth=1.0, linestyle=DASHED)
+
+
+def _draw_tails(axes: Axes, example: AboveThreshold) -> None:
+    """The probability to be above each level, on a logarithmic scale down to what the trials can show."""
+    least = 20 / example.trials
+    for place, colour in enumerate(_NEURONS):
+        for values, style, width in (
+            (example.simulated, "-", 1.5),
+            (example.lognormal, DASHED, 1.0),
+            (example.normal, DOTTED, 1.0),
+        ):
+            shown = values[place] >= least
+            axes.plot(example.levels[shown], values[place][shown], color=colour, linestyle=style, linewidth=width)
+        axes.plot(example.threshold, example.above_simulated[place], "o", color=colour, markersize=4)
+        side: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 7}
+        above = place == 0
+        axes.annotate(
+            f"{100 * example.above_simulated[place]:.1f} %",
+            (example.threshold, example.above_simulated[place]),
+            xytext=(5, 4) if above else (-5, -4),
+            ha="left" if above else "right",
+            va="bottom" if above else "top",
+            **side,
+        )
+    axes.axvline(example.threshold, **_THRESHOLD)
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    axes.set_ylim(least, 1.3)
+    axes.set_xlim(0, example.levels[-1])
+    axes.set_xlabel("level")
+    axes.set_title("P(potential > level)")
+
+
+def _pairs(example: SameMean) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    return list(zip(example.means, example.variances, strict=True))

@@ -1,0 +1,18 @@
+"""Figures 1 to 5 of the L4-norm paper under one name: what the variance of a potential does to a neuron's spikes."""
+
+from __future__ import annotations
+
+from weightsmith.papers.theory.dominance_figure import draw_dominance
+from weightsmith.papers.theory.drift_figure import draw_hadamard_drift
+from weightsmith.papers.theory.example_figure import draw_above_threshold, draw_same_mean
+from weightsmith.papers.theory.threshold_figure import draw_threshold_sweep
+from weightsmith.reporting.figures.style import save_figure
+
+__all__ = [
+    "draw_above_threshold",
+    "draw_dominance",
+    "draw_hadamard_drift",
+    "draw_same_mean",
+    "draw_threshold_sweep",
+    "save_figure",
+]

@@ -1,0 +1,111 @@
+"""Figure 5 of the L4-norm paper: the threshold that would make two neurons fire equally often.
+
+A neuron with weights ⟨1, 0⟩ keeps its threshold. Another one of the same length is swept from 0 to 90°, and both are
+shown the input half-way between them, for which their mean potentials are equal. What the other one needs for its
+threshold to fire as often depends on its variance, and this on the input: the threshold is not a function of the L4
+norm, which takes the same values before and after 45°. The paper calls that a hysteresis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import OptionError
+from weightsmith.core.records import Record
+from weightsmith.core.seeds import subseed
+from weightsmith.papers.theory.drift import directions
+from weightsmith.spiking.theory.checks import check_reset, whole
+from weightsmith.spiking.theory.firing import count_spikes, matching_threshold, poisson_train
+from weightsmith.spiking.theory.potential import shot_noise
+
+__all__ = ["ThresholdSweep", "threshold_sweep"]
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdSweep(Record):
+    """The data of Figure 5, for every angle (degrees) of the sweeping weights.
+
+    ``needed`` is the simulated threshold, the mean over ``repeats``, and ``error`` its standard error. Predicted are
+
+    - ``by_norms``    ‖w‖₂ + ‖w‖₄: the paper's dots, stretched so that it is right at 0°
+    - ``by_l4``       μ + (‖w‖₄/‖w₀‖₄)(θ₀ − μ): eq. 6 with the static neuron (w₀, θ₀) for the average of a layer
+    - ``by_moments``  μ + (σ/σ₀)(θ₀ − μ): the same with the standard deviations that eq. 2 gives for this input
+
+    ``rates`` are those of the static neuron, ``means`` the common μ of both.
+    """
+
+    threshold: float
+    tau: float
+    length: float
+    reset: str
+    duration: float
+    repeats: int
+    angles: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    inputs: NDArray[np.float64]
+    l4_norms: NDArray[np.float64]
+    means: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    needed: NDArray[np.float64]
+    error: NDArray[np.float64]
+    by_norms: NDArray[np.float64]
+    by_l4: NDArray[np.float64]
+    by_moments: NDArray[np.float64]
+    seed: int
+
+
+def threshold_sweep(
+    *,
+    threshold: float = 2.0,
+    tau: float = 1.0,
+    length: float = 1.0,
+    reset: Literal["hard", "soft"] = "hard",
+    points: int = 37,
+    duration: float = 100_000.0,
+    repeats: int = 4,
+    seed: int = 0,
+) -> ThresholdSweep:
+    """Figure 5: the static threshold 2 and τ = 1 are the paper's, the length 1 of the input and the hard reset ours.
+
+    ``repeats`` are independent draws of the input of ``duration`` each.
+    """
+    check_reset(reset)
+    if not 0 < length < np.inf:
+        raise OptionError(f"length of the input must be > 0 and finite, not {length!r}")
+    if whole(repeats, "repeats") < 2 or whole(points, "points") < 2:
+        raise OptionError(f"repeats and points must be ≥ 2, not {repeats} and {points}")
+    angles = np.linspace(0.0, 90.0, points)
+    weights, inputs = directions(angles), length * directions(angles / 2)
+    norms = (weights**4).sum(-1) ** 0.25
+    own, static = shot_noise(weights, inputs, tau), shot_noise(weights[:1], inputs, tau)
+    needed, rates = np.empty((points, repeats)), np.empty((points, repeats))
+    for i in range(points):
+        for k in range(repeats):
+            train = poisson_train(inputs[i], duration, subseed(seed, "threshold sweep", i, k))
+            fired = int(count_spikes(train, weights[:1], tau, threshold, reset=reset).sum())
+            rates[i, k] = fired / duration
+            needed[i, k] = matching_threshold(train, weights[i], tau, fired, reset=reset)
+    return ThresholdSweep(
+        threshold=float(threshold),
+        tau=float(tau),
+        length=float(length),
+        reset=reset,
+        duration=float(duration),
+        repeats=repeats,
+        angles=angles,
+        weights=weights,
+        inputs=inputs,
+        l4_norms=norms,
+        means=own.mean,
+        rates=rates.mean(-1),
+        needed=needed.mean(-1),
+        error=needed.std(-1, ddof=1) / np.sqrt(repeats),
+        by_norms=threshold * (1.0 + norms) / 2.0,
+        by_l4=own.mean + norms * (threshold - own.mean),
+        by_moments=own.mean + own.std / static.std * (threshold - own.mean),
+        seed=seed,
+    )

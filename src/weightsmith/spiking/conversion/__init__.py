@@ -1,0 +1,1 @@
+"""From a trained network to a spiking one: tracing, thresholds, scaling, rounding."""

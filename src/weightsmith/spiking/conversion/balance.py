@@ -1,0 +1,190 @@
+"""Thresholds that suit what flows through a network: the step that makes a conversion work.
+
+``percentile``: from the activations of the plain network. A threshold is a high percentile of what the ReLU gives, and
+a spike is worth its threshold, so that rate · threshold equals the activation; biases flow as currents at every step.
+Starting at half a threshold rounds rates to the nearest instead of down.
+
+``max-current``: the way of the L4-norm paper (seed 000). Spikes are worth 1, and the threshold of a layer is the
+largest current that ever reaches it (``max_current.py``), times one factor for all layers.
+
+>>> Balance.parse("max-current:factor=0.7")
+MaxCurrent(images=512, steps=100, factor=0.7, blocks='search')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.options import Option, param
+from weightsmith.core.records import Record
+from weightsmith.core.seeds import pinned_threads, stream
+from weightsmith.spiking.conversion.amplitudes import with_amplitudes
+from weightsmith.spiking.conversion.convert import Converted
+from weightsmith.spiking.conversion.max_current import in_residual_blocks, largest_currents
+from weightsmith.spiking.conversion.percentile import Level, activation_levels
+from weightsmith.spiking.encoding import Poisson
+from weightsmith.spiking.graph import INPUT, Neurons
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.simulation.sources import source_of
+
+__all__ = ["Balance", "Balanced", "MaxCurrent", "Percentile", "ThresholdRange", "balanced", "threshold_range"]
+
+Progress = Callable[[int, int], None]
+
+
+class Balance(Option, family="balance"):
+    """The family of ways to find thresholds: ``percentile`` and ``max-current``."""
+
+
+class Percentile(Balance, name="percentile"):
+    """Thresholds are percentiles of the activations; a spike is worth its threshold."""
+
+    percent: float = param(default=99.9, gt=0, le=100, doc="share of the activations below the threshold, in percent")
+    per_channel: bool = param(default=True, doc="one threshold for each channel, not one for each layer")
+    half: bool = param(default=True, doc="membranes start at half a threshold")
+    images: int = param(default=512, ge=1, doc="training images that are looked at")
+    factor: float = param(default=1.0, gt=0, doc="by which every threshold is multiplied")
+
+
+class MaxCurrent(Balance, name="max-current"):
+    """Thresholds are the largest currents of each layer, as in the L4-norm paper; for networks without bias."""
+
+    images: int = param(default=512, ge=1, doc="training images that are looked at")
+    steps: int = param(default=100, ge=1, doc="time steps of the search")
+    factor: float = param(default=1.0, gt=0, doc="by which every threshold is multiplied")
+    blocks: Literal["search", "one"] = param(
+        default="search", doc="one: neurons of residual blocks keep threshold 1, as the paper's ResNet does"
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ThresholdRange(Record):
+    """The thresholds of one population."""
+
+    layer: str
+    least: float
+    median: float
+    largest: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Balanced:
+    """The network with its thresholds, what they are, and what had to be decided on the way."""
+
+    network: SpikingNetwork
+    notes: tuple[str, ...]
+    thresholds: dict[str, ThresholdRange]
+
+
+def balanced(
+    converted: Converted,
+    balance: Percentile | MaxCurrent,
+    x: Tensor,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Balanced:
+    """Find thresholds for ``converted`` on training inputs ``x`` as they come from the data.
+
+    Of more inputs than the method looks at, ``seed`` chooses; it also draws the spikes of Poisson inputs. ``progress``
+    is told (parts done, parts in all).
+    """
+    if len(x) == 0:
+        raise UsageError("there are no calibration images; balancing needs some of the training data")
+    if len(x) > balance.images:
+        chosen = stream(seed, "calibration").choice(len(x), balance.images, replace=False)
+        x = x[torch.from_numpy(np.sort(chosen))]
+    with pinned_threads(1):
+        if isinstance(balance, Percentile):
+            network, notes = _by_percentile(converted, balance, x, progress)
+        else:
+            network, notes = _by_current(converted.network, balance, x, seed, progress)
+    return Balanced(network, tuple(notes), {node.name: threshold_range(node) for node in network.populations})
+
+
+def _by_percentile(
+    converted: Converted, balance: Percentile, x: Tensor, progress: Progress | None
+) -> tuple[SpikingNetwork, list[str]]:
+    levels = activation_levels(converted, x, balance.percent, per_channel=balance.per_channel, progress=progress)
+    network, notes = converted.network, list[str]()
+    thresholds = {
+        node.name: _level_of(node, levels[node.name], balance.percent, notes).expand(network.shapes[node.name][0])
+        for node in network.populations
+    }
+    placed = network.replaced(
+        dataclasses.replace(
+            node,
+            threshold=(thresholds[node.name] * balance.factor).to(node.threshold.dtype),
+            start=0.5 if balance.half else 0.0,
+        )
+        for node in network.populations
+    )
+    worth = {node.name: node.threshold for node in placed.populations}
+    if isinstance(network.encode, Poisson) and network.encode.scale != 1:
+        # Pixels fire at scale·|x|: a spike of theirs stands for more than 1.
+        worth[INPUT] = torch.full((network.input_shape[0],), 1 / network.encode.scale)
+    return with_amplitudes(placed, worth), notes
+
+
+def _level_of(node: Neurons, level: Level, percent: float, notes: list[str]) -> Tensor:
+    """The percentiles, with something better in place of zeros; a layer that never fires is refused."""
+    name = f"{node.name} (after {node.layer})" if node.layer else node.name
+    if not bool((level.largest > 0).any()):
+        raise DataMismatch(
+            f"dead layer: {name} gives nothing but zeros on the calibration images, so that it has no threshold; "
+            "look at its weights and biases, or give other images"
+        )
+    rare = (level.percentile <= 0) & (level.largest > 0)
+    found = torch.where(rare, level.largest.double(), level.percentile)
+    silent = found <= 0
+    found = torch.where(silent, found.max(), found)
+    many = len(found)
+    if bool(rare.any()):
+        notes.append(
+            f"{name}: {int(rare.sum())} of {many} threshold(s) are the largest activation, because percentile "
+            f"{percent:g} is zero"
+        )
+    if bool(silent.any()):
+        notes.append(
+            f"{name}: {int(silent.sum())} of {many} channel(s) never fire on the calibration images and have the "
+            "largest threshold of the layer"
+        )
+    return found
+
+
+def _by_current(
+    network: SpikingNetwork, balance: MaxCurrent, x: Tensor, seed: int, progress: Progress | None
+) -> tuple[SpikingNetwork, list[str]]:
+    for node in network.synapses:
+        if node.bias is not None and bool((node.bias != 0).any()):
+            raise UsageError(
+                f"{node.name} has a bias (or a batch norm folded into it), for which max-current is not made; use "
+                "balance=percentile, or train without bias and batch norm"
+            )
+    fixed = in_residual_blocks(network.nodes) if balance.blocks == "one" else set()
+    searched = [node.name for node in network.populations if node.name not in fixed]
+    source = source_of(network, x, seed, 0)
+    found = largest_currents(network, source, balance.steps, searched=searched, progress=progress)
+    placed = network.replaced(
+        dataclasses.replace(node, threshold=torch.full_like(node.threshold, found.get(node.name, 1.0)), start=0.0)
+        for node in network.populations
+    )
+    notes = (
+        [f"{len(fixed)} population(s) of residual blocks were not searched: theirs is 1 times the factor"]
+        if fixed
+        else []
+    )
+    return placed.with_factor(balance.factor), notes
+
+
+def threshold_range(node: Neurons) -> ThresholdRange:
+    """Least, median and largest threshold of a population."""
+    values = node.threshold.double()
+    return ThresholdRange(node.layer, float(values.min()), float(values.median()), float(values.max()))

@@ -1,0 +1,181 @@
+"""A trained network as a spiking one: every ReLU becomes a population, what lies between stays as it is.
+
+The spike rate of an integrate-and-fire neuron is max(0, current)/threshold as long as it is below one spike per step,
+so that rates can take the place of ReLU activations. Any network that torch.fx can trace will do, if it is made of
+Linear, Conv2d, batch norm behind them, ReLU (as module, function or method), average and max pooling, residual adds,
+flatten and dropout; everything else is refused by name. The converted network is held against the original on an
+example before it is handed out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+from torch.nn.utils import parametrize
+
+from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.seeds import pinned_threads, torch_stream
+from weightsmith.networks.card import card_of
+from weightsmith.networks.editing.copying import copied
+from weightsmith.spiking.conversion.building import built
+from weightsmith.spiking.conversion.flow import flow_of
+from weightsmith.spiking.conversion.tidying import tidied
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.simulation.reference import linear
+
+__all__ = ["Converted", "convert", "plain_scores"]
+
+
+_EXAMPLES = 3  # a number that no network has written down as its own batch
+_TOLERANCE = 1e-3  # of the largest score; float32 sums in another order differ by about 1e-6
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Converted:
+    """A spiking network with the plain one it came from.
+
+    ``network`` has thresholds of 1 until it is balanced. ``folded`` computes what the original computes, with batch
+    norm folded and without idle parts; ``places`` says which of its nodes each population stands for.
+    """
+
+    network: SpikingNetwork
+    folded: fx.GraphModule
+    places: Mapping[str, str]
+
+    @torch.no_grad()
+    def activations(self, x: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """The values after the ReLU of each population (or those of ``names``) for a normalised batch."""
+        wanted = list(self.places if names is None else names)
+        for name in wanted:
+            if name not in self.places:
+                raise UnknownName("population", name, self.places)
+        watch = _Watch(self.folded, {self.places[name]: name for name in wanted})
+        watch.run(x)
+        return {name: watch.seen[name] for name in wanted}
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Tensor:
+        """The scores of the plain network for a normalised batch."""
+        scores: Tensor = self.folded(x)
+        return scores
+
+
+class _Watch(fx.Interpreter):
+    def __init__(self, graph: fx.GraphModule, wanted: Mapping[str, str]) -> None:
+        super().__init__(graph)
+        self.wanted, self.seen = wanted, dict[str, Tensor]()
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n.name in self.wanted:
+            self.seen[self.wanted[n.name]] = value
+        return value
+
+
+def convert(
+    network: nn.Module, neuron: IF | LIF, encode: Poisson | Constant, *, input_shape: Shape | None = None
+) -> Converted:
+    """Convert ``network``, which is not changed; all thresholds are 1 and wait to be balanced.
+
+    ``input_shape`` is needed where the card of the network does not say it.
+
+    >>> from weightsmith.networks.models.vgg import vgg
+    >>> found = convert(vgg(5, (3, 8, 8), widths=(4, 4, 4), classifier=(8,)), IF(), Poisson())
+    >>> [(node.name, node.layer) for node in found.network.populations]
+    [('features.1', 'features.0'), ('features.4', 'features.3'), ('features.7', 'features.6'),
+     ('classifier.2', 'classifier.1')]
+    """
+    card = card_of(network)
+    shape = tuple(input_shape or card.input_shape)
+    if not shape:
+        raise UsageError(
+            "the network does not say what it takes; give input_shape, such as (3, 32, 32) for images, (784,) for rows"
+        )
+    twin = _plain_copy(network)
+    _check_finite(twin)
+    example = torch.randn(_EXAMPLES, *shape, generator=torch_stream(0, "conversion"))
+    folded = tidied(twin)
+    with pinned_threads(1):
+        flow = flow_of(folded, example)
+        nodes, places = built(flow)
+        _check_ends(nodes)
+        spiking = SpikingNetwork(nodes, shape, neuron, encode, dataclasses.replace(card, input_shape=shape))
+        _check_scores(twin, nodes, example)
+    return Converted(spiking, folded, places)
+
+
+def _plain_copy(network: nn.Module) -> nn.Module:
+    """A copy in float32 on the CPU whose weights are plain tensors, not computed anew from others in each pass."""
+    if isinstance(network, torch.jit.ScriptModule):
+        raise UsageError("a scripted module hides its layers; give the module that it was scripted from")
+    twin = copied(network).eval()
+    for module in list(twin.modules()):
+        if parametrize.is_parametrized(module):
+            _make_permanent(module)
+    return twin.to(device="cpu", dtype=torch.float32)
+
+
+def _make_permanent(module: nn.Module) -> None:
+    # torch takes the weight out of the module's class, which a copy shares with the original: it gets one of its own.
+    known = type(module)
+    own = {name: value for name, value in vars(known).items() if name not in ("__dict__", "__weakref__")}
+    module.__class__ = type(known.__name__, known.__bases__, own)
+    for name in list(module.parametrizations):  # type: ignore[arg-type]  # torch types it as a tensor or module
+        parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+
+
+def _check_finite(network: nn.Module) -> None:
+    for name, value in (*network.named_parameters(), *network.named_buffers()):
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            layer, _, tensor = name.rpartition(".")
+            raise DataMismatch(f"{layer or 'the network'}: its {tensor} holds NaN or infinity")
+
+
+def _check_ends(nodes: tuple[Node, ...]) -> None:
+    if nodes and isinstance(nodes[-1], Neurons):
+        raise UsageError(
+            f"{nodes[-1].name}: a ReLU stands after the last layer, whose scores must not end at zero; take it off"
+        )
+    if not any(isinstance(node, Neurons) for node in nodes):
+        raise UsageError("the network has no ReLU: nothing in it would spike")
+
+
+@torch.no_grad()
+def _check_scores(network: nn.Module, nodes: tuple[Node, ...], example: Tensor) -> None:
+    """Refuse a conversion that computes something else: better none than a wrong one."""
+    scores, found = network(example), plain_scores(nodes, example)
+    if scores.dim() != 2 or scores.shape != found.shape:
+        raise UsageError(f"the network gives values of shape {tuple(scores.shape[1:])}, not one score per class")
+    far = float((scores - found).abs().max())
+    if not far <= _TOLERANCE * float(scores.abs().max()) + torch.finfo(torch.float32).eps:
+        raise UsageError(
+            f"the converted network would compute other scores (they differ by {far:.3g}): a layer has hooks, "
+            "overwrites what others read, or computes otherwise than its kind"
+        )
+
+
+# A spiking network computed without time: neurons as ReLU, gates as max pooling.
+
+
+def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
+    """What the last node gives if neurons compute ReLU and gates the largest value of each window."""
+    values = {INPUT: x}
+    result = x
+    for node in nodes:
+        match node:
+            case Neurons():
+                result = values[node.source].relu()
+            case Gate():
+                result = functional.max_pool2d(values[node.source], node.kernel, node.stride, node.padding)
+            case _:
+                result = linear(node, values)
+        values[node.name] = result
+    return result

@@ -1,0 +1,144 @@
+"""What flows through a traced network, seen on one example."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, fx, nn
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.spiking.conversion.kinds import called, module_of
+from weightsmith.spiking.graph import Node, Shape
+
+__all__ = ["Call", "Flow", "flow_of"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flow:
+    """For every node of ``graph`` either the shape it gives for one image, or the plain value (a size, a number).
+
+    ``entry`` is where the input comes in.
+    """
+
+    graph: fx.GraphModule
+    entry: fx.Node
+    modules: Mapping[str, nn.Module]
+    shapes: dict[fx.Node, Shape]
+    values: dict[fx.Node, Any]
+
+    def plain(self, value: Any) -> Any:
+        """An argument with every node in it that stands for a plain value replaced by that value."""
+        return fx.node.map_arg(value, lambda node: self.values.get(node, node))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """One call in the flow: a module, a function or a method, and the signals that it reads.
+
+    ``signals`` gives for every node so far that carries a signal the name under which it goes on, ``made`` the nodes of
+    the spiking network so far.
+    """
+
+    node: fx.Node
+    flow: Flow
+    name: str
+    signals: Mapping[fx.Node, str]
+    made: Mapping[str, Node]
+
+    @property
+    def module(self) -> Any:
+        """The module that is called, if any."""
+        return module_of(self.node, self.flow.modules)
+
+    def option(self, place: int, name: str, default: Any = None) -> Any:
+        """A parameter: of the module, or of the call at this place or by this name."""
+        if self.module is not None:
+            return getattr(self.module, name, default)
+        return self.argument(place, name, default)
+
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
+        """What the call is given at this place or by this name."""
+        given = self.node.args[place] if place < len(self.node.args) else self.node.kwargs.get(name, default)
+        return self.flow.plain(given)
+
+    @property
+    def read(self) -> fx.Node:
+        """The node whose signal it reads."""
+        first = self.argument(0, "input")
+        if not self.is_signal(first):
+            raise self.refuse("reads what does not come from the input of the network")
+        return first
+
+    def is_signal(self, value: Any) -> TypeGuard[fx.Node]:
+        """Whether an argument carries a signal from the input of the network, and is no constant."""
+        return isinstance(value, fx.Node) and value in self.signals
+
+    @property
+    def source(self) -> str:
+        """The name of the signal it reads."""
+        return self.signals[self.read]
+
+    @property
+    def entering(self) -> Node | None:
+        """The node that gives the signal it reads; None if it is the input."""
+        return self.made.get(self.source)
+
+    @property
+    def before(self) -> Shape:
+        """The shape of the signal it reads, for one image."""
+        return self.flow.shapes[self.read]
+
+    @property
+    def after(self) -> Shape:
+        """The shape of what it gives, for one image."""
+        return self.flow.shapes[self.node]
+
+    def refuse(self, reason: str) -> UsageError:
+        """The error that names this call and the reason."""
+        return UsageError(f"{called(self.node, self.flow.modules)} cannot be made spiking: {reason}")
+
+
+@torch.no_grad()
+def flow_of(graph: fx.GraphModule, example: Tensor) -> Flow:
+    """The shapes and plain values for a batch of examples, whose number stands first in every shape and is left out."""
+    interpreter, entry = _Recorder(graph), _only_input(graph)
+    try:
+        interpreter.run(example)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataMismatch(f"the network cannot take inputs of shape {tuple(example.shape[1:])} ({reason})") from error
+    return Flow(graph, entry, dict(graph.named_modules()), interpreter.shapes, interpreter.values)
+
+
+def _only_input(graph: fx.GraphModule) -> fx.Node:
+    """The one input; another that has a value of its own and goes nowhere does no harm."""
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder" and (node.users or not node.args)]
+    if len(inputs) != 1:
+        names = ", ".join(node.name for node in inputs) or "none"
+        raise UsageError(f"the network must take one input, images or rows; it takes {len(inputs)} ({names})")
+    found: fx.Node = inputs[0]
+    return found
+
+
+class _Recorder(fx.Interpreter):
+    def __init__(self, graph: fx.GraphModule) -> None:
+        super().__init__(graph)
+        self.shapes: dict[fx.Node, Shape] = {}
+        self.values: dict[fx.Node, Any] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, Tensor):
+            self.shapes[n] = tuple(result.shape[1:])
+        elif not _holds_tensors(result):
+            self.values[n] = result
+        return result
+
+
+def _holds_tensors(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_tensors, value.values()))
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensors, value)))

@@ -1,0 +1,179 @@
+"""From a trained network to a spiking one that is ready to run: convert, balance, adjust, round, spread."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import stream
+from weightsmith.networks.card import card_of
+from weightsmith.spiking.conversion.balance import Balanced, MaxCurrent, Percentile, balanced
+from weightsmith.spiking.conversion.convert import Converted, convert
+from weightsmith.spiking.conversion.quantise import quantised, units_of
+from weightsmith.spiking.conversion.subject import Subject
+from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.graph import Neurons, Shape
+from weightsmith.spiking.l4.adjust import L4, Adjustment, adjusted
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF, Mismatch
+from weightsmith.training.schedules import Constant as Rate
+
+__all__ = ["Prepared", "Recipe", "calibration_rows", "checked_precision", "encoding_of", "prepare", "with_mismatch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a network is converted."""
+
+    neuron: IF | LIF
+    encode: Poisson | Constant
+    balance: Percentile | MaxCurrent
+    adjust: L4 | None
+    mismatch: Mismatch | None
+    precision: Precision
+    steps: int
+    seed: int
+
+    def written(self) -> dict[str, Any]:
+        """Every option in its text form, as records keep them."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value if isinstance(value, int | str | None) else str(value) for name, value in values.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A spiking network that is ready to run, and what was done to make it so."""
+
+    network: SpikingNetwork
+    converted: Converted
+    balance: Balanced
+    adjustment: Adjustment | None
+    notes: tuple[str, ...]
+
+
+def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], None] | None = None) -> Prepared:
+    """Convert, balance, adjust, quantise, and give neurons their spread, in this order."""
+    converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
+    found = balanced(converted, recipe.balance, subject.train.x, seed=recipe.seed, progress=progress)
+    network, notes, report = found.network, list(found.notes), None
+    if recipe.adjust is not None:
+        rows = calibration_rows(len(subject.train), recipe.adjust.images, recipe.seed)
+        made = adjusted(network, recipe.adjust, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed)
+        network, report = made.network, made.report
+        if isinstance(recipe.encode, Constant):
+            notes.append(
+                "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
+            )
+    if recipe.precision == "int8":
+        notes += _small_thresholds(network)
+        network = quantised(network)
+    if recipe.mismatch is not None:
+        network = with_mismatch(network, recipe.mismatch, recipe.seed)
+        if recipe.mismatch.leak and recipe.neuron.leak == 1:
+            notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
+    lineage = network.card.lineage.then(_operation(recipe), subject.inputs["network"])
+    network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
+    return Prepared(network, converted, found, report, tuple(notes))
+
+
+def _small_thresholds(network: SpikingNetwork) -> list[str]:
+    """Say it where a threshold is less than one unit of its 8-bit weights, to which it is then raised."""
+    units = units_of(network)
+    small = sum(
+        int(
+            (node.threshold.flatten(1).amin(1) if node.threshold.dim() > 1 else node.threshold)
+            .lt(units[node.name])
+            .sum()
+        )
+        for node in network.populations
+        if node.name in units
+    )
+    return [f"the thresholds of {small} channels are less than one unit of their 8-bit weights"] if small else []
+
+
+def _operation(recipe: Recipe) -> str:
+    """What made the network, in the words of its options: ``spike lif:0.9, poisson, l4:1.0``."""
+    words = [f"spike {recipe.neuron}", str(recipe.encode)]
+    words += [str(option) for option in (recipe.adjust, recipe.mismatch) if option is not None]
+    return ", ".join([*words, *(["int8"] if recipe.precision == "int8" else [])])
+
+
+def calibration_rows(total: int, images: int, seed: int) -> Tensor:
+    """The numbers of ``images`` training rows, drawn by the seed, ascending."""
+    if total <= images:
+        return torch.arange(total)
+    return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
+
+
+def encoding_of(given: Any) -> Poisson | Constant:
+    """The encoding that ``given`` is or names."""
+    if isinstance(given, Rate):
+        raise UsageError(f"{given!r} is a learning rate; the encoding is ws.ConstantInput(), or 'constant'")
+    return Encode.of(given)  # type: ignore[return-value]  # the family has these two members
+
+
+def checked_precision(given: str) -> Precision:
+    """``given`` if it is one that the engine knows."""
+    if given not in ("float32", "float64", "int8"):
+        raise UsageError(f"precision must be float32, float64 or int8, not {given!r}")
+    return given  # type: ignore[return-value]
+
+
+def _shape(subject: Subject) -> tuple[int, ...] | None:
+    """The shape of an input where the network does not say it."""
+    return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
+
+
+# Device mismatch: on analog hardware no two neurons have quite the same threshold and leak.
+#
+# With σ the spread asked for and z a normal number drawn for each neuron,
+#
+#     threshold ← threshold · exp(σ_threshold · z)        leak ← 1 − (1 − leak) · exp(σ_leak · z')
+#
+# so that the median neuron is as it should be. The same seed draws the same z for every spread: networks of different
+# spreads are the same devices, made more or less carefully.
+
+
+_LEAST_LEAK = float(np.finfo(np.float32).eps)  # a membrane that forgets everything within a step
+
+
+def with_mismatch(network: SpikingNetwork, mismatch: Mismatch, seed: int) -> SpikingNetwork:
+    """The network with a threshold and a leak of its own for every neuron.
+
+    A leak that would fall to zero or below is set to the least positive one; neurons that do not leak still do not.
+    """
+    if mismatch.threshold == 0 and mismatch.leak == 0:
+        return network
+    return network.replaced(
+        _varied(node, network.shapes[node.name], network.neuron.leak, mismatch, seed) for node in network.populations
+    )
+
+
+def _varied(node: Neurons, shape: Shape, common_leak: float, mismatch: Mismatch, seed: int) -> Neurons:
+    generator = stream(seed, "mismatch", node.name)
+    thresholds, leaks = generator.standard_normal(shape), generator.standard_normal(shape)
+    threshold, leak = node.threshold, node.leak
+    if mismatch.threshold:
+        threshold = _as(node.threshold, _spread(node.threshold, shape) * np.exp(mismatch.threshold * thresholds))
+    given = np.full(shape, common_leak) if leak is None else _spread(leak, shape)
+    if mismatch.leak and not (given == 1).all():
+        drawn = 1 - (1 - given) * np.exp(mismatch.leak * leaks)
+        leak = _as(node.threshold, np.clip(drawn, _LEAST_LEAK, 1))
+    return dataclasses.replace(node, threshold=threshold, leak=leak)
+
+
+def _spread(values: Tensor, shape: Shape) -> NDArray[np.float64]:
+    """Values per channel or per unit as values per unit."""
+    array = values.detach().double().numpy()
+    return np.broadcast_to(array.reshape(*array.shape, *[1] * (len(shape) - array.ndim)), shape)
+
+
+def _as(like: Tensor, values: NDArray[np.float64]) -> Tensor:
+    return torch.from_numpy(values).to(like.dtype)

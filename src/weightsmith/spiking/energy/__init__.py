@@ -1,0 +1,1 @@
+"""Synaptic operations and the energy they cost."""

@@ -1,0 +1,208 @@
+"""The L4-norm adjustment: weights of the first layer scaled so that noisy membranes do not fire too easily.
+
+The standard deviation of a membrane under random spikes grows with the L4 norm of the unit's weights, so that of two
+units with the same mean the one with the larger L4 norm reaches the threshold more often. J. M. Allred and K. Roy,
+*L⁴-norm weight adjustments for converted spiking neural networks*, section 4, therefore ask how far each threshold
+should be from the mean of its membrane, and scale the weights instead of the threshold (:func:`l4_scales`).
+
+What the paper leaves open is read so: the mean is that of the membrane just before it is tested, over images, positions
+and steps, at the leak, reset and thresholds of the network that is adjusted; a bias is scaled with the weights of its
+unit; deeper thresholds stay.
+
+>>> Adjust.parse("l4:1.0")
+L4(smoothing=1.0, layers=1, by='norm', images=512, steps=None, mean='membrane')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.options import Option, param
+from weightsmith.core.records import Record
+from weightsmith.spiking.l4.input_weights import (
+    Array,
+    Front,
+    Scales,
+    array_of,
+    front_of,
+    l4_scales,
+    population_means,
+    population_norms,
+    population_spreads,
+    time_constants,
+    times,
+)
+from weightsmith.spiking.network import SpikingNetwork
+
+__all__ = [
+    "L4",
+    "Adjust",
+    "Adjusted",
+    "AdjustedPopulation",
+    "Adjustment",
+    "Scales",
+    "adjusted",
+    "apply_scales",
+    "channel_factors",
+    "l4_scales",
+    "population_means",
+    "population_norms",
+    "population_scales",
+    "population_spreads",
+]
+
+
+class Adjust(Option, family="adjust"):
+    """The family of adjustments after conversion: ``l4``."""
+
+
+class L4(Adjust, name="l4"):
+    """Scale each unit's weights by eqs. 6 to 9 of the paper.
+
+    ``by="input"`` takes what the inputs really cause, sqrt(mean of Σ λ·w²) with λ the rate of the incoming spikes, in
+    place of the L4 norm. ``mean="current"`` takes the steady state of eq. 1, τ · mean current with τ = −1/ln(leak), in
+    place of the membrane's mean.
+    """
+
+    smoothing: float = param(ge=0, doc="r of eqs. 8 and 9; the larger, the less is changed, and inf changes nothing")
+    layers: int = param(default=1, ge=1, doc="how many populations are adjusted, from the first; the paper's is 1")
+    by: Literal["norm", "input"] = param(default="norm", doc="L4 norm, or the spread the inputs cause")
+    images: int = param(default=512, ge=1, doc="images on which means are measured, from the first")
+    steps: int | None = param(default=None, ge=1, doc="steps for which they are run; none: those of the run")
+    mean: Literal["membrane", "current"] = param(default="membrane", doc="what the mean of a unit is taken of")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AdjustedPopulation(Record):
+    """What was found and done in front of one population; tuples have one value per unit (channel).
+
+    ``guarded`` are the numbers of the units whose wanted threshold was raised to a tenth of the one in use. The weights
+    of unit j were multiplied by ``scalars[j]`` · ``rescale``.
+    """
+
+    population: str
+    layer: str
+    synapses: str
+    norms: tuple[float, ...]
+    smoothed: tuple[float, ...]
+    means: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    wanted: tuple[float, ...]
+    scalars: tuple[float, ...]
+    guarded: tuple[int, ...]
+    rescale: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Adjustment(Record):
+    """The report of an adjustment. ``adjust`` is the option in its text form (an infinite number is no JSON)."""
+
+    adjust: str
+    images: int
+    steps: int
+    seed: int
+    populations: tuple[AdjustedPopulation, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Adjusted:
+    """The adjusted network, and what was done to it."""
+
+    network: SpikingNetwork
+    report: Adjustment
+
+
+def adjusted(network: SpikingNetwork, adjust: L4, x: Tensor, *, steps: int, seed: int = 0) -> Adjusted:
+    """Adjust the first populations of ``network``, measuring on the first ``adjust.images`` of ``x``.
+
+    ``steps`` are those of the run that is to come. Of several populations each is measured with the ones before it
+    already adjusted. Thresholds are not changed.
+    """
+    names = [node.name for node in network.populations]
+    if adjust.layers > len(names):
+        raise UsageError(f"l4: the network has {len(names)} populations, so that {adjust.layers} cannot be adjusted")
+    for name in names[: adjust.layers]:  # refused before any work
+        front = front_of(network, name)
+        if adjust.mean == "current":
+            time_constants(network, front.population)
+    shown, length = x[: adjust.images], steps if adjust.steps is None else adjust.steps
+    reports = []
+    for name in names[: adjust.layers]:
+        norms = population_norms(network, name)
+        if adjust.by == "input":
+            norms = population_spreads(network, name, shown, steps=length, seed=seed)
+        means = population_means(network, name, shown, steps=length, seed=seed, of=adjust.mean)
+        scales = population_scales(network, name, means, adjust.smoothing, norms)
+        front = front_of(network, name)
+        network, rescale = apply_scales(network, name, scales)
+        reports.append(_report(front, norms, means, scales, rescale))
+    return Adjusted(network, Adjustment(str(adjust), len(shown), length, seed, tuple(reports)))
+
+
+def population_scales(
+    network: SpikingNetwork, population: str, means: ArrayLike, smoothing: float, norms: ArrayLike | None = None
+) -> Scales:
+    """:func:`l4_scales` of the units of ``population`` at its thresholds; without ``norms``, by their L4 norms."""
+    front = front_of(network, population)
+    known = population_norms(network, population) if norms is None else np.asarray(norms, np.float64)
+    if not known.any():
+        raise DataMismatch(f"{population} cannot be adjusted: its weights are all zero, or nothing arrives at them")
+    return l4_scales(known, means, array_of(front.population.threshold), smoothing)
+
+
+def channel_factors(
+    network: SpikingNetwork, population: str, means: ArrayLike, smoothing: float, norms: ArrayLike | None = None
+) -> Array:
+    """What the adjustment multiplies the current of each channel by: ŝ · the rescaling of the whole layer.
+
+    It is all that a sweep over smoothings and thresholds needs: the currents themselves are computed once.
+    """
+    scales = population_scales(network, population, means, smoothing, norms)
+    return scales.applied * _rescale(front_of(network, population), scales)
+
+
+def apply_scales(network: SpikingNetwork, population: str, scales: Scales) -> tuple[SpikingNetwork, float]:
+    """The network with the weights and biases of each unit times ŝ, the layer rescaled to its old mean |w|.
+
+    Also returns the factor of that rescaling, which biases are multiplied by as well.
+    """
+    front = front_of(network, population)
+    rescale = _rescale(front, scales)
+    factors = torch.from_numpy(scales.applied * rescale)
+    old = front.synapses
+    weight, bias = times(old.weight, factors), None if old.bias is None else times(old.bias, factors)
+    return network.replaced([dataclasses.replace(old, weight=weight, bias=bias)]), rescale
+
+
+def _rescale(front: Front, scales: Scales) -> float:
+    """Old mean |w| through the new one."""
+    sizes = array_of(front.weight().abs().flatten(1).sum(dim=1))
+    if sizes.shape != scales.applied.shape:
+        raise DataMismatch(f"{front.population.name} has {len(sizes)} units, the scales have {len(scales.applied)}")
+    return float(sizes.sum() / (scales.applied * sizes).sum())
+
+
+def _report(front: Front, norms: Array, means: Array, scales: Scales, rescale: float) -> AdjustedPopulation:
+    def several(values: Array) -> tuple[float, ...]:
+        return tuple(values.tolist())
+
+    return AdjustedPopulation(
+        population=front.population.name,
+        layer=front.population.layer,
+        synapses=front.synapses.name,
+        norms=several(norms),
+        smoothed=several(scales.smoothed),
+        means=several(means),
+        thresholds=several(array_of(front.population.threshold)),
+        wanted=several(scales.wanted),
+        scalars=several(scales.applied),
+        guarded=tuple(np.flatnonzero(scales.guarded).tolist()),
+        rescale=rescale,
+    )

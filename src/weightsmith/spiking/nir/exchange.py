@@ -1,0 +1,370 @@
+"""Spiking networks for other tools and for hardware: the exchange format NIR (Pedersen et al., Nat. Commun. 2024).
+
+A NIR file is read differently by every importer, so only what all of them read alike is written: convolutions and dense
+layers with a bias and without groups, IF and LIF neurons with one threshold per layer. Pools and flattening go into the
+convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR knows a hard reset
+only; a soft one is noted in the metadata, and :mod:`weightsmith.spiking.nir.handover` sets it after the import.
+
+A test vector travels with the file: what went in, and the spikes that our own simulator counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Record, digest_of
+from weightsmith.core.storage import write_atomic
+from weightsmith.spiking.encoding import Poisson
+from weightsmith.spiking.files import checked_spiking, spiking_digest
+from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.nir.graph import DT_IF, DT_LIF, graph_of, nir_names
+from weightsmith.spiking.nir.importing import network_of
+from weightsmith.spiking.nir.metadata import Stored
+from weightsmith.spiking.nir.scales import with_one_threshold
+from weightsmith.spiking.nir.tree import read_tree
+from weightsmith.spiking.nir.vector import Vector, drive_for, run_drive, vector_path, write_vector
+from weightsmith.spiking.nir.windows import as_convolutions
+
+__all__ = ["NirExport", "NirNode", "export_nir", "import_nir"]
+
+
+_MOST_DIGITS = 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NirNode(Record):
+    """A node as it was written: its name in the file, its type in NIR, and the shape of what it gives."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NirExport(Record):
+    """What was written, and how it fires on the test vector.
+
+    ``spikes`` counts those of every population of the network in the file, ``before`` those of the network that was
+    given. Without rounding the two are the same, unless membranes meet their thresholds exactly; ``notes`` say so.
+    """
+
+    file: str
+    vector: str
+    neuron: str
+    reset: Literal["soft", "hard"]
+    dt: float
+    nodes: tuple[NirNode, ...]
+    folded: tuple[str, ...]
+    notes: tuple[str, ...]
+    images: int
+    steps: int
+    spikes: dict[str, int]
+    before: dict[str, int]
+    sha256: str
+
+
+def export_nir(
+    network: SpikingNetwork,
+    path: str | Path,
+    *,
+    sumpool: bool = False,
+    rounding: int | None = None,
+    x: Tensor | None = None,
+    steps: int = 32,
+    seed: int = 0,
+) -> NirExport:
+    """Write ``network`` to ``path`` (``.nir``), and its test vector beside it (``.vector.npz``).
+
+    ``sumpool`` keeps pools as SumPool2d: a much smaller file where a large dense layer follows. ``rounding`` is a
+    number of binary digits: weights and thresholds become multiples of 2^−rounding, so that all simulators count the
+    same spikes to the last one. The test vector is made from the images ``x`` as they come from the data, or from
+    random spikes, over ``steps`` steps.
+    """
+    checked_spiking(network, "export_nir")
+    path = Path(path)
+    if path.suffix != ".nir":
+        raise UsageError(f"{path}: NIR files end in .nir")
+    if rounding is not None and not 1 <= rounding <= _MOST_DIGITS:
+        raise UsageError(f"rounding must be ≥ 1 and ≤ {_MOST_DIGITS} binary digits, not {rounding!r}")
+    nodes, leaks = _leading(network), _leaks_of(network)
+    drive = drive_for(network, x, steps, seed)
+    plain, folded = _lowered(network, nodes, sumpool, rounding, leaks)
+    names = nir_names(plain)
+    dt = DT_IF if set(leaks.values()) == {1.0} else DT_LIF
+    graph = graph_of(plain, network.input_shape, leaks, _stored(network, plain, names, rounding).metadata(dt))
+    written = network_of(path, graph.to_dict())
+    ours, theirs = run_drive(network, drive), run_drive(written, drive)
+    content = _bytes(graph)
+    write_atomic(path, content)
+    by_name = {names[name]: counts for name, counts in theirs.spikes_per_image.items()}
+    write_vector(path, Vector(drive, by_name, theirs.scores))
+    spikes = theirs.spikes()
+    return NirExport(
+        file=path.name,
+        vector=vector_path(path).name,
+        neuron=str(network.neuron),
+        reset=network.neuron.reset,
+        dt=dt,
+        nodes=_nodes(graph),
+        folded=folded,
+        notes=_notes(network, spikes, ours.spikes(), rounding=rounding, sumpool=sumpool),
+        images=drive.images,
+        steps=steps,
+        spikes=spikes,
+        before={name: count for name, count in ours.spikes().items() if name in spikes},
+        sha256=digest_of(content),
+    )
+
+
+def import_nir(path: str | Path, *, dt: float | None = None) -> SpikingNetwork:
+    """The spiking network in a NIR file, ours or another tool's; what cannot be read is refused by name.
+
+    ``dt`` is the length of a step for LIF neurons, by default what the file says, else 10⁻⁴.
+    """
+    path = Path(path)
+    if dt is not None and not dt > 0:
+        raise UsageError(f"dt must be > 0, not {dt!r}")
+    return network_of(path, read_tree(path), dt)
+
+
+def _lowered(
+    network: SpikingNetwork,
+    nodes: tuple[Node, ...],
+    sumpool: bool,
+    rounding: int | None,
+    leaks: Mapping[str, float],
+) -> tuple[tuple[Node, ...], tuple[str, ...]]:
+    """Nodes that NIR has, and what was folded into others."""
+    spikes_enter = isinstance(network.encode, Poisson)
+    leaky, hard = set(leaks.values()) != {1.0}, network.neuron.reset == "hard"
+    if hard and not leaky:
+        nodes = _between_steps(nodes, spikes_enter=spikes_enter)
+    nodes, folded = with_one_threshold(nodes, network.input_shape)
+    if rounding is not None:
+        nodes = _rounded(nodes, rounding)
+    nodes, more = as_convolutions(nodes, network.input_shape, sumpool=sumpool)
+    if rounding is not None and (hard or leaky):
+        nodes = _between_steps(nodes, spikes_enter=spikes_enter)
+    return nodes, (*folded, *more)
+
+
+def _stored(network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str, str], rounding: int | None) -> Stored:
+    """What NIR has no field for."""
+    lineage = network.card.lineage.then("written as NIR", spiking_digest(network))
+    populations = [node for node in nodes if isinstance(node, Neurons)]
+    return Stored(
+        version=1,
+        neuron=str(network.neuron),
+        reset=network.neuron.reset,
+        encode=str(network.encode),
+        card=dataclasses.replace(network.card, lineage=lineage),
+        names={names[node.name]: node.name for node in nodes},
+        layers={names[node.name]: node.layer for node in populations},
+        amplitudes={
+            names[node.name]: tuple(node.amplitude.tolist()) for node in populations if node.amplitude is not None
+        },
+        rounding=rounding,
+    )
+
+
+def _bytes(graph: Any) -> bytes:
+    import nir
+
+    file = io.BytesIO()
+    nir.write(file, graph)
+    return file.getvalue()
+
+
+def _nodes(graph: Any) -> tuple[NirNode, ...]:
+    return tuple(
+        NirNode(name, type(node).__name__, tuple(int(size) for size in node.output_type["output"]))
+        for name, node in graph.nodes.items()
+    )
+
+
+def _notes(
+    network: SpikingNetwork,
+    spikes: Mapping[str, int],
+    before: Mapping[str, int],
+    *,
+    rounding: int | None,
+    sumpool: bool,
+) -> tuple[str, ...]:
+    notes = []
+    if network.neuron.reset == "soft":
+        notes.append(
+            "NIR knows a hard reset only: the file says 'soft' in its metadata; set it after the import "
+            "(weightsmith.spiking.nir.handover does, for SpikingJelly, Norse and snnTorch)"
+        )
+    if rounding is not None:
+        notes.append(f"weights and thresholds are multiples of 2^-{rounding} before pools are folded in")
+    if sumpool:
+        notes.append("pools are SumPool2d, whose factor is in the weights that follow")
+    if any(isinstance(node, Add) for node in network.nodes):
+        notes.append("branches meet in this network: Norse adds a shortcut a step late unless handover loads the file")
+    other = [name for name, count in spikes.items() if count != before[name]]
+    if other and rounding is None:
+        notes.append(
+            f"{', '.join(other)} fires otherwise than in the network given: a membrane that meets its threshold "
+            "exactly may fall to either side once that is folded into float32 weights"
+        )
+    silent = [name for name, count in spikes.items() if not count]
+    if silent:
+        notes.append(f"{', '.join(silent)} never fires on the test vector, which says little then: give images with x=")
+    return tuple(notes)
+
+
+# What NIR, as the importers read it, has no form for: refused by name, with the way out.
+
+
+def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
+    """The nodes that lead to the answer, thresholds per channel; the first that cannot be written is refused."""
+    if network.neuron.delay:
+        raise UsageError(f"{network.neuron} fires a step late, which NIR cannot say; use delay=False")
+    wanted = {network.nodes[-1].name}
+    for node in reversed(network.nodes):
+        if node.name in wanted:
+            wanted.update(node.sources)
+    return tuple(_checked(node, network) for node in network.nodes if node.name in wanted)
+
+
+def _leaks_of(network: SpikingNetwork) -> dict[str, float]:
+    """The leak of every population."""
+    leaks = {}
+    for node in network.populations:
+        if node.leak is None:
+            leaks[node.name] = network.neuron.leak
+            continue
+        leaks[node.name] = float(node.leak.flatten()[0])
+        if not bool((node.leak == node.leak.flatten()[0]).all()):
+            raise UsageError(f"{node.name} has leaks that differ, one is read per layer; export it without mismatch")
+    if 1.0 in leaks.values() and len(set(leaks.values())) > 1:
+        leaky = next(name for name, leak in leaks.items() if leak < 1)
+        plain = next(name for name, leak in leaks.items() if leak == 1)
+        raise UsageError(f"{leaky} leaks and {plain} does not: importers need steps of different lengths for the two")
+    return leaks
+
+
+def _checked(node: Node, network: SpikingNetwork) -> Node:
+    if isinstance(node, Gate):
+        raise UsageError(f"{node.name} gates spikes (max pooling), for which NIR has no node; use average pooling")
+    if isinstance(node, Add) and len(set(node.sources)) < len(node.sources):
+        raise UsageError(f"{node.name} adds a node to itself, which is one edge in NIR; use a Scale of 2")
+    if not isinstance(node, Neurons):
+        return node
+    if node.start:
+        raise UsageError(
+            f"{node.name} starts at {node.start:g} thresholds, and NIR has no first membrane; "
+            "convert with balance percentile:half=false"
+        )
+    channels = network.shapes[node.name][0]
+    rows = node.threshold.reshape(channels, -1)
+    if not bool((rows == rows[:, :1]).all()):
+        raise UsageError(
+            f"{node.name} has thresholds that differ within a channel, and importers read one per layer; "
+            "export it without mismatch"
+        )
+    return dataclasses.replace(node, threshold=rows[:, 0])
+
+
+# Weights and thresholds as multiples of a power of two, so that every order of sums gives the same spikes.
+#
+# Sums of such numbers are exact in float32 as long as they stay below 2²⁴ steps. What is left is a membrane that
+# meets its threshold exactly: one tool fires there, the others do not, and a threshold that is folded into the
+# weights may fall to either side. The threshold is therefore moved up by half a step, between two values that a
+# membrane can have. With a hard reset and without leak no spike of ours changes by that. With leak it is part of the
+# rounding. With a soft reset and without leak it would not help, since the threshold is taken away from the membrane.
+
+
+_FINEST = 24
+_FEW = 1000  # which mostly tell that a layer is not rounded, without a look at all of it
+
+
+def _rounded(nodes: Iterable[Node], digits: int) -> tuple[Node, ...]:
+    """Weights, biases and thresholds rounded to multiples of 2^−digits; a layer that vanishes is named."""
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Synapses):
+            weight = _round(node.weight, digits)
+            if not bool(weight.any()):
+                raise UsageError(f"{node.name}: all weights are 0 when rounded to 2^-{digits}; ask for more digits")
+            bias = None if node.bias is None else _round(node.bias, digits)
+            result.append(dataclasses.replace(node, weight=weight, bias=bias))
+        elif isinstance(node, Neurons):
+            threshold = _round(node.threshold, digits)
+            if not bool((threshold > 0).all()):
+                raise UsageError(f"{node.name}: its threshold is 0 when rounded to 2^-{digits}; ask for more digits")
+            result.append(dataclasses.replace(node, threshold=threshold))
+        else:
+            result.append(node)
+    return tuple(result)
+
+
+def _between_steps(nodes: Sequence[Node], *, spikes_enter: bool) -> tuple[Node, ...]:
+    """Thresholds moved up by half of the step in which the membranes of their population move, where there is one."""
+    given = {node.name: node for node in nodes}
+    result: list[Node] = []
+    for node in nodes:
+        digits = _digits(node.source, given, spikes_enter) if isinstance(node, Neurons) else None
+        if isinstance(node, Neurons) and digits is not None:
+            steps = torch.floor(node.threshold * 2.0**digits)
+            result.append(dataclasses.replace(node, threshold=(steps + 0.5) / 2.0**digits))
+        else:
+            result.append(node)
+    return tuple(result)
+
+
+def _round(values: Tensor, digits: int) -> Tensor:
+    return torch.round(values * 2.0**digits) / 2.0**digits
+
+
+def _digits(name: str, given: dict[str, Node], spikes_enter: bool) -> int | None:
+    """Binary digits after the point that everything ``name`` can give has at most; None if there is no such number."""
+    node = given.get(name)
+    match node:
+        case None:
+            return 0 if name != INPUT or spikes_enter else None
+        case Neurons():
+            return 0
+        case Add():
+            return _most(_digits(source, given, spikes_enter) for source in node.sources)
+        case Scale():
+            return _sum(_digits(node.source, given, spikes_enter), _digits_of(node.factor))
+        case Pool() if node.average:
+            share = torch.tensor([1 / (node.kernel[0] * node.kernel[1])], dtype=torch.float64)
+            return _sum(_digits(node.source, given, spikes_enter), _digits_of(share))
+        case Synapses():
+            weights = _sum(_digits(node.source, given, spikes_enter), _digits_of(node.weight))
+            return _most([weights, 0 if node.bias is None else _digits_of(node.bias)])
+    return _digits(node.sources[0], given, spikes_enter)
+
+
+def _digits_of(values: Tensor) -> int | None:
+    exact = values.double()
+    few = exact.flatten()[:_FEW]
+    for digits in range(_FINEST + 1):
+        if _is_whole(few * 2.0**digits) and _is_whole(exact * 2.0**digits):
+            return digits
+    return None
+
+
+def _is_whole(values: Tensor) -> bool:
+    return bool((values == values.round()).all())
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def _most(values: Iterable[int | None]) -> int | None:
+    found = list(values)
+    return None if None in found else max(value for value in found if value is not None)

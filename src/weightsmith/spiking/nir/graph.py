@@ -1,0 +1,122 @@
+"""Nodes that are plain enough, as a graph of the ``nir`` package, with what NIR has no field for in the metadata.
+
+    IF     v ← v + I                     r = 1, dt = 1
+    LIF    τ·dv/dt = −v + r·I            τ = dt/(1 − leak), r = 1, dt = 10⁻⁴, threshold θ·(1 − leak)
+
+Importers take one Euler step per dt, in which v/(1 − leak) follows v ← leak·v + I. All numbers are float32, which is
+what importers make of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import keyword
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.errors import MissingExtra
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Shape, Synapses, shapes_of
+from weightsmith.spiking.nir.scales import free_name
+
+if TYPE_CHECKING:
+    import nir
+
+__all__ = ["DT_IF", "DT_LIF", "graph_of", "nir_names"]
+
+DT_IF, DT_LIF = 1.0, 1e-4
+OUTPUT = "output"
+
+
+@functools.cache
+def _reserved() -> frozenset[str]:
+    """Names that importers cannot give a module, or that they use themselves."""
+    own = (OUTPUT, "state", "is_none", "initialized_state")
+    return frozenset([*own, *keyword.kwlist, *dir(nn.ModuleDict()), *dir(nn.Module())])
+
+
+def nir_names(nodes: Iterable[Node]) -> dict[str, str]:
+    """Our names as names that every importer takes: letters, digits and underscores."""
+    names: dict[str, str] = {}
+    for node in nodes:
+        plain = re.sub(r"\W", "_", node.name, flags=re.ASCII)
+        wanted = f"layer_{plain}" if not plain or plain[0].isdigit() or plain[0] == "_" else plain
+        names[node.name] = free_name(wanted, [*_reserved(), *names.values()])
+    return {INPUT: INPUT, **names}
+
+
+def graph_of(
+    nodes: Sequence[Node], input_shape: Shape, leaks: Mapping[str, float], metadata: Mapping[str, Any]
+) -> nir.NIRGraph:
+    """The graph; ``leaks`` has the leak of every population, 1 in all of them or in none."""
+    try:
+        import nir
+    except ImportError as error:
+        raise MissingExtra("writing NIR files", "nir") from error
+    shapes, names = shapes_of(nodes, input_shape), nir_names(nodes)
+    given = {node.name: node for node in nodes}
+    made: dict[str, Any] = {INPUT: nir.Input({"input": np.array(input_shape)})}
+    edges: list[tuple[str, str]] = []
+    for node in nodes:
+        if isinstance(node, Add | Flatten):  # a sum is several edges; only the answer is still flattened
+            continue
+        made[names[node.name]] = _nir_node(nir, node, shapes, leaks)
+        edges += [(names[source], names[node.name]) for source in _read(node.sources[0], given)]
+    last = nodes[-1].sources[0] if isinstance(nodes[-1], Flatten) else nodes[-1].name
+    made[OUTPUT] = nir.Output({"output": np.array(shapes[last])})
+    edges.append((names[last], OUTPUT))
+    return nir.NIRGraph(made, edges, metadata=dict(metadata))
+
+
+def _read(source: str, given: Mapping[str, Node]) -> list[str]:
+    """The nodes that are added up to give what ``source`` gives."""
+    node = given.get(source)
+    return [name for part in node.sources for name in _read(part, given)] if isinstance(node, Add) else [source]
+
+
+def _nir_node(nir: Any, node: Node, shapes: Mapping[str, Shape], leaks: Mapping[str, float]) -> Any:
+    if isinstance(node, Neurons):
+        return _neuron(nir, node, shapes[node.name], leaks[node.name])
+    if isinstance(node, Pool):
+        window = (np.array(node.kernel), np.array(node.stride), np.array(node.padding))
+        return nir.SumPool2d(*window)
+    assert isinstance(node, Synapses)
+    bias = torch.zeros(len(node.weight)) if node.bias is None else node.bias
+    values = (_float32(node.weight), _float32(bias))
+    if node.dense:
+        return nir.Affine(*values)
+    return nir.Conv2d(
+        input_shape=shapes[node.source][1:],
+        weight=values[0],
+        stride=node.stride,
+        padding=node.padding,
+        dilation=node.dilation,
+        groups=1,
+        bias=values[1],
+    )
+
+
+def _neuron(nir: Any, node: Neurons, shape: Shape, leak: float) -> Any:
+    def all_units(value: float) -> NDArray[np.float32]:
+        return np.full(shape, value, np.float32)
+
+    threshold, zero = float(node.threshold[0]), all_units(0)
+    if leak == 1:
+        return nir.IF(r=all_units(1), v_threshold=all_units(threshold), v_reset=zero)
+    return nir.LIF(
+        tau=all_units(DT_LIF / (1 - leak)),
+        r=all_units(1),
+        v_leak=zero,
+        v_threshold=all_units(threshold * (1 - leak)),
+        v_reset=zero,
+    )
+
+
+def _float32(values: Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = values.float().contiguous().numpy()
+    return array

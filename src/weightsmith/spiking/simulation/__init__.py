@@ -1,0 +1,1 @@
+"""Running a spiking network: the compiled engine and the torch reference."""

@@ -1,0 +1,400 @@
+"""The compiled engine: all steps of a chunk through one layer before the next, each layer by its faster path.
+
+A layer whose input spikes are sparse is run event by event (``kernels.py``), adding the row of
+weights of every spike and letting its neurons fire at once; a layer with dense input as one convolution or matrix
+product over all images and steps of the chunk, followed by the neurons. Which is faster is told from the number of
+events of the chunk by :func:`prefers_events`, never by the clock, so that the same run always takes the same path. A
+constant input flows through its layer once per image.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from weightsmith.core.errors import UsageError
+from weightsmith.spiking.conversion.quantise import floating_nodes
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
+from weightsmith.spiking.monitors.observing import Observer
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.simulation.packing import Form, Table, in_tiles, plain_of, table_of
+from weightsmith.spiking.simulation.precision import kinds_of
+from weightsmith.spiking.simulation.reference import convolved
+from weightsmith.spiking.simulation.sources import Currents, Draws, Source
+from weightsmith.spiking.simulation.tally import INPUTS
+from weightsmith.spiking.simulation.values import NeuronRows, Values
+
+__all__ = ["ChunkEngine", "prefers_events"]
+
+_BUDGET = 160_000_000  # bytes for the values of a chunk
+_CHUNK = 16
+_NONE: NDArray[Any] = np.empty(0, np.float32)
+
+
+def prefers_events(events: int, rows: int, inputs: int, outputs: int) -> bool:
+    """Whether ``events`` spikes, each over ``outputs`` connections, cost less than ``rows`` dense products.
+
+    Measured on one core of an AVX2 machine (docs/results/spiking.md): an event costs about 1 ns and 0.065 ns per
+    connection, a dense product about 0.022 ns per connection.
+    """
+    return events * (1.0 + 0.065 * outputs) < rows * inputs * outputs * 0.022
+
+
+class ChunkEngine:
+    """Runs blocks of images chunk by chunk on the CPU, on one thread; all that changes is reset by :meth:`begin`.
+
+    ``shared`` may be set to the name of the first synapses and their currents for all steps of a block, computed by
+    another engine (:meth:`currents`): networks that differ in neurons and thresholds have these in common.
+    """
+
+    def __init__(
+        self,
+        network: SpikingNetwork,
+        source: Source,
+        precision: Precision,
+        steps: int,
+        path: Literal["auto", "events", "dense"] = "auto",
+    ) -> None:
+        self._network, self._source, self._path = network, source, path
+        self._whole, self._floating = precision == "int8", floating_nodes(network)
+        self._kinds = kinds_of(network, precision, steps)
+        self._readers = _readers(network.nodes)
+        self._neurons = {
+            node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
+        }
+        self._paths: dict[str, set[str]] = {}
+        self.shared: tuple[str, NDArray[Any]] | None = None
+        self._images = np.empty(0, np.int64)
+        self._membranes: dict[str, NDArray[Any]] = {}
+        self._counts: dict[str, NDArray[np.int32]] = {}
+        self.chunk = min(_CHUNK, steps)
+        size = sum(math.prod(shape) for shape in network.shapes.values())
+        self.block = max(1, min(len(source), _BUDGET // (self.chunk * size * 2)))
+
+    def begin(self, rows: NDArray[np.int64]) -> None:
+        """A new block with clean membranes."""
+        self._images = rows
+        self._membranes = {
+            node.name: self._neurons[node.name].begin(len(rows), self._network.shapes[node.name])
+            for node in self._network.populations
+        }
+        self._counts = {
+            node.name: np.zeros((len(rows), math.prod(self._network.shapes[node.source])), np.int32)
+            for node in self._network.nodes
+            if isinstance(node, Gate)
+        }
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """Go on with these rows of the block only."""
+        self._images = self._images[going]
+        self._membranes = {name: value[going] for name, value in self._membranes.items()}
+        self._counts = {name: value[going] for name, value in self._counts.items()}
+        if self.shared is not None:
+            self.shared = self.shared[0], self.shared[1][going]
+
+    def paths(self) -> dict[str, str]:
+        """How each layer was computed: events, dense, once (constant input), or several of these."""
+        return {name: " and ".join(sorted(kinds)) for name, kinds in self._paths.items()}
+
+    def advance(
+        self, step: int, count: int, observers: Sequence[Observer]
+    ) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:
+        """The next ``count`` steps: outputs (rows, steps, classes), and spikes (rows, steps) per population."""
+        chunk = _Chunk(count, observers)
+        if self.shared is None:
+            chunk.values[INPUT] = self._entering(step, count)
+        else:
+            name, currents = self.shared
+            constant = currents.shape[1] == 1
+            part = currents if constant else np.ascontiguousarray(currents[:, step : step + count])
+            chunk.values[name] = Values(part, constant=constant)
+        chunk.remaining = dict(self._readers)
+        if self.shared is None and chunk.values[INPUT].discrete:
+            self._tell(chunk, INPUTS, chunk.values[INPUT].data)
+            for observer in observers:
+                if observer.inputs:
+                    observer.see(INPUT, self._images, step, chunk.values[INPUT].data, None)
+        for node in self._nodes():
+            if node.name not in chunk.values:
+                chunk.values[node.name] = self._value(node, chunk)
+            if isinstance(node, Neurons):
+                self._tell(chunk, node.name, chunk.values[node.name].data)
+                for observer in observers:
+                    tested = chunk.tested.get(node.name) if observer.membranes else None
+                    observer.see(node.name, self._images, step, chunk.values[node.name].data, tested)
+            chunk.forget(node)
+        last = chunk.values[self._network.nodes[-1].name]
+        outputs = last.floats(self._kinds[self._network.nodes[-1].name]).reshape(
+            len(self._images), -1, self._network.classes
+        )
+        return np.broadcast_to(outputs, (len(self._images), count, self._network.classes)), chunk.counts
+
+    def _nodes(self) -> Sequence[Node]:
+        """The nodes that are computed: all, or those from the shared synapses on."""
+        if self.shared is None:
+            return self._network.nodes
+        names = [node.name for node in self._network.nodes]
+        return self._network.nodes[names.index(self.shared[0]) :]
+
+    def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[np.uint8]]) -> Values:
+        """What the node ``name`` gives in the next ``count`` steps if the populations of ``given`` give these spikes.
+
+        Spikes are (rows, steps, positions, channels). Nothing in front of those populations is computed.
+        """
+        needed = {name}
+        for node in reversed(self._network.nodes):
+            if node.name in needed and node.name not in given:
+                needed.update(node.sources)
+        chunk = _Chunk(count, (), wants_membranes=name not in self._neurons)  # else nobody would see the currents
+        chunk.values.update({population: Values(spikes) for population, spikes in given.items()})
+        if INPUT in needed:
+            chunk.values[INPUT] = self._entering(step, count)
+        for node in self._network.nodes:
+            if node.name in needed and node.name not in chunk.values:
+                chunk.values[node.name] = self._value(node, chunk)
+        return chunk.values[name]
+
+    def currents(self, name: str, steps: int) -> NDArray[Any]:
+        """The currents (images, steps, positions, channels) that the synapses ``name`` give, no neuron before them.
+
+        Constant currents have one step, which stands for all.
+        """
+        found = np.empty(0)
+        for step in range(0, steps, self.chunk):
+            values = self.compute(name, step, min(self.chunk, steps - step), {})
+            part = values.floats(self._kinds[name])
+            if values.constant:
+                return part
+            if step == 0:
+                found = np.empty((len(part), steps, *part.shape[2:]), part.dtype)
+            found[:, step : step + part.shape[1]] = part
+        return found
+
+    def _entering(self, step: int, count: int) -> Values:
+        """The input of a chunk, positions first."""
+        images, shape = len(self._images), self._network.input_shape
+        channels, positions = shape[0], math.prod(shape[1:])
+        if isinstance(self._source, Currents):
+            rows = self._source.x[torch.from_numpy(self._images)].reshape(images, 1, channels, positions)
+            return Values(rows.transpose(2, 3).contiguous().numpy().astype(self._kinds[INPUT]), constant=True)
+        spikes = np.empty((images, count, positions, channels), np.int8)
+        if isinstance(self._source, Draws):
+            from weightsmith.spiking.simulation.kernels import draw
+
+            pixels = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
+            keys = self._source.keys().numpy()[self._images].view(np.uint64)
+            draw(pixels, keys, np.float32(self._source.scale), step, count, channels, spikes.reshape(-1))
+            return Values(spikes)
+        given = self._source.spikes[self._images, step : step + count].reshape(images, count, channels, positions)
+        spikes[:] = given.transpose(0, 1, 3, 2)
+        return Values(spikes)
+
+    def _tell(self, chunk: _Chunk, name: str, spikes: NDArray[Any]) -> None:
+        from weightsmith.spiking.simulation.kernels import count
+
+        chunk.counts[name] = np.empty(spikes.shape[:2], np.int64)
+        count(spikes.reshape(-1), spikes.shape[0] * spikes.shape[1], chunk.counts[name].reshape(-1))
+
+    def _value(self, node: Node, chunk: _Chunk) -> Values:
+        kind = self._kinds[node.name]
+        match node:
+            case Synapses():
+                return self._conduct(node, chunk)
+            case Neurons():
+                return self._fire(node, chunk)
+            case Pool() | Gate():
+                return self._pooled(node, chunk)
+            case Flatten():
+                before = chunk.values[node.source]
+                readers = [other for other in self._network.nodes if node.name in other.sources]
+                dense = bool(readers) and all(isinstance(reader, Synapses) for reader in readers)
+                return before if dense else before.by_channel()  # dense layers have their weights put in order instead
+            case Scale():
+                before = chunk.values[node.source]
+                return Values(before.floats(kind) * node.factor.numpy().astype(kind), constant=before.constant)
+            case Add():
+                parts = [chunk.values[name] for name in node.sources]
+                total = parts[0].floats(kind)
+                for part in parts[1:]:
+                    total = total + part.floats(kind)
+                return Values(total, constant=all(part.constant for part in parts))
+
+    def _conduct(self, node: Synapses, chunk: _Chunk) -> Values:
+        before = chunk.values[node.source]
+        shape = self._network.shapes[node.name]
+        events = before.in_parts() if node.dense and before.discrete else before
+        if not self._by_events(node, events):
+            self._paths.setdefault(node.name, set()).add("once" if before.constant else "dense")
+            return Values(self._dense_product(node, before), constant=before.constant)
+        self._paths.setdefault(node.name, set()).add("events")
+        readers = [other for other in self._network.nodes if node.name in other.sources]
+        target = readers[0] if len(readers) == 1 and isinstance(readers[0], Neurons) else None
+        images, steps = before.data.shape[:2]
+        if node.dense:
+            return Values(self._project(node, events, before.data.shape[2]).reshape(images, steps, 1, shape[0]))
+        if target is None or chunk.wants_membranes:
+            return Values(self._convolve(node, before, None))
+        chunk.values[target.name] = Values(self._convolve(node, before, target))
+        return Values(_NONE)  # nobody reads the currents
+
+    def _by_events(self, node: Synapses, before: Values) -> bool:
+        if not before.discrete or node.groups != 1 or self._path == "dense":
+            return False
+        if self._path == "events":
+            return True
+        outputs = len(node.weight)
+        fan = math.prod(node.weight.shape[2:]) / math.prod(node.stride)  # kernel positions that an event reaches
+        rows = before.data.shape[0] * before.data.shape[1]
+        dense = math.prod(self._network.shapes[node.name][1:]) * rows
+        inputs = math.prod(node.weight.shape[1:])
+        events = len(before.listed(self._across(node))[1])
+        return prefers_events(int(events * fan), dense, inputs, outputs)
+
+    def _across(self, node: Synapses) -> int | None:
+        """Positions to a row of the events that ``node`` reads."""
+        return None if node.dense else self._network.shapes[node.source][2]
+
+    def _table(self, node: Synapses, before: Values, positions: int) -> Table:
+        whole = self._whole and node.name not in self._floating
+        form = Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
+        return table_of(node, form)
+
+    def _convolve(self, node: Synapses, before: Values, target: Neurons | None) -> NDArray[Any]:
+        """The spikes of ``target``, or the currents where there is none."""
+        from weightsmith.spiking.simulation.kernels import convolve
+
+        table = self._table(node, before, before.data.shape[2])
+        height, width = self._network.shapes[node.source][1:]
+        channels, rows, columns = self._network.shapes[node.name]
+        kernel = tuple(node.weight.shape[2:])
+        sizes = np.array(
+            [height, width, table.depth, rows, columns, *kernel, *node.stride, *node.padding, *node.dilation]
+        )
+        images, steps = before.data.shape[:2]
+        _, tiles, tile = table.bias.shape
+        out = np.empty((images * steps * rows * columns, tiles, tile), np.uint8 if target else self._kinds[node.name])
+        nothing = np.empty((0, 1, 1), self._kinds[target.name if target else node.name])
+        membranes = thresholds = leaks = nothing
+        if target is not None:
+            neurons = self._neurons[target.name]
+            membranes = in_tiles(self._membranes[target.name].reshape(-1, channels), tiles, tile, 0)
+            thresholds, leaks = in_tiles(neurons.threshold, tiles, tile, np.inf), in_tiles(neurons.leak, tiles, tile, 0)
+        neuron = self._network.neuron
+        convolve(
+            *before.listed(width), table.rows, tiles, table.registers, table.most, table.bias, images, steps, sizes,
+            membranes, thresholds, leaks, neuron.reset == "soft", neuron.delay,
+            out if target else nothing.astype(np.uint8), nothing if target else out,
+        )  # fmt: skip
+        padded = tiles * tile != channels
+        if target is not None and padded:
+            self._membranes[target.name][:] = membranes.reshape(len(membranes), -1)[:, :channels].reshape(images, -1)
+        flat = out.reshape(-1, tiles * tile)
+        whole = np.ascontiguousarray(flat[:, :channels]) if padded else flat
+        return whole.reshape(images, steps, rows * columns, channels)
+
+    def _project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
+        from weightsmith.spiking.simulation.kernels import project
+
+        table = self._table(node, before, positions)
+        rows = before.data.shape[0] * before.data.shape[1]
+        currents = np.empty((rows, len(node.weight)), self._kinds[node.name])
+        project(
+            *before.listed(None), table.rows, table.bias.shape[1], table.registers, table.most, table.bias, rows,
+            before.data.shape[2], len(node.weight), currents.reshape(-1),
+        )  # fmt: skip
+        return currents
+
+    def _dense_product(self, node: Synapses, before: Values) -> NDArray[Any]:
+        values = before.floats(self._kinds[node.name])
+        images, steps, positions, channels = values.shape
+        shape = self._network.shapes[node.name]
+        kind = torch.float64 if self._kinds[node.name] is np.float64 else torch.float32
+        if node.dense:
+            weights = plain_of(node, positions, kind).numpy()
+            products: NDArray[Any] = values.reshape(images * steps, -1) @ weights.T
+            if node.bias is not None:
+                products += node.bias.to(kind).numpy()
+            return products.reshape(images, steps, 1, shape[0])
+        weight, bias = plain_of(node, 1, kind), None if node.bias is None else node.bias.to(kind)
+        height, width = self._network.shapes[node.source][1:]
+        maps = torch.from_numpy(values).view(images * steps, height, width, channels).permute(0, 3, 1, 2)
+        last = convolved(node, maps, weight, bias).permute(0, 2, 3, 1).contiguous()
+        return last.numpy().reshape(images, steps, math.prod(shape[1:]), shape[0])
+
+    def _fire(self, node: Neurons, chunk: _Chunk) -> Values:
+        from weightsmith.spiking.simulation.kernels import fire
+
+        before = chunk.values[node.source]
+        kind = self._kinds[node.name]
+        # Currents may be of a smaller type than membranes, which no copy need change.
+        currents = np.ascontiguousarray(before.floats(kind) if before.discrete else before.data)
+        images, _, positions, channels = currents.shape
+        spikes = np.empty((images, chunk.steps, positions, channels), np.uint8)
+        tested = np.empty(spikes.shape if chunk.wants_membranes else 0, kind)
+        rows, neuron = self._neurons[node.name], self._network.neuron
+        fire(
+            currents, chunk.steps, self._membranes[node.name].reshape(-1, 1, channels), rows.threshold[:, None],
+            rows.leak[:, None], neuron.reset == "soft", neuron.delay, spikes.reshape(-1, 1, channels),
+            tested.reshape(-1, 1, channels),
+        )  # fmt: skip
+        if chunk.wants_membranes:
+            chunk.tested[node.name] = tested
+        return Values(spikes)
+
+    def _pooled(self, node: Pool | Gate, chunk: _Chunk) -> Values:
+        from weightsmith.spiking.simulation.kernels import gate, pool
+
+        before = chunk.values[node.source]
+        images, steps, _, channels = before.data.shape
+        _, height, width = self._network.shapes[node.source]
+        _, rows, columns = self._network.shapes[node.name]
+        sizes = np.array([height, width, channels, rows, columns, *node.kernel, *node.stride, *node.padding])
+        if isinstance(node, Gate):
+            out = np.empty((images, steps, rows * columns, channels), np.uint8)
+            if before.data.dtype != np.uint8 or before.most != 1:
+                raise UsageError(f"{node.name}: max pooling needs spikes, not values between them")
+            gate(before.data.reshape(-1), images, steps, sizes, self._counts[node.name].reshape(-1), out.reshape(-1))
+            return Values(out)
+        window, kind = math.prod(node.kernel), self._kinds[node.name]
+        share = 1 / window if node.average else 1.0
+        counts = before.discrete and before.unit == 1 and before.most * window < 128
+        values = before.data if counts else before.floats(kind)
+        out = np.empty((images, steps, rows * columns, channels), values.dtype)
+        pool(np.ascontiguousarray(values).reshape(-1), images * steps, sizes, out.reshape(-1))
+        if counts:
+            return Values(out, unit=share, most=before.most * window)
+        return Values(out * kind(share), constant=before.constant)
+
+
+class _Chunk:
+    """The values of one chunk, each forgotten once its last reader is done."""
+
+    def __init__(self, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
+        self.steps = steps
+        self.wants_membranes = wants_membranes or any(observer.membranes for observer in observers)
+        self.values: dict[str, Values] = {}
+        self.tested: dict[str, NDArray[Any]] = {}
+        self.counts: dict[str, NDArray[np.int64]] = {}
+        self.remaining: dict[str, int] = {}
+
+    def forget(self, node: Node) -> None:
+        self.tested.pop(node.name, None)
+        for name in node.sources:
+            self.remaining[name] -= 1
+            if self.remaining[name] == 0:
+                self.values.pop(name, None)
+
+
+def _readers(nodes: Sequence[Node]) -> dict[str, int]:
+    """How many nodes read each one; what comes out at the end is never forgotten."""
+    readers = {INPUT: 0, **{node.name: 0 for node in nodes}}
+    for node in nodes:
+        for name in node.sources:
+            readers[name] += 1
+    readers[nodes[-1].name] += 1
+    return readers

@@ -1,0 +1,352 @@
+"""The compiled kernels of a run. Every array is flat and contiguous; positions come before channels.
+
+Spikes of a chunk stand as (images, steps, positions, channels). :func:`list_events` turns them into lists: for every
+image, step and position the numbers of the channels that fired. :func:`convolve` then gathers, for every neuron row,
+the weights of the spikes it sees (``rows.py``) and lets the neurons fire at once, all steps of the
+chunk for one position before the next, so that membranes stay in the nearest memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from weightsmith.spiking.simulation import rows as _rows
+
+__all__ = ["convolve", "count", "draw", "fire", "gate", "list_events", "list_parts", "pool", "project", "room"]
+
+add_rows: Any = _rows.add_rows
+trailing_zeros: Any = _rows.trailing_zeros
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@njit(cache=True, nogil=True)
+def draw(x: Any, keys: Any, scale: Any, step: int, steps: int, channels: int, spikes: Any) -> None:
+    """Poisson spikes −1, 0, +1 of images x (images, channels, positions) for ``steps`` steps from ``step`` on."""
+    images = keys.size
+    pixels = x.size // images
+    positions = pixels // channels
+    for image in range(images):
+        for now in range(steps):
+            base = keys[image] + _GOLDEN * np.uint64((step + now) * pixels + 1)
+            at = (image * steps + now) * pixels
+            for channel in range(channels):
+                for position in range(positions):
+                    pixel = channel * positions + position
+                    z = base + _GOLDEN * np.uint64(pixel)
+                    z = (z ^ (z >> np.uint64(30))) * _FIRST
+                    z = (z ^ (z >> np.uint64(27))) * _SECOND
+                    z = z ^ (z >> np.uint64(31))
+                    value = x[image * pixels + pixel]
+                    fires = np.float64(z >> np.uint64(40)) < np.float64(abs(value) * scale) * 16777216.0
+                    sign = 1 if value > 0 else -1
+                    spikes[at + position * channels + channel] = sign if fires else 0
+
+
+@njit(cache=True, nogil=True)
+def count(spikes: Any, parts: int, out: Any) -> None:
+    """How many spikes there are in each of ``parts`` equal parts."""
+    size = spikes.size // parts
+    for part in range(parts):
+        total = 0
+        for begin in range(part * size, (part + 1) * size, 128):  # as many as a sum of 8 bits holds
+            some: Any = np.uint8(0)
+            for spike in spikes[begin : min(begin + 128, (part + 1) * size)]:
+                some += np.uint8(spike != 0)
+            total += some
+        out[part] = total
+
+
+@njit(cache=True, nogil=True)
+def room(spikes: Any) -> int:
+    """How many events there are: the sum of all counts, whatever their sign."""
+    total = 0
+    for begin in range(0, spikes.size, 256):
+        some: Any = np.int32(0)
+        for spike in spikes[begin : min(begin + 256, spikes.size)]:
+            some += np.int32(abs(np.int32(spike)))
+        total += some
+    return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _list_row(spikes: Any, words: Any, at: int, channels: int, code: int, codes: Any, found: int) -> int:
+    """The events of ``channels`` values from ``at`` on: ``code`` + channel, n times for a count, + channels for −1."""
+    if channels % 8 == 0:
+        for eight in words[at // 8 : (at + channels) // 8]:
+            word = eight
+            while word != 0:
+                bits = trailing_zeros(word) & np.uint64(56)
+                value: Any = np.int8((word >> bits) & np.uint64(255))
+                word &= ~(np.uint64(255) << bits)
+                event: Any = code + np.int64(bits >> np.uint64(3))
+                if value < 0:
+                    event += channels
+                    value = -value
+                for _ in range(value):
+                    codes[found] = event
+                    found += 1
+            code += 8
+        return found
+    for number in spikes[at : at + channels]:
+        event = code + channels if number < 0 else code
+        for _ in range(abs(number)):
+            codes[found] = event
+            found += 1
+        code += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def list_events(spikes: Any, channels: int, across: int, depth: int, starts: Any, codes: Any) -> int:
+    """The spikes position by position, as codes: column · depth + channel, where ``across`` positions make a row.
+
+    A count n stands n times; −1 is written as channel + channels. ``starts`` gets where the events of each position
+    begin and, at its end, how many there are. Because the codes go on from column to column, all events that a neuron
+    sees in one row of its window are one range.
+    """
+    found = 0
+    words = spikes[: spikes.size // 8 * 8].view(np.uint64)
+    for position in range(spikes.size // channels):
+        starts[position] = found
+        found = _list_row(spikes, words, position * channels, channels, (position % across) * depth, codes, found)
+    starts[spikes.size // channels] = found
+    return found
+
+
+@njit(cache=True, nogil=True)
+def list_parts(spikes: Any, channels: int, parts: int, depth: int, starts: Any, codes: Any) -> int:
+    """The spikes of features, which are cut into parts: all rows of the first part, then all of the next.
+
+    In this order :func:`project` reads them. Codes are part · depth + channel.
+    """
+    found = 0
+    words = spikes[: spikes.size // 8 * 8].view(np.uint64)
+    rows = spikes.size // (channels * parts)
+    for part in range(parts):
+        for row in range(rows):
+            starts[part * rows + row] = found
+            found = _list_row(spikes, words, (row * parts + part) * channels, channels, part * depth, codes, found)
+    starts[parts * rows] = found
+    return found
+
+
+@njit(cache=True, nogil=True)
+def pool(spikes: Any, maps: int, sizes: Any, out: Any) -> None:
+    """Sums over windows of ``maps`` maps; sizes: height, width, channels, rows, columns; kernel, stride, padding."""
+    height, width, channels, rows, columns, ky, kx, sy, sx, py, px = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10],
+    )  # fmt: skip
+    for number in range(maps):
+        for row in range(rows):
+            for column in range(columns):
+                at = ((number * rows + row) * columns + column) * channels
+                sums = out[at : at + channels]
+                sums[:] = 0
+                for y in range(max(row * sy - py, 0), min(row * sy - py + ky, height)):
+                    for x in range(max(column * sx - px, 0), min(column * sx - px + kx, width)):
+                        begin = ((number * height + y) * width + x) * channels
+                        some = spikes[begin : begin + channels]
+                        for channel in range(channels):
+                            sums[channel] += some[channel]
+
+
+@njit(cache=True, nogil=True)
+def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, out: Any) -> None:
+    """Of each window the spike of the unit that has fired most, counts (images, positions, channels) carried on."""
+    height, width, channels, rows, columns, ky, kx, sy, sx, py, px = (
+        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10],
+    )  # fmt: skip
+    units = height * width * channels
+    for image in range(images):
+        for now in range(steps):
+            before = (image * steps + now) * units
+            for unit in range(units):
+                counts[image * units + unit] += spikes[before + unit]
+            for row in range(rows):
+                for column in range(columns):
+                    for channel in range(channels):
+                        most, passed = -1, 0
+                        for y in range(max(row * sy - py, 0), min(row * sy - py + ky, height)):
+                            for x in range(max(column * sx - px, 0), min(column * sx - px + kx, width)):
+                                unit = (y * width + x) * channels + channel
+                                if counts[image * units + unit] > most:
+                                    most = counts[image * units + unit]
+                                    passed = spikes[before + unit]
+                        at = ((image * steps + now) * rows + row) * columns + column
+                        out[at * channels + channel] = passed
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _fire_row(
+    membranes: Any, at: int, currents: Any, thresholds: Any, leaks: Any, of: int, tile: int, soft: bool, delay: bool,
+    spikes: Any, leaving: int,
+) -> None:  # fmt: skip
+    """One step of a tile of neurons. Arrays are (rows, tiles, width), so that no index can be taken for negative."""
+    if delay:
+        for k in range(currents.size):
+            before = membranes[at, tile, k]
+            fires = before > thresholds[of, tile, k]
+            spikes[leaving, tile, k] = fires
+            if soft:
+                taken = thresholds[of, tile, k] if fires else thresholds[of, tile, k] - thresholds[of, tile, k]
+                membranes[at, tile, k] = leaks[of, tile, k] * before + currents[k] - taken
+            else:
+                kept = before - before if fires else before
+                membranes[at, tile, k] = leaks[of, tile, k] * kept + currents[k]
+    elif soft:
+        for k in range(currents.size):
+            membrane = leaks[of, tile, k] * membranes[at, tile, k] + currents[k]
+            fires = membrane > thresholds[of, tile, k]
+            spikes[leaving, tile, k] = fires
+            membranes[at, tile, k] = membrane - thresholds[of, tile, k] if fires else membrane
+    else:
+        for k in range(currents.size):
+            membrane = leaks[of, tile, k] * membranes[at, tile, k] + currents[k]
+            fires = membrane > thresholds[of, tile, k]
+            spikes[leaving, tile, k] = fires
+            membranes[at, tile, k] = membrane - membrane if fires else membrane
+
+
+@njit(cache=True, nogil=True)
+def fire(
+    currents: Any, steps: int, membranes: Any, thresholds: Any, leaks: Any, soft: bool, delay: bool, spikes: Any,
+    tested: Any,
+) -> None:  # fmt: skip
+    """Neurons over a chunk of currents (images, steps or 1, positions, channels), the same at every step for 1.
+
+    Membranes are (images · positions, 1, channels), thresholds and leaks (positions or 1, 1, channels), spikes
+    (images · steps · positions, 1, channels). ``tested``, like spikes or empty, gets every membrane just before its
+    test.
+    """
+    images, given, positions, channels = currents.shape
+    period = 1 if len(thresholds) > 1 else 0
+    look = tested.size > 0
+    for image in range(images):
+        for position in range(positions):
+            at, of = image * positions + position, position * period
+            for now in range(steps):
+                leaving = (image * steps + now) * positions + position
+                current = currents[image, now if given > 1 else 0, position]
+                if look:
+                    for k in range(channels):
+                        before = membranes[at, 0, k]
+                        tested[leaving, 0, k] = before if delay else leaks[of, 0, k] * before + current[k]
+                _fire_row(membranes, at, current, thresholds, leaks, of, 0, soft, delay, spikes, leaving)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add(
+    sums: Any, at: int, table: Any, offset: int, codes: Any, ranges: Any, first: int, last: int, registers: int
+) -> None:  # fmt: skip
+    if registers == 8:
+        add_rows(sums, at, table, offset, codes, ranges, first, last, 8)
+    elif registers == 4:
+        add_rows(sums, at, table, offset, codes, ranges, first, last, 4)
+    elif registers == 2:
+        add_rows(sums, at, table, offset, codes, ranges, first, last, 2)
+    else:
+        add_rows(sums, at, table, offset, codes, ranges, first, last, 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _gather(
+    sums: Any, at: int, table: Any, offset: int, codes: Any, ranges: Any, count: int, registers: int, most: int
+) -> None:  # fmt: skip
+    """sums[at:] += the rows of all events in ``count`` ranges, no more than ``most`` at a time."""
+    total = 0
+    for number in range(count):
+        total += ranges[3 * number + 1] - ranges[3 * number]
+    if total <= most:
+        _add(sums, at, table, offset, codes, ranges, 0, count, registers)
+        return
+    for number in range(count):
+        end = ranges[3 * number + 1]
+        for begin in range(ranges[3 * number], end, most):
+            ranges[3 * number], ranges[3 * number + 1] = begin, min(begin + most, end)
+            _add(sums, at, table, offset, codes, ranges, number, number + 1, registers)
+
+
+@njit(cache=True, nogil=True)
+def convolve(
+    starts: Any, codes: Any, table: Any, tiles: int, registers: int, most: int, bias: Any, images: int, steps: int,
+    sizes: Any, membranes: Any, thresholds: Any, leaks: Any, soft: bool, delay: bool, spikes: Any, currents: Any,
+) -> None:  # fmt: skip
+    """Events through a convolution, into neurons or, where ``currents`` is not empty, as they are into that.
+
+    sizes: height, width, rows of the table per kernel position, output height, width, kernel, stride, padding,
+    dilation (×2 each). ``table`` is (tiles, kernel positions, rows, width of a tile); ``bias``, membranes, thresholds,
+    leaks, spikes and currents are (rows, tiles, width of a tile).
+    """
+    height, width, depth, rows, columns = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    ky, kx, sy, sx, py, px, dy, dx = (
+        sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10], sizes[11], sizes[12],
+    )  # fmt: skip
+    tile = bias.shape[2]
+    fires = currents.size == 0
+    together = kx if dx == 1 else 1  # columns of the window whose events are one range
+    positions = rows * columns
+    period = 1 if len(thresholds) > 1 else 0
+    sums = np.empty(tile, bias.dtype)
+    ranges = np.empty(3 * ky * kx, np.int64)
+    for number in range(tiles):
+        offset = number * (table.size // tiles)
+        for image in range(images):
+            for row in range(rows):
+                for column in range(columns):
+                    position = row * columns + column
+                    at, of = image * positions + position, position * period
+                    for now in range(steps):
+                        base = (image * steps + now) * height * width
+                        found = 0
+                        for j in range(ky):
+                            y = row * sy - py + j * dy
+                            if y < 0 or y >= height:
+                                continue
+                            for i in range(0, kx, together):
+                                x = column * sx - px + i * dx
+                                begin = starts[base + y * width + min(max(x, 0), width)]
+                                end = starts[base + y * width + min(max(x + together, 0), width)]
+                                if begin < end:
+                                    ranges[found], ranges[found + 1] = begin, end
+                                    ranges[found + 2] = (j * kx + i - x) * depth
+                                    found += 3
+                        for k in range(tile):
+                            sums[k] = bias[0, number, k]
+                        _gather(sums, 0, table, offset, codes, ranges, found // 3, registers, most)
+                        leaving = (image * steps + now) * positions + position
+                        if fires:
+                            _fire_row(membranes, at, sums, thresholds, leaks, of, number, soft, delay, spikes, leaving)
+                        else:
+                            for k in range(tile):
+                                currents[leaving, number, k] = sums[k]
+
+
+@njit(cache=True, nogil=True)
+def project(
+    starts: Any, codes: Any, table: Any, tiles: int, registers: int, most: int, bias: Any, rows: int, parts: int,
+    channels: int, currents: Any,
+) -> None:  # fmt: skip
+    """Events of ``rows`` images and steps through dense synapses into ``currents`` (rows, channels).
+
+    The inputs are cut into ``parts``, the outputs into tiles; one part of a tile is done for all rows before the next,
+    so that its rows of the table stay in the nearest memory, and the sums of a tile lie side by side.
+    """
+    tile = bias.shape[2]
+    ranges = np.zeros(3, np.int64)
+    sums = np.empty(rows * tile, bias.dtype)
+    for number in range(tiles):
+        offset = number * (table.size // tiles)
+        for row in range(rows):
+            sums[row * tile : (row + 1) * tile] = bias[0, number]
+        for part in range(parts):
+            for row in range(rows):
+                ranges[0], ranges[1] = starts[part * rows + row], starts[part * rows + row + 1]
+                _gather(sums, row * tile, table, offset, codes, ranges, 1, registers, most)
+        across = min(tile, channels - number * tile)
+        for row in range(rows):
+            leaving = row * channels + number * tile
+            currents[leaving : leaving + across] = sums[row * tile : row * tile + across]

@@ -1,0 +1,73 @@
+"""Which float type each node computes in: what was asked for, or, for whole numbers, the least that is exact.
+
+Whole numbers are exact in float32 up to 2²⁴, and halves, with which membranes may start, up to 2²³. A current is at
+most Σ|w| times the spikes that can meet in one input of a pool; a membrane at most that times the steps, plus the bias.
+What may grow beyond, what leaks, what is no whole number, and what constant currents flow into is held in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weightsmith.spiking.conversion.quantise import floating_nodes
+from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Pool, Synapses
+from weightsmith.spiking.network import Precision, SpikingNetwork
+
+__all__ = ["kinds_of"]
+
+_EXACT = 2**24
+
+
+def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[str, type[Any]]:
+    """NumPy's float32 or float64 for the input and every node."""
+    names = (INPUT, *(node.name for node in network.nodes))
+    if precision != "int8":
+        return dict.fromkeys(names, np.float64 if precision == "float64" else np.float32)
+    kinds: dict[str, type[Any]] = {INPUT: np.float64}
+    broken = floating_nodes(network)  # currents that are no whole numbers
+    reach = _reach(network)
+    leaks = network.neuron.leak != 1
+    for node in network.nodes:
+        if isinstance(node, Neurons):
+            longest = reach[node.source] * (steps + 1) + float(node.threshold.max())
+            halves = _is_whole(node.threshold) and _is_whole(2 * node.start * node.threshold)
+            fits = not leaks and node.leak is None and longest < _EXACT / 2 and halves and node.source not in broken
+        else:
+            if not _is_whole(getattr(node, "bias", None)) or not _is_whole(getattr(node, "factor", None)):
+                broken.add(node.name)
+            if broken & set(node.sources):
+                broken.add(node.name)
+            fits = reach[node.name] < _EXACT and node.name not in broken
+        kinds[node.name] = np.float32 if fits else np.float64
+    kinds[network.nodes[-1].name] = np.float64
+    return kinds
+
+
+def _is_whole(values: Tensor | None) -> bool:
+    return values is None or torch.equal(values, values.round())
+
+
+def _reach(network: SpikingNetwork) -> dict[str, float]:
+    """The largest value that each node can give at one step."""
+    reach: dict[str, float] = {INPUT: 1.0}
+    for node in network.nodes:
+        before = sum(reach[name] for name in node.sources)
+        match node:
+            case Neurons() | Gate():
+                reach[node.name] = 1.0
+            case Synapses():
+                bias = 0.0 if node.bias is None else float(node.bias.abs().max())
+                reach[node.name] = before * float(node.weight.abs().flatten(1).sum(dim=1).max()) + bias
+            case Pool():
+                reach[node.name] = before if node.average else before * math.prod(node.kernel)
+            case Flatten():
+                reach[node.name] = before
+            case _:
+                factor = getattr(node, "factor", None)
+                reach[node.name] = before if factor is None else before * float(factor.abs().max())
+    return reach

@@ -1,0 +1,226 @@
+"""A spiking network run step by step in torch: slow, plain, on any device.
+
+It is the twin of the compiled kernels: the tests hold them against it, and other devices than the CPU use it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from weightsmith.core.errors import UsageError
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Shape, Synapses
+from weightsmith.spiking.monitors.observing import Observer
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.simulation.sources import Currents, Source
+from weightsmith.spiking.simulation.tally import INPUTS
+
+__all__ = ["State", "StepEngine", "Stepper", "convolved", "linear"]
+
+
+@dataclasses.dataclass
+class State:
+    """What a run carries from step to step: membranes and gate counts."""
+
+    membranes: dict[str, Tensor]
+    counts: dict[str, Tensor]
+
+
+class Stepper:
+    """Runs ``network`` one step at a time; all that changes is in the :class:`State` that the caller holds."""
+
+    def __init__(self, network: SpikingNetwork, dtype: torch.dtype = torch.float32, device: str = "cpu") -> None:
+        self.network, self.dtype, self.device = network, dtype, device
+        self._nodes = tuple(_moved(node, dtype, device) for node in network.nodes)
+
+    def begin(self, images: int) -> State:
+        """Clean membranes for a batch."""
+        membranes, counts = {}, {}
+        for node in self._nodes:
+            shape = (images, *self.network.shapes[node.name])
+            if isinstance(node, Neurons):
+                start = _spread(node.threshold, len(shape)) * node.start
+                membranes[node.name] = start.expand(shape).clone()
+            elif isinstance(node, Gate):
+                before = (images, *self.network.shapes[node.source])
+                counts[node.name] = torch.zeros(before, dtype=self.dtype, device=self.device)
+        return State(membranes, counts)
+
+    def step(self, state: State, value: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The values of all nodes for this step's input, and the membranes just before they were tested."""
+        values: dict[str, Tensor] = {INPUT: value.to(self.dtype)}
+        tested: dict[str, Tensor] = {}
+        for node in self._nodes:
+            match node:
+                case Neurons():
+                    values[node.name], tested[node.name] = self._fire(node, state, values[node.source])
+                case Gate():
+                    state.counts[node.name] += values[node.source]
+                    values[node.name] = _passed(node, values[node.source], state.counts[node.name])
+                case _:
+                    values[node.name] = linear(node, values)
+        return values, tested
+
+    def _fire(self, node: Neurons, state: State, current: Tensor) -> tuple[Tensor, Tensor]:
+        threshold = _spread(node.threshold, current.dim())
+        leak = self.network.neuron.leak if node.leak is None else _spread(node.leak, current.dim())
+        soft = self.network.neuron.reset == "soft"
+        before = state.membranes[node.name]
+        if self.network.neuron.delay:
+            spikes = before > threshold
+            kept = leak * before if soft else leak * before.masked_fill(spikes, 0)
+            after = kept + current - (threshold * spikes if soft else 0)
+            state.membranes[node.name] = after
+            return spikes.to(self.dtype), before
+        membrane = leak * before + current
+        spikes = membrane > threshold
+        after = membrane - threshold * spikes if soft else membrane.masked_fill(spikes, 0)
+        state.membranes[node.name] = after
+        return spikes.to(self.dtype), membrane
+
+
+def _moved(node: Node, dtype: torch.dtype, device: str) -> Node:
+    tensors = {
+        field.name: getattr(node, field.name).to(dtype=dtype, device=device)
+        for field in dataclasses.fields(node)
+        if isinstance(getattr(node, field.name), Tensor)
+    }
+    return dataclasses.replace(node, **tensors)
+
+
+def _spread(values: Tensor, dimensions: int) -> Tensor:
+    """Values per channel (or per unit) so that they meet (images, channels, …)."""
+    return values.reshape(1, *values.shape, *[1] * (dimensions - 1 - values.dim()))
+
+
+def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, Tensor]) -> Tensor:
+    """What a node between populations gives for the ``values`` (rows, …) of those it reads."""
+    entering = values[node.sources[0]]
+    match node:
+        case Synapses() if node.dense:
+            return functional.linear(entering, node.weight, node.bias)
+        case Synapses():
+            return convolved(node, entering, node.weight, node.bias)
+        case Pool():
+            pooled = functional.avg_pool2d(entering, node.kernel, node.stride, node.padding, divisor_override=1)
+            return pooled / math.prod(node.kernel) if node.average else pooled
+        case Flatten():
+            return entering.flatten(1)
+        case Scale():
+            return entering * _spread(node.factor, entering.dim())
+        case Add():
+            return torch.stack([values[name] for name in node.sources]).sum(dim=0)
+
+
+def convolved(node: Synapses, maps: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The convolution of ``node`` on ``maps`` with its weights and biases in the type and order of the caller.
+
+    oneDNN as in torch 2.13 ends the process where a bias meets windows that lie wholly in the padding (its issue 5942):
+    biases are then added afterwards.
+    """
+    apart = bias is not None and _misses(maps.shape[2:], weight.shape[2:], node.stride, node.padding, node.dilation)
+    found = functional.conv2d(
+        maps, weight, None if apart else bias, node.stride, node.padding, node.dilation, node.groups
+    )
+    return found if bias is None or not apart else found + bias[:, None, None]
+
+
+@functools.cache
+def _misses(size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> bool:
+    """Whether there are windows that see nothing of an image of ``size``."""
+    for axis in (0, 1):
+        span = dilation[axis] * kernel[axis]
+        last = size[axis] + 2 * padding[axis] - span + dilation[axis]
+        for begin in range(-padding[axis], last - padding[axis], stride[axis]):
+            if not any(0 <= place < size[axis] for place in range(begin, begin + span, dilation[axis])):
+                return True
+    return False
+
+
+def _passed(node: Gate, spikes: Tensor, counts: Tensor) -> Tensor:
+    """Of each window the spike of the unit with the highest count."""
+    _, chosen = functional.max_pool2d(counts, node.kernel, node.stride, node.padding, return_indices=True)
+    return spikes.flatten(2).gather(2, chosen.flatten(2)).reshape(chosen.shape)
+
+
+# The step-by-step twin as an engine: one torch step after the other, on any device.
+
+
+_BLOCK, _CHUNK = 64, 16
+
+
+class StepEngine:
+    """Chunks of a run, computed by a :class:`Stepper`; integers (int8) are exact in float64."""
+
+    block, chunk = _BLOCK, _CHUNK
+
+    def __init__(self, network: SpikingNetwork, source: Source, precision: Precision, device: str) -> None:
+        try:
+            place = torch.device(device)
+        except RuntimeError as error:
+            raise UsageError(f"device {device!r} is none that torch knows") from error
+        self._stepper = Stepper(network, torch.float32 if precision == "float32" else torch.float64, str(place))
+        self._network, self._source = network, source
+        self._rows = torch.empty(0, dtype=torch.int64)
+        self._state = State({}, {})
+
+    def begin(self, rows: NDArray[np.int64]) -> None:
+        """A new block with clean membranes."""
+        self._rows = torch.from_numpy(rows)
+        self._state = self._stepper.begin(len(rows))
+
+    def advance(
+        self, step: int, count: int, observers: Sequence[Observer]
+    ) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:
+        """The next ``count`` steps."""
+        outputs: list[Tensor] = []
+        counts: dict[str, list[Tensor]] = {node.name: [] for node in self._network.populations}
+        if not isinstance(self._source, Currents):
+            counts[INPUTS] = []
+        for now in range(step, step + count):
+            entering = self._source.step(self._rows, now).to(self._stepper.device)
+            values, tested = self._stepper.step(self._state, entering)
+            values[INPUTS] = entering
+            outputs.append(values[self._network.nodes[-1].name])
+            for name, kept in counts.items():
+                kept.append((values[name] != 0).flatten(1).sum(dim=1))
+            for observer in observers:
+                if observer.inputs and INPUTS in counts:
+                    observer.see(INPUTS, self._rows.numpy(), now, _shown(entering).astype(np.int8), None)
+            for node in self._network.populations:
+                for observer in observers:
+                    wanted = _shown(tested[node.name]) if observer.membranes else None
+                    fired = _shown(values[node.name]).astype(np.uint8)
+                    observer.see(node.name, self._rows.numpy(), now, fired, wanted)
+        stacked = {name: torch.stack(kept, dim=1).cpu().numpy() for name, kept in counts.items()}
+        return torch.stack(outputs, dim=1).cpu().numpy(), stacked
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """Go on with these rows only."""
+        mask = torch.from_numpy(going)
+        self._rows = self._rows[mask]
+        place = mask.to(self._stepper.device)
+        self._state = State(
+            {name: value[place] for name, value in self._state.membranes.items()},
+            {name: value[place] for name, value in self._state.counts.items()},
+        )
+
+    def paths(self) -> dict[str, str]:
+        """Every layer step by step."""
+        return {node.name: "steps" for node in self._network.synapses}
+
+
+def _shown(values: Tensor) -> NDArray[np.floating]:
+    """(images, channels, …) as (images, 1, positions, channels)."""
+    array: NDArray[np.floating] = (
+        values.flatten(2).transpose(1, 2).cpu().numpy() if values.dim() > 2 else values[:, None].cpu().numpy()
+    )
+    return array[:, None]

@@ -1,0 +1,185 @@
+"""Run a spiking network: blocks of images, in time chunks, with membranes carried from chunk to chunk.
+
+Memory does not grow with the number of steps: of each chunk only sums stay. The engine that computes a chunk is the
+compiled one on the CPU and the step-by-step twin elsewhere; both begin every block with clean membranes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.spiking.conversion.quantise import check_quantised
+from weightsmith.spiking.monitors.observing import Observer
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.simulation.exits import Exit, Margin
+from weightsmith.spiking.simulation.responses import Responses
+from weightsmith.spiking.simulation.sources import Source, Trains, source_of
+from weightsmith.spiking.simulation.tally import Tally
+from weightsmith.training.settings import whole
+
+__all__ = ["Engine", "Part", "Path", "check_device", "run_block", "simulate", "simulate_trains"]
+
+Path = Literal["auto", "events", "dense", "steps"]
+Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (rows, steps, classes), counts (rows, steps)
+
+
+class Engine(Protocol):
+    """Computes chunks of a block of images; ``begin`` cleans every membrane."""
+
+    @property
+    def block(self) -> int:
+        """Images that are run together."""
+        ...
+
+    @property
+    def chunk(self) -> int:
+        """Steps that are run together."""
+        ...
+
+    def begin(self, rows: NDArray[np.int64]) -> None:
+        """A new block: these rows of the input, clean membranes."""
+        ...
+
+    def advance(self, step: int, count: int, observers: Sequence[Observer]) -> Part:
+        """The next ``count`` steps."""
+        ...
+
+    def keep(self, going: NDArray[np.bool_]) -> None:
+        """Go on with these rows of the block only."""
+        ...
+
+    def paths(self) -> dict[str, str]:
+        """How each layer was computed."""
+        ...
+
+
+def simulate(
+    network: SpikingNetwork,
+    x: Tensor,
+    steps: int,
+    *,
+    seed: int = 0,
+    first: int = 0,
+    precision: Precision = "float32",
+    early: Margin | str | None = None,
+    settle: int = 0,
+    observers: Sequence[Observer] = (),
+    device: str = "cpu",
+    path: Path = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> Responses:
+    """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
+    length = whole("steps", steps)
+    check_device(device)
+    if not isinstance(x, Tensor):
+        raise UsageError(f"inputs are a tensor of rows or images, not {type(x).__name__}; torch.as_tensor makes one")
+    return _run(
+        network,
+        source_of(network, x, whole("seed", seed, least=0), whole("first", first, least=0)),
+        length,
+        precision=precision,
+        early=None if early is None else Exit.of(early),  # type: ignore[arg-type]  # the family has one member
+        settle=settle,
+        observers=observers,
+        device=device,
+        path=path,
+        progress=progress,
+    )
+
+
+def simulate_trains(
+    network: SpikingNetwork,
+    trains: NDArray[np.int8],
+    *,
+    precision: Precision = "float32",
+    early: Margin | None = None,
+    observers: Sequence[Observer] = (),
+    device: str = "cpu",
+    path: Path = "auto",
+) -> Responses:
+    """Run ``network`` on given spikes −1, 0, +1 of shape (images, steps, …)."""
+    if trains.ndim < 3 or trains.shape[2:] != network.input_shape or len(trains) == 0:
+        raise DataMismatch(f"spike trains are (images, steps, *{network.input_shape}), not {trains.shape}")
+    if not np.isin(trains, (-1, 0, 1)).all():
+        raise DataMismatch("spike trains are made of −1, 0 and +1 only")
+    given = Trains(np.ascontiguousarray(trains, np.int8))
+    length = whole("steps", trains.shape[1])
+    return _run(network, given, length, precision=precision, early=early, observers=observers, device=device, path=path)
+
+
+def _run(
+    network: SpikingNetwork,
+    source: Source,
+    steps: int,
+    *,
+    precision: Precision,
+    early: Margin | None,
+    observers: Sequence[Observer],
+    settle: int = 0,
+    device: str,
+    path: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> Responses:
+    for name, value, known in (("precision", precision, get_args(Precision)), ("path", path, get_args(Path))):
+        if value not in known:
+            raise UnknownName(name, str(value), known)
+    if precision == "int8":
+        check_quantised(network)
+    units = {node.name: math.prod(network.shapes[node.name]) for node in network.populations}
+    if whole("settle", settle, least=0) >= steps:
+        raise UsageError(
+            f"settle must be less than the {steps} steps of the run, not {settle}: nothing would be summed"
+        )
+    tally = Tally(len(source), steps, network.classes, units, early, settle=settle)
+    engine = _engine(network, source, steps, precision=precision, device=device, path=path)
+    with pinned_threads(1):
+        for start in range(0, len(source), engine.block):
+            run_block(engine, np.arange(start, min(start + engine.block, len(source))), steps, tally, observers)
+            if progress is not None:
+                progress(min(start + engine.block, len(source)), len(source))
+    return tally.responses(engine.paths())
+
+
+def run_block(
+    engine: Engine, rows: NDArray[np.int64], steps: int, tally: Tally, observers: Sequence[Observer] = ()
+) -> None:
+    """All steps of one block of images, from clean membranes."""
+    engine.begin(rows)
+    step = 0
+    while step < steps and len(rows):
+        count = min(engine.chunk, steps - step)
+        outputs, counts = engine.advance(step, count, observers)
+        going = tally.add(rows, step, outputs, counts)
+        step += count
+        if not going.all() and step < steps:
+            rows = rows[going]
+            engine.keep(going)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that cannot be used here."""
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch asserts that it was built for it
+        raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
+
+
+def _engine(
+    network: SpikingNetwork, source: Source, steps: int, *, precision: Precision, device: str, path: Path
+) -> Engine:
+    if path == "steps" or torch.device(device).type != "cpu":
+        from weightsmith.spiking.simulation.reference import StepEngine
+
+        return StepEngine(network, source, precision, device)
+    from weightsmith.spiking.simulation.chunked import ChunkEngine
+
+    return ChunkEngine(network, source, precision, steps, path)

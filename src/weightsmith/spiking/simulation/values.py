@@ -1,0 +1,115 @@
+"""What flows through the compiled engine in one chunk, and neurons as its kernels read them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from weightsmith.spiking.graph import Neurons, Shape
+from weightsmith.spiking.network import SpikingNetwork
+
+__all__ = ["NeuronRows", "Values"]
+
+_PART = 64  # inputs of a dense layer that are worked on together: their rows of a tile fit the nearest memory
+
+
+@dataclasses.dataclass
+class Values:
+    """What a node gives in a chunk: (images, steps, positions, channels), each worth ``unit``, spikes ``most`` at once.
+
+    With ``constant`` there is one step, the same for all. Spikes and counts are bytes, signed for inputs; everything
+    else is of the engine's float type.
+    """
+
+    data: NDArray[Any]
+    unit: float = 1.0
+    most: int = 1
+    constant: bool = False
+    events: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
+
+    @property
+    def discrete(self) -> bool:
+        """Whether these are spikes or counts of them."""
+        return self.data.dtype in (np.uint8, np.int8)
+
+    @property
+    def signed(self) -> bool:
+        """Whether spikes may be −1."""
+        return self.data.dtype == np.int8
+
+    @property
+    def depth(self) -> int:
+        """Rows of a table that the events of one position can name."""
+        return int(self.data.shape[3]) * (2 if self.signed else 1)
+
+    def listed(self, across: int | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where events begin, and their codes: by positions, ``across`` to a row, or (None) by parts of features."""
+        if self.events is None:
+            from weightsmith.spiking.simulation.kernels import list_events, list_parts, room
+
+            flat, (parts, channels) = self.data.reshape(-1), self.data.shape[2:]
+            starts = np.empty(flat.size // channels + 1, np.int64)
+            codes = np.empty(room(flat), np.int32)
+            if across is None:
+                list_parts(flat, channels, parts, self.depth, starts, codes)
+            else:
+                list_events(flat, channels, across, self.depth, starts, codes)
+            self.events = starts, codes
+        return self.events
+
+    def in_parts(self) -> Values:
+        """The same values as features, cut into parts of one size, which stand where positions stood."""
+        images, steps, positions, channels = self.data.shape
+        features = positions * channels
+        part = max(size for size in range(1, _PART + 1) if features % size == 0)
+        if part < _PART // 4:
+            part = features
+        return dataclasses.replace(self, data=self.data.reshape(images, steps, -1, part), events=None)
+
+    def by_channel(self) -> Values:
+        """The same values as features, channel by channel."""
+        images, steps = self.data.shape[:2]
+        features = np.ascontiguousarray(self.data.transpose(0, 1, 3, 2)).reshape(images, steps, 1, -1)
+        return dataclasses.replace(self, data=features, events=None)
+
+    def floats(self, kind: type[Any]) -> NDArray[Any]:
+        """The values themselves."""
+        if not self.discrete:
+            return self.data.astype(kind, copy=False)
+        values = self.data.astype(kind)
+        return values if self.unit == 1 else values * kind(self.unit)
+
+
+@dataclasses.dataclass(frozen=True)
+class NeuronRows:
+    """Thresholds and leaks of a population as the kernels read them: (positions, or 1 for all, channels)."""
+
+    threshold: NDArray[Any]
+    leak: NDArray[Any]
+    start: float
+
+    @classmethod
+    def of(cls, node: Neurons, network: SpikingNetwork, kind: type[Any]) -> NeuronRows:
+        """Those of ``node``, which has the leak of the network where it has none of its own."""
+        leak = torch.tensor([network.neuron.leak], dtype=torch.float64) if node.leak is None else node.leak
+        shape = network.shapes[node.name]
+        per_unit = node.threshold.dim() > 1 or leak.dim() > 1
+        threshold, leak = (_by_position(values, shape if per_unit else shape[:1]) for values in (node.threshold, leak))
+        return cls(threshold.numpy().astype(kind), leak.numpy().astype(kind), node.start)
+
+    def begin(self, images: int, shape: Shape) -> NDArray[Any]:
+        """Membranes (images, units), positions first."""
+        rows = math.prod(shape[1:])
+        start = np.broadcast_to(self.threshold, (rows, shape[0])) * self.threshold.dtype.type(self.start)
+        return np.tile(start.reshape(-1), (images, 1))
+
+
+def _by_position(values: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """One value, values per channel or per unit, for all of ``shape``: as (positions, channels)."""
+    whole = values.reshape(*values.shape, *[1] * (len(shape) - values.dim())).expand(shape)
+    return whole.reshape(shape[0], -1).t().contiguous()

@@ -1,0 +1,1 @@
+"""Sweeps over thresholds, smoothing, leaks, resets and steps."""

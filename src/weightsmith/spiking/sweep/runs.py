@@ -1,0 +1,115 @@
+"""The parts of a sweep: blocks of images that settings share, and settings that compete on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.spiking.conversion.preparing import Recipe
+from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.simulation.chunked import ChunkEngine
+from weightsmith.spiking.simulation.simulate import run_block
+from weightsmith.spiking.simulation.sources import source_of
+from weightsmith.spiking.simulation.tally import Tally
+from weightsmith.spiking.sweep.racing import Racing, dropped
+from weightsmith.spiking.sweep.results import Setting, SettingResult
+
+__all__ = ["Answers", "Heat", "SharedBlock", "Winner", "block_of", "first_synapses"]
+
+_BLOCK = 8
+_BUDGET = 400_000_000  # bytes
+Answers = dict[str, NDArray[np.bool_]]  # setting → (images, steps): right or not
+
+
+@dataclasses.dataclass(frozen=True)
+class Winner:
+    """The best setting of a heat at one number of steps, and how often it was right on the training images."""
+
+    setting: Setting
+    correct: int
+
+
+def first_synapses(network: SpikingNetwork) -> str | None:
+    """The synapses whose currents all settings share: they alone read the input, for the first population."""
+    name = INPUT
+    while True:
+        readers = [node for node in network.nodes if name in node.sources]
+        if len(readers) != 1 or isinstance(readers[0], Add | Gate | Neurons):
+            return None
+        name = readers[0].name
+        if isinstance(readers[0], Synapses):
+            return name if network.populations[0].source == name else None
+
+
+def block_of(network: SpikingNetwork, steps: int) -> int:
+    """How many images are run together, so that the currents they share fit the memory set aside for them."""
+    units = math.prod(network.shapes[network.populations[0].name])
+    return max(1, min(_BLOCK, _BUDGET // (4 * units * steps)))
+
+
+class SharedBlock:
+    """A block of images on which many networks are run that have the input and the first weights in common."""
+
+    def __init__(
+        self, network: SpikingNetwork, recipe: Recipe, first_synapses: str | None, x: Tensor, first: int
+    ) -> None:
+        self._recipe = recipe
+        self._source = source_of(network, x, recipe.seed, first)
+        self._rows = np.arange(len(x))
+        self._network, self._first = network, first_synapses
+        self._shared: tuple[str, NDArray[Any]] | None = None
+
+    def answers(self, network: SpikingNetwork) -> NDArray[np.int16]:
+        """The answers (images, steps) of one of the networks."""
+        if self._first is not None and self._shared is None:
+            engine = ChunkEngine(self._network, self._source, self._recipe.precision, self._recipe.steps)
+            engine.begin(self._rows)
+            self._shared = self._first, engine.currents(self._first, self._recipe.steps)
+        engine = ChunkEngine(network, self._source, self._recipe.precision, self._recipe.steps)
+        engine.shared = self._shared
+        tally = Tally(len(self._rows), self._recipe.steps, network.classes, {}, None)
+        run_block(engine, self._rows, self._recipe.steps, tally)
+        return tally.responses({}).answers
+
+
+class Heat:
+    """The settings of one neuron, with or without adjustment, that compete."""
+
+    def __init__(self, neuron: IF | LIF, settings: Sequence[Setting]) -> None:
+        self.neuron, self.settings = neuron, list(settings)
+        self.running = list(settings)
+        self._right: dict[str, list[NDArray[np.bool_]]] = {setting.key: [] for setting in settings}
+
+    def add(self, right: Answers) -> None:
+        """Take in the answers of a block."""
+        for setting in self.running:
+            self._right[setting.key].append(right[setting.key])
+
+    def drop(self, rule: Racing) -> None:
+        """Drop what is clearly worse after every number of steps that is asked for."""
+        right = np.array([np.concatenate(self._right[setting.key]) for setting in self.running])
+        lost = np.all([dropped(right[:, :, place], rule) for place in range(right.shape[2])], axis=0)
+        self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]
+
+    def winner(self, place: int) -> Winner:
+        """The setting that is right most often after the steps of number ``place``, the first of equals."""
+        counts = [int(np.concatenate(self._right[setting.key])[:, place].sum()) for setting in self.running]
+        best = int(np.argmax(counts))
+        return Winner(self.running[best], counts[best])
+
+    def results(self) -> list[SettingResult]:
+        """How every setting did."""
+        found = []
+        for setting in self.settings:
+            right = np.concatenate(self._right[setting.key])
+            counts = tuple(int(count) for count in right.sum(axis=0))
+            found.append(SettingResult(setting, len(right), counts, lost=setting not in self.running))
+        return found

@@ -1,0 +1,140 @@
+"""Sweep: thresholds × smoothing × leak × reset × steps, chosen on training images, tested once.
+
+The L4 adjustment multiplies the current of each unit of the first layer by a factor, which is the same as dividing its
+threshold by it (seed 000, section 4). So all settings have their weights in common: they are laid out for the engine
+once, the input spikes of an image and the currents of the first layer are computed once for all settings, and answers
+after fewer steps are read off the longest run. Every setting sees the same spikes.
+
+For each leak and reset two races are run on training images, one among the threshold factors alone (the baseline)
+and one among factors and smoothings; winners are tested on the same test images.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Origin
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.statistics import wilson
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.card import card_of, meaning_digest
+from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.conversion.preparing import Recipe, checked_precision, encoding_of, prepare
+from weightsmith.spiking.conversion.subject import read_subject
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.network import Precision
+from weightsmith.spiking.neurons import IF
+from weightsmith.spiking.sweep.grid import Grid
+from weightsmith.spiking.sweep.racing import Race, Racing
+from weightsmith.spiking.sweep.results import SpikeSweep
+from weightsmith.spiking.sweep.work import Book, SweepWork
+from weightsmith.training.run import TrainRun
+from weightsmith.training.settings import whole
+
+__all__ = ["spike_sweep"]
+
+_LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
+_FACTORS = (0.3, 0.4, 0.5, 0.7)
+_SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
+Told = Callable[[str, int, int], None]
+
+
+def spike_sweep(
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    leaks: Sequence[float] = _LEAKS,
+    resets: Sequence[str] = ("soft", "hard"),
+    factors: Sequence[float] = _FACTORS,
+    smoothings: Sequence[float] = _SMOOTHINGS,
+    steps: int | Sequence[int] = 75,
+    encode: Poisson | Constant | str = "poisson",
+    balance: Percentile | MaxCurrent | str = "max-current",
+    delay: bool = False,
+    train_images: int = 200,
+    test_images: int | None = 1000,
+    mean_images: int = 64,
+    race: Racing | str | None = "racing",
+    precision: Precision = "float32",
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: Told | None = None,
+) -> SpikeSweep:
+    """The best threshold factor, with and without L4 adjustment, for each leak, reset and number of steps.
+
+    Factors multiply the thresholds that ``balance`` finds. ``train_images`` training images choose, ``test_images``
+    test images (None: all) judge the winners once. ``mean_images`` give the mean membranes of the adjustment. With
+    ``race=None`` every setting sees all training images. With ``out``, a folder, the sweep keeps its state there, and
+    the same call goes on where it was stopped.
+    """
+    several = [steps] if isinstance(steps, int | np.integer) else list(steps)
+    lengths = tuple(sorted({whole("steps", value) for value in several}))
+    if not lengths:
+        raise UsageError("a sweep needs at least one number of steps")
+    grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable will do
+    recipe = Recipe(
+        neuron=IF(delay=delay),
+        encode=encoding_of(encode),
+        balance=Balance.of(balance),  # type: ignore[arg-type]
+        adjust=None,
+        mismatch=None,
+        precision=checked_precision(precision),
+        steps=max(lengths),
+        seed=whole("seed", seed, least=0),
+    )
+    if out is not None and (Path(out) / "network.safetensors").exists():
+        raise UsageError(f"{out} is the folder of a network, whose record would be lost; give another folder")
+    rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
+    subject = read_subject(
+        network, data, images=None if test_images is None else whole("test_images", test_images), seed=recipe.seed
+    )
+    settings = {
+        **grid.written(),
+        "steps": list(lengths),
+        "encode": str(recipe.encode),
+        "balance": str(recipe.balance),
+        "train_images": whole("train_images", train_images),
+        "test_images": test_images,
+        "mean_images": whole("mean_images", mean_images),
+        "race": None if rule is None else str(rule),
+        "precision": recipe.precision,
+        "seed": recipe.seed,
+    }
+    origin = Origin(seed=recipe.seed, inputs=subject.inputs)
+    card = meaning_digest(card_of(subject.network))
+    with pinned_threads(1), Book(out, {"settings": settings, "card": card, **origin.to_dict()}) as book:
+        plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
+        prepared = prepare(subject, plain, _told(progress, "balancing"))
+        sweep = SweepWork(subject, prepared.network, recipe, lengths, book)
+        sweep.measure_means(grid.races(), mean_images, _told(progress, "means"))
+        table, winners = sweep.choose(grid.races(), train_images, rule, _told(progress, "racing"))
+        tested = sweep.test(winners, _told(progress, "testing"))
+    architecture = architecture_of(subject.network)
+    record = SpikeSweep(
+        settings=settings,
+        network=type(subject.network).__name__ if architecture is None else str(architecture),
+        split=subject.split,
+        train_images=min(train_images, len(subject.train)),
+        test_images=len(subject.judged),
+        plain=wilson(int((subject.answers == subject.judged.y).sum()), len(subject.judged)),
+        steps=lengths,
+        table=table,
+        chosen=sweep.compared(winners, tested),
+        notes=prepared.notes,
+        origin=origin,
+    )
+    if out is not None:
+        write_atomic(Path(out) / "record.json", record.to_json(indent=1) + "\n")
+    return record
+
+
+def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(stage, done, total)

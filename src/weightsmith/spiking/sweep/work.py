@@ -1,0 +1,265 @@
+"""A sweep at work: mean membranes, races on training images, and the test of the winners.
+
+Everything that takes time goes through a :class:`Book`, so that a sweep that was stopped finds it there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.core.journal import Journal, read_journal
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.spiking.conversion.preparing import Recipe, calibration_rows
+from weightsmith.spiking.conversion.quantise import quantised, units_of
+from weightsmith.spiking.conversion.subject import Subject
+from weightsmith.spiking.l4.adjust import channel_factors, population_means
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.sweep.grid import neuron_of
+from weightsmith.spiking.sweep.racing import Racing
+from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult
+from weightsmith.spiking.sweep.runs import Answers, Heat, SharedBlock, Winner, block_of, first_synapses
+
+__all__ = ["Book", "SweepWork", "reached"]
+
+Competitors = tuple[IF | LIF, list[Setting]]
+# Under (leak, reset, steps): the winners without and with adjustment.
+Winners = dict[tuple[float, str, int], tuple[Winner, Winner | None]]
+
+
+class Book:
+    """A journal if there is a folder, nothing otherwise."""
+
+    def __init__(self, folder: str | Path | None, call: dict[str, Any]) -> None:
+        self._journal = None if folder is None else Journal(Path(folder) / "journal.jsonl", call)
+
+    def __enter__(self) -> Book:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def entry(self, key: str, compute: Callable[[], Any]) -> Any:
+        """What was written under ``key``, computed where nothing was."""
+        if self._journal is None:
+            return compute()
+        if key not in self._journal:
+            begin = time.perf_counter()
+            value = compute()
+            self._journal.append(key, value, time.perf_counter() - begin)
+        return self._journal[key]
+
+
+def reached(folder: str | Path) -> tuple[str, int] | None:
+    """How far a sweep had come that was begun in ``folder``: the stage, and how many means or images were done in it.
+
+    Images count once all settings have seen them. None if nothing was done yet.
+    """
+    path = Path(folder) / "journal.jsonl"
+    keys = list(read_journal(path).values) if path.exists() else []
+    if not keys:
+        return None
+    block = re.match(r"(train|test) (\d+): ", keys[-1])
+    if block is None:
+        return "means", len(keys)
+    return "racing" if block[1] == "train" else "testing", int(block[2])
+
+
+class SweepWork:
+    """One sweep at work: means, races, tests; what it computes goes through ``book``."""
+
+    def __init__(
+        self, subject: Subject, network: SpikingNetwork, recipe: Recipe, lengths: tuple[int, ...], book: Book
+    ) -> None:
+        self._subject, self._recipe, self._lengths, self._book = subject, recipe, lengths, book
+        self._plain, self._first = network, first_synapses(network)
+        self._bases: dict[float, _Base] = {}
+        self._block = block_of(network, recipe.steps)
+        self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
+
+    def measure_means(self, races: Sequence[Competitors], images: int, told: Callable[[int, int], None] | None) -> None:
+        """μ of every unit of the first layer, for each neuron and factor that an adjustment needs."""
+        wanted = {
+            (setting.leak, setting.reset, setting.factor): neuron
+            for neuron, settings in races
+            for setting in settings
+            if setting.smoothing is not None
+        }
+        x = self._subject.train.x[calibration_rows(len(self._subject.train), images, self._recipe.seed)]
+        population = self._plain.populations[0].name
+        for done, ((leak, reset, factor), neuron) in enumerate(wanted.items()):
+            network = self._base(factor).plain.with_neuron(neuron)
+
+            def measured(network: SpikingNetwork = network) -> list[float]:
+                means = population_means(network, population, x, steps=self._recipe.steps, seed=self._recipe.seed)
+                return [float(value) for value in means]
+
+            key = f"means leak={leak} reset={reset} factor={factor}"
+            self._means[leak, reset, factor] = np.array(self._book.entry(key, measured))
+            if told is not None:
+                told(done + 1, len(wanted))
+
+    def choose(
+        self,
+        races: Sequence[Competitors],
+        images: int,
+        rule: Racing | None,
+        told: Callable[[int, int], None] | None,
+    ) -> tuple[tuple[SettingResult, ...], Winners]:
+        """Race all settings on training images; results of each, and the winners."""
+        rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
+        x, labels = self._subject.train.x[rows], self._subject.train.y[rows].numpy()
+        heats = [Heat(neuron, settings) for neuron, settings in races]
+        for start in range(0, len(x), self._block):
+            block = slice(start, min(start + self._block, len(x)))
+            running = [(heat.neuron, setting) for heat in heats for setting in heat.running]
+            right = self._run(f"train {start}", running, x[block], labels[block], first=start)
+            for heat in heats:
+                heat.add(right)
+                if rule is not None:
+                    heat.drop(rule)
+            if told is not None:
+                told(block.stop, len(x))
+        return tuple(result for heat in heats for result in heat.results()), self._winners(heats)
+
+    def _winners(self, heats: Sequence[Heat]) -> Winners:
+        """The best of each heat; one with adjustment follows that of the same neuron without."""
+        winners: Winners = {}
+        for heat in heats:
+            for place, length in enumerate(self._lengths):
+                key = (heat.neuron.leak, heat.neuron.reset, length)
+                best = heat.winner(place)
+                winners[key] = (winners[key][0], best) if key in winners else (best, None)
+        return winners
+
+    def test(self, winners: Winners, told: Callable[[int, int], None] | None) -> Answers:
+        """Every winner on the test images, once."""
+        wanted = {
+            winner.setting.key: winner.setting for pair in winners.values() for winner in pair if winner is not None
+        }
+        x, labels = self._subject.judged.x, self._subject.judged.y.numpy()
+        running = [
+            (neuron_of(setting.leak, setting.reset, delay=self._recipe.neuron.delay), setting)
+            for setting in wanted.values()
+        ]
+        parts: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in wanted}
+        for start in range(0, len(x), self._block):
+            block = slice(start, min(start + self._block, len(x)))
+            # Test images draw other spikes than training images: they are numbered after them.
+            first = len(self._subject.train) + start
+            for key, right in self._run(f"test {start}", running, x[block], labels[block], first=first).items():
+                parts[key].append(right)
+            if told is not None:
+                told(block.stop, len(x))
+        return {key: np.concatenate(some) for key, some in parts.items()}
+
+    def compared(self, winners: Winners, tested: Answers) -> tuple[Chosen, ...]:
+        """The winners side by side, on the test images."""
+        plain = (self._subject.answers == self._subject.judged.y).numpy()
+        found = []
+        for (leak, reset, length), (base, adjusted) in winners.items():
+            place = self._lengths.index(length)
+            without = tested[base.setting.key][:, place]
+            with_it = None if adjusted is None else tested[adjusted.setting.key][:, place]
+            better = with_it is not None and adjusted is not None and adjusted.correct > base.correct
+            found.append(
+                Chosen(
+                    leak=leak,
+                    reset=reset,
+                    steps=length,
+                    baseline=base.setting,
+                    adjusted=None if adjusted is None else adjusted.setting,
+                    baseline_test=wilson(int(without.sum()), len(without)),
+                    adjusted_test=None if with_it is None else wilson(int(with_it.sum()), len(with_it)),
+                    gain=None if with_it is None else mcnemar(with_it, without),
+                    cost=mcnemar(with_it if better and with_it is not None else without, plain),
+                )
+            )
+        return tuple(found)
+
+    def _run(
+        self,
+        name: str,
+        running: Iterable[tuple[IF | LIF, Setting]],
+        x: Tensor,
+        labels: NDArray[np.int64],
+        *,
+        first: int,
+    ) -> Answers:
+        """Whether each setting is right on a block of images after each of the steps asked for."""
+        running = list(running)
+        block = SharedBlock(self._base(running[0][1].factor).run, self._recipe, self._first, x, first)
+        right: Answers = {}
+        for neuron, setting in running:
+
+            def answered(neuron: IF | LIF = neuron, setting: Setting = setting) -> list[str]:
+                answers = block.answers(self._with(neuron, setting))
+                hits = answers[:, [length - 1 for length in self._lengths]] == labels[:, None]
+                return ["".join("01"[int(hit)] for hit in row) for row in hits]
+
+            rows = self._book.entry(f"{name}: {setting.key}", answered)
+            right[setting.key] = np.array([[digit == "1" for digit in row] for row in rows])
+        return right
+
+    def _with(self, neuron: IF | LIF, setting: Setting) -> SpikingNetwork:
+        """The network of a setting: other neurons and thresholds, the same weights where factors do not change them."""
+        base = self._base(setting.factor)
+        thresholds = {node.name: node.threshold.double() for node in base.plain.populations}
+        if setting.smoothing is not None:
+            population = base.plain.populations[0].name
+            means = self._means[setting.leak, setting.reset, setting.factor]
+            factors = channel_factors(base.plain.with_neuron(neuron), population, means, setting.smoothing)
+            thresholds[population] = thresholds[population] / torch.from_numpy(factors)
+        nodes = []
+        for node in base.run.populations:
+            value = thresholds[node.name] * base.units[node.name]
+            if self._recipe.precision == "int8":
+                value = value.round().clamp(min=1)
+            nodes.append(dataclasses.replace(node, threshold=value.to(node.threshold.dtype)))
+        return base.run.replaced(nodes).with_neuron(neuron)
+
+    def _base(self, factor: float) -> _Base:
+        """The network with thresholds times ``factor``, made once.
+
+        Where a spike is worth its threshold, a factor changes the weights that follow; else all have theirs in common.
+        """
+        if factor not in self._bases:
+            plain = self._plain.with_factor(factor)
+            common = all(node.amplitude is None for node in plain.populations)
+            weights = self._plain if common else plain
+            known = next(iter(self._bases.values()), None)
+            run = known.run if known is not None and common else self._rounded(weights)
+            self._bases[factor] = _Base(plain, run, _thresholds_in_units(weights, run))
+        return self._bases[factor]
+
+    def _rounded(self, network: SpikingNetwork) -> SpikingNetwork:
+        return quantised(network) if self._recipe.precision == "int8" else network
+
+
+@dataclasses.dataclass(frozen=True)
+class _Base:
+    """The network at one threshold factor, the one that is run, and by what thresholds of the first are multiplied."""
+
+    plain: SpikingNetwork
+    run: SpikingNetwork
+    units: dict[str, Tensor]
+
+
+def _thresholds_in_units(plain: SpikingNetwork, network: SpikingNetwork) -> dict[str, Tensor]:
+    """By what a threshold of the plain network is multiplied in the one that is run (units of 8-bit weights)."""
+    if network is plain:
+        return {node.name: torch.ones((), dtype=torch.float64) for node in plain.populations}
+    units = units_of(plain)
+    one = torch.ones((), dtype=torch.float64)
+    return {node.name: 1 / units.get(node.name, one) for node in plain.populations}

@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.spiking.networks import KINDS, NEURONS, Keeper, chain, inputs, levels, network, weights
+
+from weightsmith.core.errors import UsageError, WeightsmithError
+from weightsmith.spiking.conversion.quantise import quantised
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.simulation import chunked
+from weightsmith.spiking.simulation.chunked import ChunkEngine, prefers_events
+from weightsmith.spiking.simulation.exits import Margin
+from weightsmith.spiking.simulation.simulate import run_block, simulate_trains
+from weightsmith.spiking.simulation.sources import Trains, source_of
+from weightsmith.spiking.simulation.tally import Tally
+
+STEPS = 21
+PATHS = ("events", "dense", "auto")
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    """Chunks of 8 steps and blocks of 2 images, so that small networks need several of both."""
+    monkeypatch.setattr(chunked, "_CHUNK", 8)
+    real = ChunkEngine.__init__
+
+    def cut(self, *args, **options):
+        real(self, *args, **options)
+        self.block = min(self.block, 2)
+
+    monkeypatch.setattr(ChunkEngine, "__init__", cut)
+
+
+@functools.cache
+def _twin(kind, neuron, encode):
+    keeper = Keeper(inputs=True)
+    found = network(kind, neuron, encode)
+    return found.run(inputs(found), STEPS, path="steps", precision="float64", observers=[keeper]), keeper.trains
+
+
+def _same(found, responses, trains, **options):
+    """Hold a run against the twin's answers and every single spike."""
+    keeper = Keeper(inputs=True)
+    got = found.run(inputs(found), STEPS, observers=[keeper], **options)
+    assert set(keeper.trains) == set(trains)
+    for name, train in trains.items():
+        assert np.array_equal(keeper.trains[name], train), name
+    assert np.array_equal(got.answers, responses.answers)
+    assert np.array_equal(got.scores, responses.scores)
+    assert np.array_equal(got.ended, responses.ended)
+    for name in responses.units:
+        assert np.array_equal(got.spikes_per_step[name], responses.spikes_per_step[name])
+        assert np.array_equal(got.spikes_per_image[name], responses.spikes_per_image[name])
+    if responses.inputs_per_step is not None:
+        assert np.array_equal(got.inputs_per_step, responses.inputs_per_step)
+    return got
+
+
+@pytest.mark.parametrize("neuron", NEURONS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_spike_is_that_of_the_twin(kind, neuron):
+    responses, trains = _twin(kind, neuron, Poisson(0.75))
+    assert min(int(train.sum()) for train in trains.values()) != 0
+    for path in PATHS if neuron in NEURONS[:2] else ("events",):
+        _same(network(kind, neuron, Poisson(0.75)), responses, trains, path=path, precision="float64")
+
+
+@pytest.mark.parametrize("neuron", [IF(), LIF(0.8125, reset="hard")], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_constant_currents(kind, neuron):
+    responses, trains = _twin(kind, neuron, Constant())
+    for precision in ("float64", "float32"):
+        got = _same(network(kind, neuron, Constant()), responses, trains, precision=precision)
+        assert got.inputs_per_step is None
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_float32_is_exact_where_sums_are(kind, path):
+    """Every current of these networks is a multiple of 1/64, or of 1/256 behind a pool: no rounding at all."""
+    _same(network(kind, IF(), Poisson(0.75)), *_twin(kind, IF(), Poisson(0.75)), path=path)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_float32_with_any_weights(path):
+    generator = torch.Generator().manual_seed(0)
+    found = chain(
+        [
+            Synapses("conv1", INPUT, torch.randn(16, 3, 3, 3, generator=generator) / 3, padding=(1, 1)),
+            Neurons("relu1", "conv1", torch.rand(16, generator=generator) + 0.5),
+            Pool("pool", "relu1", (3, 3), (2, 2), (1, 1)),
+            Synapses("conv2", "pool", torch.randn(24, 16, 3, 3, generator=generator) / 4),
+            Neurons("relu2", "conv2", torch.rand(24, generator=generator) + 0.5),
+            Flatten("flat", "relu2"),
+            Synapses("out", "flat", torch.randn(10, 24 * 9, generator=generator)),
+        ],
+        (3, 10, 10),
+    )
+    x = torch.rand(6, 3, 10, 10, generator=generator) * 2 - 1
+    exact = found.run(x, 40, precision="float64", path="steps")
+    close = found.run(x, 40, path=path)
+    double = found.run(x, 40, precision="float64", path=path)
+    for name, count in exact.spikes().items():
+        assert count > 1000
+        assert double.spikes()[name] == count
+        assert close.spikes()[name] == pytest.approx(count, rel=2e-4)
+    assert double.scores == pytest.approx(exact.scores, rel=1e-12, abs=1e-10)
+    assert np.array_equal(double.answers, exact.answers)
+
+
+@pytest.mark.parametrize("neuron", [IF(), LIF(0.9, reset="hard")], ids=str)
+@pytest.mark.parametrize(
+    "kind", ["mlp", "wide mlp", "conv", "eights", "borders", "pools", "gates", "residual", "groups"]
+)
+def test_whole_numbers_are_exact(kind, neuron):
+    """8-bit weights give the very bits of the float64 twin, also with a leak that no binary number is."""
+    for encode in (Poisson(), Constant()):
+        found = quantised(network(kind, neuron, encode))
+        keeper = Keeper(membranes=True)
+        twin = found.run(inputs(found), STEPS, precision="int8", path="steps", observers=[keeper])
+        for path in ("events", "dense") if isinstance(encode, Poisson) else ("auto",):
+            kept = Keeper(membranes=True)
+            got = found.run(inputs(found), STEPS, precision="int8", path=path, observers=[kept])
+            for name, train in keeper.trains.items():
+                assert np.array_equal(kept.trains[name], train), (name, path)
+                assert np.array_equal(kept.tested[name], keeper.tested[name]), (name, path)
+            assert np.array_equal(got.scores, twin.scores)
+
+
+def test_whole_numbers_beyond_float32():
+    """A current of more than 2²⁴, which float32 would round: membranes and sums are held in float64."""
+    total = 127 * 160_001
+    nodes = [
+        Synapses("one", INPUT, torch.full((3, 160_001), 127.0)),
+        Neurons("relu", "one", torch.tensor([total - 1, total, total + 1], dtype=torch.float64)),
+        Synapses("out", "relu", torch.ones(2, 3)),
+    ]
+    found, keeper = chain(nodes, (160_001,)), Keeper()
+    for path in ("events", "dense"):
+        keeper = Keeper()
+        found.run(torch.ones(1, 160_001), 1, precision="int8", path=path, observers=[keeper])
+        assert keeper.trains["relu"].reshape(-1).tolist() == [1, 0, 0]
+    found.run(torch.ones(1, 160_001), 1, path="events", observers=[keeper := Keeper()])
+    assert keeper.trains["relu"].reshape(-1).tolist() != [1, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["mlp", "conv", "gates", "units", "flattened"])
+def test_membranes_are_those_of_the_twin(kind):
+    for neuron in NEURONS:
+        found = network(kind, neuron)
+        twin, kept = Keeper(membranes=True), Keeper(membranes=True)
+        found.run(inputs(found), STEPS, precision="float64", path="steps", observers=[twin])
+        found.run(inputs(found), STEPS, precision="float64", path="events", observers=[kept, Keeper()])
+        for name, membranes in twin.tested.items():
+            assert np.array_equal(kept.tested[name], membranes)
+            assert np.array_equal(kept.trains[name], twin.trains[name])
+
+
+@pytest.mark.parametrize("encode", [Poisson(), Constant()], ids=str)
+def test_one_image_one_step_one_class(encode):
+    one = [
+        Synapses("a", INPUT, weights(1, 5, seed=0)),
+        Neurons("n", "a", levels(1, seed=1)),
+        Synapses("b", "n", levels(1, 1, seed=2)),
+    ]
+    found = chain(one, (5,), encode=encode)
+    x = inputs(found, 1)
+    for steps in (1, 8, 9):
+        twin = found.run(x, steps, path="steps", precision="float64")
+        got = found.run(x, steps, precision="float64")
+        assert np.array_equal(got.answers, twin.answers)
+        assert np.array_equal(got.scores, twin.scores)
+        assert got.spikes() == twin.spikes()
+
+
+def test_memory_bounds_the_block(monkeypatch):
+    found = network("conv")
+    source = source_of(found, inputs(found, 50), 0, 0)
+    monkeypatch.undo()
+    assert ChunkEngine(found, source, "float32", 100).block == 50
+    units = sum(np.prod(shape) for shape in found.shapes.values())
+    monkeypatch.setattr(chunked, "_BUDGET", 2 * 16 * int(units) * 7 + 1)
+    engine = ChunkEngine(found, source, "float32", 100)
+    assert (engine.block, engine.chunk) == (7, 16)
+    assert ChunkEngine(found, source, "float32", 3).chunk == 3
+    monkeypatch.setattr(chunked, "_BUDGET", 1)
+    assert ChunkEngine(found, source, "float32", 100).block == 1
+
+
+@pytest.mark.parametrize(("chunk", "block"), [(1, 1), (5, 3), (21, 7), (64, 1)])
+def test_however_a_run_is_cut(monkeypatch, chunk, block):
+    monkeypatch.undo()
+    for kind in ("mlp", "residual", "gates", "units"):
+        found = network(kind, LIF(0.9))
+        x = inputs(found, 7)
+        whole, cut = Keeper(), Keeper()
+        found.run(x, STEPS, path="events", observers=[whole])
+        with monkeypatch.context() as patch:
+            patch.setattr(chunked, "_CHUNK", chunk)
+            size = sum(int(np.prod(shape)) for shape in found.shapes.values())
+            patch.setattr(chunked, "_BUDGET", 2 * min(chunk, STEPS) * size * block)
+            assert ChunkEngine(found, source_of(found, x, 0, 0), "float32", STEPS).block == block
+            found.run(x, STEPS, path="events", observers=[cut])
+        for name, train in whole.trains.items():
+            assert np.array_equal(cut.trains[name], train)
+
+
+def test_the_choice_of_paths():
+    assert prefers_events(0, 100, 10, 10)
+    assert not prefers_events(1000, 100, 10, 10)
+    few, many = torch.full((2, 64), 0.004), torch.full((2, 64), 0.9)
+    found = chain(
+        [
+            Synapses("one", INPUT, weights(64, 64, seed=1)),
+            Neurons("relu", "one", torch.full((64,), 1e6)),
+            Synapses("two", "relu", weights(3, 64, seed=2)),
+        ],
+        (64,),
+    )
+    assert found.run(few, 16).paths == {"one": "events", "two": "events"}
+    assert found.run(many, 16).paths == {"one": "dense", "two": "events"}
+    assert found.run(torch.cat([few, many]), 16).paths == {"one": "dense and events", "two": "events"}
+    assert found.run(many, 16, path="events").paths == {"one": "events", "two": "events"}
+    assert found.run(few, 16, path="dense").paths == {"one": "dense", "two": "dense"}
+    assert dataclasses.replace(found, encode=Constant()).run(few, 16).paths == {"one": "once", "two": "events"}
+    assert network("groups").run(inputs(network("groups")), 3, path="events").paths["conv1"] == "dense"
+
+
+def test_currents_shared_by_networks_with_other_neurons():
+    """What several settings have in common is computed once and handed to the engine of each."""
+    for kind, encode in (("conv", Poisson()), ("mlp", Poisson()), ("conv", Constant())):
+        plain = network(kind, IF(), encode)
+        x, first = inputs(plain, 4), plain.synapses[0].name
+        source, rows = source_of(plain, x, 3, 0), np.arange(4)
+        engine = ChunkEngine(plain, source, "float64", STEPS)
+        engine.begin(rows)
+        currents = engine.currents(first, STEPS)
+        assert currents.shape[1] == (STEPS if isinstance(encode, Poisson) else 1)
+        other = plain.with_neuron(LIF(0.9, reset="hard")).with_factor(0.75)
+        sharing = ChunkEngine(other, source, "float64", STEPS)
+        sharing.shared = first, currents
+        tally = Tally(4, STEPS, other.classes, {}, None)
+        run_block(sharing, rows, STEPS, tally)
+        twin = other.run(x, STEPS, seed=3, precision="float64", path="steps")
+        assert np.array_equal(tally.responses({}).answers, twin.answers)
+        assert np.array_equal(tally.responses({}).scores, twin.scores)
+
+
+@pytest.mark.parametrize(("kind", "errors"), [("gates", 12.0), ("residual", 4.0), ("units", 2.0)])
+def test_images_that_end_leave_the_others_alone(kind, errors):
+    """Membranes and the counts of gates go on with the images they belong to."""
+    found, rule = network(kind, LIF(0.95)), Margin(errors, least=2)
+    x = inputs(found, 9)
+    twin = found.run(x, 40, early=rule, precision="float64", path="steps")
+    assert len(set(twin.ended.tolist())) > 3
+    for path in PATHS:
+        got = found.run(x, 40, early=rule, precision="float64", path=path)
+        assert np.array_equal(got.ended, twin.ended)
+        assert np.array_equal(got.answers, twin.answers)
+        assert np.array_equal(got.scores, twin.scores)
+        assert got.spikes() == twin.spikes()
+
+
+def test_gates_take_spikes_only():
+    for before, features in ((Pool("p", INPUT, (2, 2), (2, 2)), 2), (Scale("p", INPUT, torch.ones(2)), 8)):
+        nodes = [
+            before,
+            Gate("g", "p", (2, 2), (2, 2)),
+            Flatten("f", "g"),
+            Neurons("n", "f", torch.ones(features)),
+            Synapses("o", "n", torch.ones(2, features)),
+        ]
+        with pytest.raises(UsageError, match="g: max pooling reads spikes of neurons, not what 'p' gives"):
+            chain(nodes, (2, 4, 4)).run(torch.ones(1, 2, 4, 4), 4)
+
+
+def test_events_are_never_sought_behind_the_last(monkeypatch):
+    """Windows that lie wholly beyond the right edge of the last row of the last step read nothing at all."""
+    from weightsmith.spiking.simulation.values import Values
+
+    real = Values.listed
+
+    def guarded(self, across):
+        starts, codes = real(self, across)
+        if len(starts) and starts.base is None:
+            longer = np.zeros(len(starts) + 64, starts.dtype)  # all events so far, if it were ever read
+            longer[: len(starts)] = starts
+            self.events = longer[: len(starts)], codes
+        return self.events
+
+    monkeypatch.setattr(Values, "listed", guarded)
+    _same(network("borders", IF(), Poisson(0.75)), *_twin("borders", IF(), Poisson(0.75)), path="events")
+
+
+def test_trains_into_a_layer_that_keeps_its_weights():
+    """A network quantised for constant currents has a first layer of any weights; spikes into it are not cut off."""
+    found = quantised(network("conv", IF(), Constant()))
+    assert not torch.equal(found.synapses[0].weight, found.synapses[0].weight.round())
+    trains = np.random.default_rng(0).integers(-1, 2, (2, 9, *found.input_shape)).astype(np.int8)
+    twin, kept = Keeper(), Keeper()
+    simulate_trains(found, trains, precision="int8", path="steps", observers=[twin])
+    simulate_trains(found, trains, precision="int8", path="events", observers=[kept])
+    assert all(np.array_equal(kept.trains[name], twin.trains[name]) for name in twin.trains)
+
+
+# Networks of any make
+
+
+@st.composite
+def _networks(draw):
+    """A few random layers between an image (or features) and two classes."""
+    pick = st.integers
+    channels, height, width = draw(pick(1, 9)), draw(pick(1, 7)), draw(pick(1, 7))
+    seeds = iter(range(draw(pick(0, 999)) * 1000, 10**9))
+    nodes, before, shape = [], INPUT, (channels, height, width)
+    for number in range(draw(pick(1, 3))):
+        groups = draw(st.sampled_from([1, 1, 1, shape[0]]))
+        out = groups * draw(pick(1, 9 if groups == 1 else 2))
+        pair = st.tuples(pick(1, 3), pick(1, 3))
+        kernel, stride, dilation = draw(pair), draw(pair), draw(pair)
+        padding = draw(st.tuples(pick(0, 4), pick(0, 4)))
+        space = tuple(
+            (shape[1 + k] + 2 * padding[k] - dilation[k] * (kernel[k] - 1) - 1) // stride[k] + 1 for k in (0, 1)
+        )
+        assume(min(space) >= 1)
+        bias = weights(out, seed=next(seeds), size=0.3) if draw(st.booleans()) else None
+        conv = weights(out, shape[0] // groups, *kernel, seed=next(seeds))
+        nodes.append(Synapses(f"conv{number}", before, conv, bias, stride, padding, dilation, groups))
+        before, shape = f"conv{number}", (out, *space)
+        per_unit = draw(st.booleans())
+        threshold = levels(*(shape if per_unit else shape[:1]), seed=next(seeds), least=0.25)
+        leak = levels(out, seed=next(seeds), least=0.5, most=1) if draw(st.booleans()) else None
+        nodes.append(Neurons(f"relu{number}", before, threshold, draw(st.sampled_from([0.0, 0.5])), leak))
+        before = f"relu{number}"
+        if draw(st.booleans()) and min(space) >= 2:
+            edge = draw(st.sampled_from([(0, 0), (1, 1)]))
+            kind = draw(st.sampled_from(["mean", "sum", "gate"]))
+            step = draw(st.tuples(pick(1, 2), pick(1, 2)))
+            pool = Gate(f"pool{number}", before, (2, 2), step, edge)
+            if kind != "gate":
+                pool = Pool(f"pool{number}", before, (2, 2), step, edge, average=kind == "mean")
+            nodes.append(pool)
+            before = pool.name
+            shape = (out, *((space[k] + 2 * edge[k] - 2) // step[k] + 1 for k in (0, 1)))
+    nodes.append(Flatten("flat", before))
+    nodes.append(Synapses("out", "flat", weights(2, int(np.prod(shape)), seed=next(seeds))))
+    neuron, encode = draw(st.sampled_from(NEURONS)), draw(st.sampled_from([Poisson(), Poisson(0.3), Constant()]))
+    return SpikingNetwork(tuple(nodes), (channels, height, width), neuron, encode)
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(found=_networks(), images=st.integers(1, 3), path=st.sampled_from(PATHS))
+def test_random_networks(found, images, path):
+    x, twin = inputs(found, images)[:images], Keeper(inputs=True)
+    found.run(x, 11, path="steps", precision="float64", observers=[twin])
+    for precision in ("float64", "float32"):
+        kept = Keeper(inputs=True)
+        found.run(x, 11, path=path, precision=precision, observers=[kept])
+        assert all(np.array_equal(kept.trains[name], train) for name, train in twin.trains.items())
+    try:
+        whole = quantised(found)
+    except WeightsmithError:
+        return
+    kept, twin = Keeper(), Keeper()
+    whole.run(x, 11, path="steps", precision="int8", observers=[twin])
+    whole.run(x, 11, path=path, precision="int8", observers=[kept])
+    assert all(np.array_equal(kept.trains[name], train) for name, train in twin.trains.items())
+
+
+def test_an_add_of_one_node_with_itself():
+    nodes = [
+        Synapses("a", INPUT, weights(4, 6, seed=1)),
+        Add("twice", ("a", "a")),
+        Neurons("n", "twice", levels(4, seed=2)),
+        Synapses("b", "n", weights(2, 4, seed=3)),
+    ]
+    found = chain(nodes, (6,))
+    kept, twin = Keeper(), Keeper()
+    found.run(inputs(found), 12, path="steps", observers=[twin])
+    found.run(inputs(found), 12, path="events", observers=[kept])
+    assert np.array_equal(kept.trains["n"], twin.trains["n"])
+    assert int(twin.trains["n"].sum()) > 10
+
+
+def test_spike_trains_come_in_channel_order():
+    found = network("conv")
+    trains = np.random.default_rng(1).integers(-1, 2, (3, 17, *found.input_shape)).astype(np.int8)
+    engine = ChunkEngine(found, Trains(trains), "float32", 17)
+    engine.begin(np.arange(2))
+    keeper = Keeper(inputs=True)
+    engine.advance(0, 8, [keeper])
+    engine.keep(np.array([False, True]))
+    engine.advance(8, 8, [keeper])
+    shown = keeper.trains[INPUT]
+    assert np.array_equal(shown[0, :8], trains[0, :8].transpose(0, 2, 3, 1).reshape(8, 42, 3))
+    assert np.array_equal(shown[1, :16], trains[1, :16].transpose(0, 2, 3, 1).reshape(16, 42, 3))
+    assert not shown[0, 8:].any()
