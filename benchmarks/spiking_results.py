@@ -21,7 +21,7 @@ from benchmarks.measure import machine
 from weightsmith.core.records import versions
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.figures.spiking import LeakPoint, draw_accuracy, draw_leak_sweep
+from weightsmith.reporting.figures.spiking.catalogue import LeakPoint, draw_accuracy, draw_leak_sweep
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.sweep.results import SpikeSweep
 

@@ -17,7 +17,7 @@ from weightsmith.cli._spike_records import steps_of
 from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._spike_rows import layer_rows, shown_steps, step_rows
 from weightsmith.core.statistics import wilson
-from weightsmith.reporting.figures import spiking
+from weightsmith.reporting.figures.spiking.catalogue import catalogue as spiking
 from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.simulation import kernels as _kernels
@@ -217,7 +217,7 @@ def test_figures_go_where_they_are_asked_to(run, trained, tmp_path, monkeypatch)
         drawn = drawing.figures_of(record, classes)
         return {name: drawn[name] for name in ("accuracy", "confusion")}
 
-    monkeypatch.setattr("weightsmith.reporting.figures.spiking.figures_of", two)
+    monkeypatch.setattr("weightsmith.reporting.figures.spiking.catalogue.figures_of", two)
     words = ("spike", trained, "--data", "digits", "--steps", 4, "--images", 10, *QUICK)
     answer = run(*words, "--figures", tmp_path / "f.png", "--out", tmp_path / "o", "--json")
     assert (answer.code, {path.name for path in tmp_path.iterdir()}) == (0, {"f-accuracy.png", "f-confusion.png", "o"})

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from weightsmith.reporting._hover import hover_points
-from weightsmith.reporting._inline import inline_svg
+from weightsmith.reporting.blocks import inline_svg
 from weightsmith.reporting.figures.style import house_style, new_figure
+from weightsmith.reporting.hover import hover_points
 
 
 def drawn(figure):

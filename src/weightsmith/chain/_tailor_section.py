@@ -10,10 +10,10 @@ from weightsmith.chain.limits import missed_text
 from weightsmith.chain.tailor_figure import dots_of, draw_front_of
 from weightsmith.chain.tailor_results import TailorRecord
 from weightsmith.networks.family import short_digest
-from weightsmith.reporting.overview import Judged, KnownNetwork, change_cells
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
 from weightsmith.reporting.sections._numbers import chance, changed, energy_text, may_be_chance, rounded
 from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
+from weightsmith.reporting.sections.overview import Judged, KnownNetwork, change_cells
 
 __all__ = ["tailor_section", "tailored_networks"]
 

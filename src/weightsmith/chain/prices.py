@@ -81,8 +81,8 @@ def price_of(
 ) -> SynapticPrice | None:
     """The function for ``reduce(by="genetic:…" or "pareto", price=…)``; None for ``units``, its own way of counting.
 
-    For ``synaptic`` the network is converted and run on training rows (:func:`synaptic_prices`). What two units send to each other is in the price of
-    both. ``layers`` must be those that ``reduce`` is given.
+    For ``synaptic`` the network is converted and run on training rows (:func:`synaptic_prices`). What two units send to
+    each other is in the price of both. ``layers`` must be those that ``reduce`` is given.
     """
     asked = Price.of(price)
     if not isinstance(asked, Synaptic):

@@ -30,12 +30,12 @@ from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reducing.study_table import Study
-from weightsmith.reporting.overview import compared_section, graded_section, in_order, overview_section
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice, Notes, Part, Prose, Section
 from weightsmith.reporting.sections.angles import angles_section
 from weightsmith.reporting.sections.evaluating import evaluation_section
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
+from weightsmith.reporting.sections.overview import compared_section, graded_section, in_order, overview_section
 from weightsmith.reporting.sections.reducing import reduction_section
 from weightsmith.reporting.sections.spiking import spiking_section
 from weightsmith.reporting.sections.studying import study_section

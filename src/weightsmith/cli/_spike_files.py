@@ -47,7 +47,7 @@ def write_tables(folder: Path, record: SpikeRecord) -> list[Path]:
 
 def draw(place: Path, record: SpikeRecord, classes: Sequence[str]) -> list[Path]:
     """Every figure there is for a conversion; ``classes`` are names that are used if there is one for each output."""
-    from weightsmith.reporting.figures.spiking import figures_of
+    from weightsmith.reporting.figures.spiking.catalogue import figures_of
 
     fits = len(classes) == len(record.decisions.confusion.matrix)
     return write_figures(place, figures_of(record, classes if fits else None))

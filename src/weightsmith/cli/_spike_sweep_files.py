@@ -67,7 +67,7 @@ def write_tables(folder: Path, sweep: SpikeSweep) -> list[Path]:
 
 def draw(place: Path, sweep: SpikeSweep) -> list[Path]:
     """Accuracy against leak, a figure for each number of steps."""
-    from weightsmith.reporting.figures.spiking import draw_leak_sweep, leak_points
+    from weightsmith.reporting.figures.spiking.catalogue import draw_leak_sweep, leak_points
 
     figures: dict[str, Callable[[], Figure]] = {}
     for steps in sweep.steps:

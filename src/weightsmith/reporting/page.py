@@ -9,16 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from weightsmith._version import __version__
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting._blocks import paragraphs
-from weightsmith.reporting._views import section_views
 from weightsmith.reporting._words import LONGEST_NAME, plain
-from weightsmith.reporting.parts import Section
+from weightsmith.reporting.blocks import Block, block_of, paragraphs
+from weightsmith.reporting.parts import Choice, Drawing, Part, Section, Table
 
 __all__ = ["render"]
+
 
 _ROOM = 2_600_000  # bytes for all sections, so that a page stays below 3 MB
 
@@ -44,7 +45,7 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     page = environment.get_template("report.html").render(
         title=plain(title, LONGEST_NAME),
         lead=paragraphs(lead),
-        sections=section_views(sections, _ROOM),
+        sections=_section_views(sections, _ROOM),
         version=__version__,
         style=style,
         script=script,
@@ -59,3 +60,189 @@ def _breakable(name: str) -> str:
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"([._/])(?=\S)", r"\1<wbr>", str(escape(name))))
+
+
+# Sections as the template reads them, with as much as a page has room for.
+#
+# Text has the first turn, then tables, then drawings; first those that are in plain sight, then the option of each
+# choice that is shown first, then the others. What does not fit is left out, and a sentence says so.
+
+
+_SHORT = 60  # letters of a title in the table of contents
+_MISSES = 3  # drawings that did not fit, after which no more are tried: drawing them takes time
+
+
+class _PartView(NamedTuple):
+    """One part: its kind, which is a macro of the template, the level of its heading, and what the macro reads."""
+
+    kind: str
+    id: str
+    level: int
+    title: str
+    data: Mapping[str, Any]
+
+
+Group = tuple[bool, list[_PartView]]  # whether these are drawings, which stand side by side
+
+
+class _SectionView(NamedTuple):
+    """One section; ``entries`` are its parts in the table of contents."""
+
+    id: str
+    title: str
+    short: str
+    lead: list[str]
+    chips: list[tuple[str, str]]
+    groups: list[Group]
+    entries: list[tuple[str, str]]
+
+
+class _Plan(NamedTuple):
+    """A part and its place; the smaller ``turn``, the sooner it takes room."""
+
+    part: Part
+    id: str
+    level: int
+    turn: int
+
+    @property
+    def when(self) -> int:
+        return 3 * self.turn + (2 if isinstance(self.part, Drawing) else 1 if isinstance(self.part, Table) else 0)
+
+
+class _Option(NamedTuple):
+    """One option of a choice."""
+
+    name: str
+    id: str
+    plans: list[_Plan]
+
+
+def _section_views(sections: Sequence[Section], room: int) -> list[_SectionView]:
+    """All sections, in ``room`` bytes."""
+    plans = [
+        [_Plan(part, f"s{number}-{place}", 3, 0) for place, part in enumerate(section.parts, 1)]
+        for number, section in enumerate(sections, 1)
+    ]
+    blocks = _fitting([plan for found in plans for outer in found for plan in _unfolded(outer)], room)
+    return [
+        _section_view(section, f"s{number}", found, blocks)
+        for number, (section, found) in enumerate(zip(sections, plans, strict=True), 1)
+    ]
+
+
+def _options(plan: _Plan, choice: Choice) -> list[_Option]:
+    """The options of a choice; the one that is shown first has its turn before the others."""
+    options = []
+    for number, (name, parts) in enumerate(choice.options):
+        own, turn = f"{plan.id}-{number + 1}", plan.turn + (1 if number == choice.first else 2)
+        inner = [_Plan(part, f"{own}-{place}", min(plan.level + 1, 6), turn) for place, part in enumerate(parts, 1)]
+        options.append(_Option(name, own, inner))
+    return options
+
+
+def _unfolded(plan: _Plan) -> Iterator[_Plan]:
+    """The part and all that are inside it."""
+    if not isinstance(plan.part, Choice):
+        yield plan
+        return
+    for option in _options(plan, plan.part):
+        for inner in option.plans:
+            yield from _unfolded(inner)
+
+
+def _fitting(plans: Sequence[_Plan], room: int) -> dict[str, Block]:
+    """The blocks for which there is room, by the id of their part."""
+    blocks: dict[str, Block] = {}
+    misses = 0
+    for plan in sorted(plans, key=lambda plan: plan.when):  # sorting keeps the order of the page within a turn
+        if isinstance(plan.part, Choice) or (isinstance(plan.part, Drawing) and misses >= _MISSES):
+            continue
+        block = block_of(plan.part, plan.id)
+        if block.size <= room:
+            blocks[plan.id] = block
+            room -= block.size
+        else:
+            misses += isinstance(plan.part, Drawing)
+    return blocks
+
+
+def _section_view(section: Section, own: str, plans: Sequence[_Plan], blocks: Mapping[str, Block]) -> _SectionView:
+    links = _links(plans, blocks)
+    views = [_view(plan, blocks, links) for plan in plans]
+    return _SectionView(
+        id=own,
+        title=plain(section.title, LONGEST_NAME),
+        short=plain(section.title, _SHORT),
+        lead=paragraphs(section.lead),
+        chips=[(plain(name, LONGEST_NAME), plain(text, LONGEST_NAME)) for name, text in section.chips],
+        groups=_groups(views),
+        entries=[(view.id, plain(view.title, _SHORT)) for view in views if view.title and view.kind != "missing"],
+    )
+
+
+def _links(plans: Sequence[_Plan], blocks: Mapping[str, Block]) -> dict[str, str]:
+    """Where the head of a row leads: to the option that has its name, in the same section."""
+    found: dict[str, str] = {}
+    for plan in plans:
+        if isinstance(plan.part, Choice):
+            for option in _options(plan, plan.part):
+                if not _is_lost(option, blocks):
+                    found.setdefault(option.name, option.id)
+    return found
+
+
+def _absent(option: _Option, blocks: Mapping[str, Block]) -> list[_Plan]:
+    """The drawings of the option there was no room for."""
+    return [plan for plan in option.plans if isinstance(plan.part, Drawing) and plan.id not in blocks]
+
+
+def _is_lost(option: _Option, blocks: Mapping[str, Block]) -> bool:
+    """Whether the option held nothing but drawings, and there was room for none."""
+    return bool(option.plans) and len(_absent(option, blocks)) == len(option.plans)
+
+
+def _view(plan: _Plan, blocks: Mapping[str, Block], links: Mapping[str, str]) -> _PartView:
+    if isinstance(plan.part, Choice):
+        return _choice_view(plan, plan.part, blocks, links)
+    if plan.id not in blocks:
+        title = getattr(plan.part, "title", "")
+        data = {"what": type(plan.part).__name__.lower()}
+        return _PartView("missing", plan.id, plan.level, plain(title, LONGEST_NAME), data)
+    block = blocks[plan.id]
+    return _PartView(block.kind, plan.id, plan.level, block.title, {**block.data, "links": links})
+
+
+def _choice_view(plan: _Plan, choice: Choice, blocks: Mapping[str, Block], links: Mapping[str, str]) -> _PartView:
+    """The options that have something to show, and how many drawings of all options there was no room for."""
+    shown: list[tuple[str, str, list[Group]]] = []
+    drawings = absent = 0
+    for option in _options(plan, choice):
+        missing = {one.id for one in _absent(option, blocks)}
+        drawings += sum(isinstance(one.part, Drawing) for one in option.plans)
+        absent += len(missing)
+        if not _is_lost(option, blocks):
+            views = [_view(one, blocks, links) for one in option.plans if one.id not in missing]
+            shown.append((option.id, plain(option.name, LONGEST_NAME), _groups(views)))
+    first = f"{plan.id}-{choice.first + 1}"
+    ids = [own for own, _, _ in shown]
+    data = {
+        "options": shown,
+        "first": first if first in ids else next(iter(ids), ""),
+        "drawings": drawings,
+        "absent": absent,
+        "lost": len(choice.options) - len(shown),
+    }
+    return _PartView("choice", plan.id, plan.level, plain(choice.label, LONGEST_NAME), data)
+
+
+def _groups(views: Sequence[_PartView]) -> list[Group]:
+    """Neighbouring drawings together, everything else by itself."""
+    groups: list[Group] = []
+    for view in views:
+        drawn = view.kind == "drawing"
+        if drawn and groups and groups[-1][0]:
+            groups[-1][1].append(view)
+        else:
+            groups.append((drawn, [view]))
+    return groups

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures.spiking import (
+from weightsmith.reporting.figures.spiking.catalogue import (
     draw_adjustment,
     draw_correspondence,
     draw_membranes,

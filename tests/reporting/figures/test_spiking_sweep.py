@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import Interval, mcnemar, wilson
-from weightsmith.reporting.figures.spiking import LeakPoint, draw_leak_sweep, leak_points, save_figure
+from weightsmith.reporting.figures.spiking.catalogue import LeakPoint, draw_leak_sweep, leak_points, save_figure
 from weightsmith.reporting.figures.style import BLUE, GREEN, INK, ORANGE
 from weightsmith.spiking.sweep.results import Chosen, Setting, SpikeSweep
 

@@ -10,7 +10,7 @@ import weightsmith as ws
 from weightsmith.core.statistics import mcnemar
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice
-from weightsmith.reporting.sections import _sweep_tables as tables
+from weightsmith.reporting.sections import sweeping as tables
 from weightsmith.reporting.sections.sweeping import sweep_section
 from weightsmith.spiking.sweep.results import SpikeSweep
 

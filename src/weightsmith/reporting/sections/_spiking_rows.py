@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weightsmith.reporting.figures._spiking_panels import spread
-from weightsmith.reporting.figures._spiking_raster import _told_apart as told_apart
+from weightsmith.reporting.figures.spiking.panels import spread
+from weightsmith.reporting.figures.spiking.raster import _told_apart as told_apart
 from weightsmith.reporting.parts import Cell
 from weightsmith.reporting.sections._numbers import MOST_ROWS, rounded, thinned
 from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
@@ -21,7 +21,7 @@ _TRACED_POPULATIONS, _TRACED_UNITS = 5, 3  # as many as the figure of membranes 
 
 
 def rows_of(figure: str, record: SpikeRecord, classes: Sequence[str]) -> Rows:
-    """What the figure of that name shows (:func:`weightsmith.reporting.figures.spiking.figures_of`)."""
+    """What the figure of that name shows (:func:`weightsmith.reporting.figures.spiking.catalogue.figures_of`)."""
     if figure == "confusion":
         return _confusion(record, classes)
     return rounded(_ROWS[figure](record))

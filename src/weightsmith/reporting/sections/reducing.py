@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from weightsmith.core.statistics import Interval
 from weightsmith.reducing.decisions import FrontPoint
 from weightsmith.reducing.results import ReductionRecord, SiteReduction
-from weightsmith.reporting.figures.reducing import draw_front, draw_sizes, draw_trace
-from weightsmith.reporting.figures.sites import draw_sites, gone_by_reason
+from weightsmith.reporting.figures.reducing import draw_front, draw_sites, draw_sizes, draw_trace, gone_by_reason
 from weightsmith.reporting.figures.training import curves
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
 from weightsmith.reporting.sections._numbers import (

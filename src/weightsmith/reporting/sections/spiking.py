@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from weightsmith.reporting.figures.spiking import figures_of
+from weightsmith.reporting.figures.spiking.catalogue import figures_of
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
 from weightsmith.reporting.sections._numbers import (
     chance,

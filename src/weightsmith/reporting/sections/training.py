@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
-from weightsmith.reporting.figures._spiking_panels import spread
-from weightsmith.reporting.figures.training import curves
-from weightsmith.reporting.figures.watched import watched_figure
+from weightsmith.reporting.figures.gradients import gradient_figure
+from weightsmith.reporting.figures.spiking.panels import spread
+from weightsmith.reporting.figures.training import curves, watched_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._gradients import gradient_parts, gradient_sentence, is_ill
 from weightsmith.reporting.sections._wording import counted, facts_of, percent
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health
 from weightsmith.training.run import EpochRow, History, Stopped, TrainRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["training_section"]
+
 
 _COLUMNS = {
     "epoch": Column("epoch", "counted from 1"),
@@ -59,7 +61,7 @@ def training_section(record: TrainRecord, name: str) -> Section:
     else:
         parts.append(Prose("No epoch was finished: there is nothing to draw."))
     if record.gradients is not None:
-        parts += gradient_parts(record.gradients, name)
+        parts += _gradient_parts(record.gradients, name)
     if rows:
         parts.append(_epochs(record, name))
     if record.removed:
@@ -113,8 +115,8 @@ def _notes(record: TrainRecord) -> Iterator[Notes]:
     lines = [*record.warnings, *record.notes]
     if record.stopped is Stopped.DIVERGED:
         lines.insert(0, f"The run diverged: {record.reason}")
-    if record.gradients is not None and is_ill(record.gradients):
-        lines.append(gradient_sentence(record.gradients))
+    if record.gradients is not None and _is_ill(record.gradients):
+        lines.append(_gradient_sentence(record.gradients))
     if lines:
         yield Notes(tuple(lines))
 
@@ -217,3 +219,75 @@ def _epochs(record: TrainRecord, name: str) -> Table:
 def _cell(row: EpochRow, name: str) -> Cell | Shown:
     value = row.extra.get(name) if name not in _COLUMNS else row.value(name)
     return Shown(value, percent(value)) if name in _SHARES else value
+
+
+# The diagnosis of gradients in a section of training: do they reach every layer?
+
+
+_MOST_READINGS, _MOST_PROBES = 2_000, 60  # of the figure: a line is a step, hundreds could not be told apart
+
+
+def _is_ill(diagnosis: GradientDiagnosis) -> bool:
+    """Whether something must be looked at."""
+    return diagnosis.health not in (Health.HEALTHY, Health.FROZEN)
+
+
+def _gradient_sentence(diagnosis: GradientDiagnosis) -> str:
+    """What is said of all layers, as a sentence."""
+    return f"{diagnosis.sentence[0].upper()}{diagnosis.sentence[1:]}."
+
+
+def _gradient_parts(diagnosis: GradientDiagnosis, name: str) -> list[Part]:
+    """The figure of the run ``name``, and a table of what is said of each layer."""
+    columns = (
+        Column("layer", "in the order of the forward pass"),
+        Column("gradients", "what is said of them"),
+        Column("because", "the numbers it rests on"),
+    )
+    rows = tuple((layer.name, layer.health.value, layer.reason) for layer in diagnosis.layers)
+    caption = _gradient_sentence(diagnosis)
+    return [
+        _drawing(diagnosis, name),
+        Table("Gradients by layer", columns, rows, caption, file=f"{name}-gradients-by-layer"),
+    ]
+
+
+def _drawing(diagnosis: GradientDiagnosis, name: str) -> Drawing:
+    some = _at(diagnosis, spread(len(diagnosis.probes), _steps_drawn(diagnosis)))
+    reference = next((layer for layer in some.layers if layer.name == some.reference), None)
+    rows: list[dict[str, Cell]] = [
+        {
+            "layer": layer.name,
+            "step": step,
+            "sensitivity": layer.sensitivity[place],
+            "sensitivity_of_reference": None if reference is None else reference.sensitivity[place],
+            "update": layer.update[place],
+            "health": layer.health.value,
+        }
+        for layer in some.layers
+        for place, step in enumerate(some.probes)
+    ]
+    how = (
+        "How to read it: each line is a step, the later the darker; marks in the shaded bands are layers that the "
+        "gradient does not reach (vanishing), that it overruns (exploding), or whose weights one step overwrites."
+    )
+    if len(some.probes) < len(diagnosis.probes):
+        how += f" Drawn are {len(some.probes):,} of {len(diagnosis.probes):,} measured steps."
+    return Drawing("Gradients", how, lambda: gradient_figure(some), rows, file=f"{name}-gradients")
+
+
+def _steps_drawn(diagnosis: GradientDiagnosis) -> int:
+    return min(_MOST_PROBES, max(_MOST_READINGS // len(diagnosis.layers), 2))
+
+
+def _at(diagnosis: GradientDiagnosis, places: Sequence[int]) -> GradientDiagnosis:
+    """The diagnosis with the readings of some probes only; what is said rests on all of them."""
+    layers = tuple(
+        replace(
+            layer,
+            sensitivity=tuple(layer.sensitivity[place] for place in places),
+            update=tuple(layer.update[place] for place in places),
+        )
+        for layer in diagnosis.layers
+    )
+    return replace(diagnosis, probes=tuple(diagnosis.probes[place] for place in places), layers=layers)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._spiking_panels import CAPTION, layer_names, legend_below, small_multiples, spread
-from weightsmith.reporting.figures._theory_panels import DASHED
 from weightsmith.reporting.figures.labels import shown
+from weightsmith.reporting.figures.matrix import MatrixWords, draw_matrix
+from weightsmith.reporting.figures.panels import DASHED
+from weightsmith.reporting.figures.spiking.panels import CAPTION, layer_names, legend_below, small_multiples, spread
 from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from weightsmith.spiking.monitors.correspondence import Correspondence, PopulationCorrespondence
+    from weightsmith.spiking.monitors.correspondence import Confusion, Correspondence, PopulationCorrespondence
 
-__all__ = ["draw_correspondence"]
+__all__ = ["draw_confusion", "draw_correspondence"]
+
 
 _MOST_PANELS = 25
 
@@ -89,3 +93,34 @@ def _handles(populations: Sequence[PopulationCorrespondence]) -> list[Any]:
     if any(population.slope is not None for population in populations):
         handles.append(Line2D([], [], color=ORANGE, linewidth=1.2, label="slope"))
     return handles
+
+
+# The figure of answers against answers: which classes a spiking network takes for others than its network does.
+
+
+def draw_confusion(confusion: Confusion, classes: Sequence[str] | None = None) -> Figure:
+    """Images by the class that the network (rows) and the spiking network (columns) give them.
+
+    Agreement, the diagonal, is pale; disagreement is the darker the more images, so that it is seen where it is rare.
+    A last column holds the images without an answer, if there are any. Without ``classes``, their names, they are
+    numbered.
+    """
+    count = len(confusion.matrix)
+    names = [str(place) for place in range(count)] if classes is None else list(classes)
+    if len(names) != count:
+        raise UsageError(f"the confusion is of {count} classes, but {len(names)} names were given")
+    undecided = bool(confusion.undecided.any())
+    cells = np.column_stack([confusion.matrix, confusion.undecided]) if undecided else confusion.matrix
+    words = MatrixWords(
+        title=_agreement(confusion, int(cells.sum())),
+        rows="class by the network",
+        columns="class by the spiking network",
+        apart="images on which the two differ",
+    )
+    return draw_matrix(cells, names, words, further="undecided" if undecided else None)
+
+
+def _agreement(confusion: Confusion, images: int) -> str:
+    share = confusion.agreement
+    within = f"[{100 * share.low:.1f}, {100 * share.high:.1f}]"
+    return f"Both agree on {100 * share.value:.1f} % {within} of {images:,} image{'s' * (images > 1)}"

@@ -9,14 +9,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from weightsmith.reporting.figures._spiking_accuracy import draw_accuracy
-from weightsmith.reporting.figures._spiking_activity import draw_rates, draw_statistics
-from weightsmith.reporting.figures._spiking_adjustment import draw_adjustment
-from weightsmith.reporting.figures._spiking_confusion import draw_confusion
-from weightsmith.reporting.figures._spiking_correspondence import draw_correspondence
-from weightsmith.reporting.figures._spiking_energy import draw_energy, draw_layer_energy
-from weightsmith.reporting.figures._spiking_raster import draw_membranes, draw_raster
-from weightsmith.reporting.figures._spiking_sweep import LeakPoint, draw_leak_sweep, leak_points
+from weightsmith.reporting.figures.spiking.accuracy import draw_accuracy
+from weightsmith.reporting.figures.spiking.activity import draw_rates, draw_statistics
+from weightsmith.reporting.figures.spiking.adjustment import draw_adjustment
+from weightsmith.reporting.figures.spiking.agreement import draw_confusion, draw_correspondence
+from weightsmith.reporting.figures.spiking.energy import draw_energy, draw_layer_energy
+from weightsmith.reporting.figures.spiking.raster import draw_membranes, draw_raster
+from weightsmith.reporting.figures.spiking.sweep import LeakPoint, draw_leak_sweep, leak_points
 from weightsmith.reporting.figures.style import save_figure
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from matplotlib.patches import Rectangle
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.reporting.figures.spiking.thresholds import draw_thresholds, threshold_cells
 from weightsmith.reporting.figures.style import ORANGE
-from weightsmith.reporting.figures.thresholds import draw_thresholds, threshold_cells
 from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
 

@@ -10,7 +10,8 @@ import weightsmith as ws
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mean_interval, wilson
-from weightsmith.reporting.overview import (
+from weightsmith.reporting.parts import Drawing, Facts, Notes, Shown, Table
+from weightsmith.reporting.sections.overview import (
     Judged,
     KnownNetwork,
     compared_section,
@@ -18,7 +19,6 @@ from weightsmith.reporting.overview import (
     in_order,
     overview_section,
 )
-from weightsmith.reporting.parts import Drawing, Facts, Notes, Shown, Table
 from weightsmith.spiking.energy.cost import Prices
 
 
