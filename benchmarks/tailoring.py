@@ -20,11 +20,11 @@ from typing import Any
 
 import weightsmith as ws
 from benchmarks.measure import machine
-from weightsmith.chain.judging import Judgement
-from weightsmith.chain.limits import missed_text
-from weightsmith.chain.tailor_figure import draw_front_of
-from weightsmith.chain.tailor_results import TailorRecord
-from weightsmith.chain.tailoring import tailor
+from weightsmith.chain.tailor.judging import Judgement
+from weightsmith.chain.tailor.limits import missed_text
+from weightsmith.chain.tailor.results import TailorRecord
+from weightsmith.chain.tailor.section import draw_front_of
+from weightsmith.chain.tailor.tailoring import tailor
 from weightsmith.core.records import versions
 from weightsmith.core.storage import write_atomic
 

@@ -18,15 +18,15 @@ from weightsmith._version import __version__
 
 if TYPE_CHECKING:
     from weightsmith import data, networks
-    from weightsmith.chain.differences import NetworkDiff, diff
+    from weightsmith.chain.diff.differences import NetworkDiff, diff
     from weightsmith.chain.links import live_alpha, live_redundancy
     from weightsmith.chain.pipeline import pipeline
     from weightsmith.chain.prices import Synaptic, price_of
     from weightsmith.chain.recipe import Recipe
     from weightsmith.chain.report import report
     from weightsmith.chain.results import ChainRun
-    from weightsmith.chain.tailor_results import Tailored
-    from weightsmith.chain.tailoring import tailor
+    from weightsmith.chain.tailor.results import Tailored
+    from weightsmith.chain.tailor.tailoring import tailor
     from weightsmith.core.errors import (
         DataMismatch,
         DataMissing,
@@ -132,14 +132,14 @@ _HOMES = {
     "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers.walk": "LayerWeights walk",
     "chain.pipeline": "pipeline",
-    "chain.differences": "NetworkDiff diff",
+    "chain.diff.differences": "NetworkDiff diff",
     "chain.links": "live_alpha live_redundancy",
     "chain.prices": "Synaptic price_of",
     "chain.recipe": "Recipe",
     "chain.report": "report",
     "chain.results": "ChainRun",
-    "chain.tailor_results": "Tailored",
-    "chain.tailoring": "tailor",
+    "chain.tailor.results": "Tailored",
+    "chain.tailor.tailoring": "tailor",
     "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",

@@ -6,7 +6,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain.results import ChainRecord, StageDone
-from weightsmith.chain.tailoring import tailor
+from weightsmith.chain.tailor.tailoring import tailor
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.sweep import SweepTable
 from weightsmith.reducing.study_table import Study, StudyRow, slopes, summaries

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weightsmith.chain._toml_lines import key_lines
-from weightsmith.chain.examples import EXAMPLES, example
-from weightsmith.chain.recipe import Recipe, read_recipe
-from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.chain.recipe import EXAMPLES, Recipe, example, key_lines, read_recipe
+from weightsmith.core.errors import FileRefused, UnknownName, UsageError
 
 PLAIN = """\
 data = "digits"
@@ -220,3 +218,21 @@ def test_dotted_and_quoted_keys_have_lines():
         ("a", "f", 0, "g"): 5,
         ("a", "f", 0, "g", "y"): 6,
     }
+
+
+@pytest.mark.parametrize("name", ["digits", "fashion-mnist"])
+def test_the_demonstrations_do_what_a_newcomer_is_promised(name):
+    recipe = Recipe.parse(example(name))
+    assert recipe.data == name
+    kinds = [stage.kind for stage in recipe.stages]
+    assert [kinds.count(kind) for kind in ("train", "grade", "angles", "reduce", "spike")] == [1, 1, 1, 2, 2]
+    methods = [stage.options["by"].partition(":")[0] for stage in recipe.stages if stage.kind == "reduce"]
+    assert methods == ["angles", "genetic"]
+    first, second = (stage.options for stage in recipe.stages if stage.kind == "spike")
+    assert {**first, "adjust": second["adjust"]} == second  # nothing but the adjustment is different
+
+
+def test_an_unknown_one_is_named():
+    with pytest.raises(UnknownName, match="digits"):
+        example("digit")
+    assert set(EXAMPLES) == {"new", "digits", "fashion-mnist"}

@@ -10,10 +10,10 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain import report as module
-from weightsmith.chain.reading import KINDS, Result
+from weightsmith.chain.reading.results import KINDS, Result
 from weightsmith.chain.report import gather, report, report_page
 from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
-from weightsmith.chain.tailoring import tailor
+from weightsmith.chain.tailor.tailoring import tailor
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
@@ -254,7 +254,7 @@ def test_a_network_is_no_result(tmp_path):
 
 
 def test_too_many_folders_are_refused_or_told(chains, monkeypatch):
-    monkeypatch.setattr("weightsmith.chain._gathering._MOST_FOLDERS", 2)
+    monkeypatch.setattr("weightsmith.chain.reading.gathering._MOST_FOLDERS", 2)
     with pytest.raises(FileRefused, match="has more than 2 folders in it"):
         gather(chains)
     refused = []

@@ -119,7 +119,7 @@ def test_lines_fit_the_terminal(run, network, width, monkeypatch):
 
 def test_a_folder_holds_what_a_report_is_made_of(run, tmp_path):
     import weightsmith as ws
-    from weightsmith.chain.reading import read_results
+    from weightsmith.chain.reading.results import read_results
 
     ws.save(ws.networks.mlp(64, 12, 10, seed=0), tmp_path / "net.safetensors")
     answer = run("angles", tmp_path / "net.safetensors", "--data", "digits", "--out", tmp_path / "near", "--quiet")

@@ -6,7 +6,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain import pipeline as module
-from weightsmith.chain.examples import example
+from weightsmith.chain.recipe import example
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 

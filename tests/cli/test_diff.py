@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import weightsmith as ws
-from weightsmith.chain.differences import NetworkDiff, SettingDiff, diff
+from weightsmith.chain.diff.differences import NetworkDiff, SettingDiff, diff
 from weightsmith.cli._diff_report import show_diff
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from weightsmith.chain.examples import EXAMPLES, example
+from weightsmith.chain.recipe import EXAMPLES, example
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain.tailor_results import TailorRecord
+from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.networks.card import weights_digest
 from weightsmith.spiking.files import spiking_digest
 
@@ -111,7 +111,7 @@ def test_an_interrupt_says_whether_anything_is_kept(run, trained, tmp_path, monk
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weightsmith.chain.workbench.reduce", stop)
+    monkeypatch.setattr("weightsmith.chain.tailor.runner.reduce", stop)
     words = ("--accuracy", 0.9, "--recover", "none", "--images", 50)
     kept = run("tailor", trained, *words, "--out", tmp_path / "out")
     assert kept.code == 130

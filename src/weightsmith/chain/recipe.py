@@ -21,6 +21,7 @@ Everything is checked before anything runs, and an error names the line and the 
 from __future__ import annotations
 
 import dataclasses
+import importlib.resources
 import inspect
 import re
 import tomllib
@@ -28,7 +29,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from weightsmith.chain._toml_lines import Place, key_lines
 from weightsmith.chain.stages import KINDS, REQUIRED, Stage, checked, uses_search
 from weightsmith.core.errors import FileRefused, UnknownName, UsageError
 from weightsmith.core.storage import reading
@@ -39,7 +39,8 @@ from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.training.loop import train
 from weightsmith.training.settings import whole
 
-__all__ = ["Recipe", "read_recipe"]
+__all__ = ["EXAMPLES", "Recipe", "example", "key_lines", "read_recipe"]
+
 
 _TOP = ("data", "data_path", "network", "normalise", "seeds", "report", "title")
 _GIVES_A_NETWORK = ("train", "reduce")
@@ -107,7 +108,7 @@ def read_recipe(path: str | Path) -> Recipe:
 class _Reader:
     """Reads the tables of one recipe; every complaint names the place."""
 
-    def __init__(self, values: Mapping[str, Any], name: str, lines: Mapping[Place, int]) -> None:
+    def __init__(self, values: Mapping[str, Any], name: str, lines: Mapping[_Place, int]) -> None:
         self._values, self._name, self._lines = values, name, lines
 
     def read(self) -> dict[str, Any]:
@@ -144,7 +145,7 @@ class _Reader:
             self._refuse((key,), f"must be text in quotes, not {value!r}")
         return value
 
-    def _stages(self, has_network: bool) -> Iterator[tuple[Place, Stage]]:
+    def _stages(self, has_network: bool) -> Iterator[tuple[_Place, Stage]]:
         if has_network == ("train" in self._values):
             both = 'has both network = "…" and [train]' if has_network else 'needs [train], or network = "a file"'
             raise UsageError(f"{self._name} {both}: one of them says where the network comes from")
@@ -154,7 +155,7 @@ class _Reader:
             if kind == "train" and many and tables:
                 self._refuse((kind,), "only one network is trained: write [train], not [[train]]")
             for number, table in enumerate(tables if many else [tables]):
-                place: Place = (kind, number) if many else (kind,)
+                place: _Place = (kind, number) if many else (kind,)
                 if not isinstance(table, Mapping):
                     self._refuse(place, f"must be a table, as [[{kind}]], not {table!r}")
                 plain = kind if number == 0 else f"{kind}-{number + 1}"
@@ -162,7 +163,7 @@ class _Reader:
         if not any(self._values.get(kind) is not None for kind in KINDS):
             raise UsageError(f"{self._name} has no stage: give [train], [[grade]], [[reduce]] or [[spike]]")
 
-    def _stage(self, kind: str, plain: str, place: Place, table: Mapping[str, Any]) -> Stage:
+    def _stage(self, kind: str, plain: str, place: _Place, table: Mapping[str, Any]) -> Stage:
         options = {}
         for key, value in table.items():
             if key not in ("name", "of"):
@@ -180,7 +181,7 @@ class _Reader:
             self._refuse((*place, "of"), "training starts with a network of its own")
         return Stage(kind, name, of, options)
 
-    def _in_order(self, found: list[tuple[Place, Stage]]) -> Iterator[Stage]:
+    def _in_order(self, found: list[tuple[_Place, Stage]]) -> Iterator[Stage]:
         """The stages, each behind the one whose network it takes, with what was left to us filled in."""
         names: dict[str, Stage] = {}
         for place, stage in found:
@@ -189,7 +190,7 @@ class _Reader:
             names[stage.name] = stage
         sources = [stage.name for _, stage in found if stage.kind in _GIVES_A_NETWORK]
         trained = next((stage.name for _, stage in found if stage.kind == "train"), None)
-        waiting: list[tuple[Place, Stage]] = []
+        waiting: list[tuple[_Place, Stage]] = []
         for place, stage in found:
             of = stage.of
             if of is None and stage.kind in ("spike", "sweep") and sources:
@@ -210,7 +211,7 @@ class _Reader:
             done.add(ready[1].name)
             yield ready[1]
 
-    def _check_together(self, place: Place, stage: Stage, names: Mapping[str, Stage]) -> None:
+    def _check_together(self, place: _Place, stage: Stage, names: Mapping[str, Stage]) -> None:
         """What no option can tell by itself."""
         options = stage.options
         if stage.kind == "train":
@@ -240,14 +241,124 @@ class _Reader:
             if recovery.weights and recovery.epoch not in source.options.get("keep", ()):
                 self._refuse((*place, "recover"), f"{recovery} needs keep = [{recovery.epoch}] in [train]")
 
-    def _attempt(self, place: Place, work: Any) -> Any:
+    def _attempt(self, place: _Place, work: Any) -> Any:
         try:
             return work()
         except UsageError as error:
             self._refuse(place, str(error))
 
-    def _refuse(self, place: Place, why: str) -> NoReturn:
+    def _refuse(self, place: _Place, why: str) -> NoReturn:
         known = next((place[:end] for end in range(len(place), 0, -1) if place[:end] in self._lines), None)
         line = "" if known is None else f", line {self._lines[known]}"
         where = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
         raise UsageError(f"{self._name}{line}, {where}: {why}")
+
+
+# On which line of a TOML text each key stands: the parser of the standard library does not say.
+#
+# The text is valid TOML already; only headers, keys and the ends of values have to be found.
+
+
+_Place = tuple[str | int, ...]
+"""Where a value is: ``("train", "epochs")``, ``("reduce", 1, "by")``."""
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_BARE_KEY = re.compile(rf"\s*({_PART})\s*")
+_HEADER = re.compile(r"\[(\[?)")
+# What ends, opens or closes inside a value: strings of four kinds, comments, brackets, the end of a line.
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]|\n', re.DOTALL
+)
+
+
+def key_lines(text: str) -> dict[_Place, int]:
+    """The line, counted from 1, of every table and of every key outside inline tables.
+
+    >>> key_lines('data = "digits"\\n[train]\\nepochs = 3\\n[[reduce]]\\nby = "groups"\\n')
+    {('data',): 1, ('train',): 2, ('train', 'epochs'): 3, ('reduce',): 4, ('reduce', 0): 4, ('reduce', 0, 'by'): 5}
+    """
+    text = text.replace("\r\n", "\n")
+    lines: dict[_Place, int] = {}
+    counts: dict[_Place, int] = {}
+    table: _Place = ()
+    position, line, counted = 0, 1, 0
+    while position < len(text):
+        rest = re.compile(r"(?:\s|#[^\n]*)*").match(text, position)
+        position = position if rest is None else rest.end()
+        if position >= len(text):
+            break
+        line, counted = line + text.count("\n", counted, position), position
+        header = _HEADER.match(text, position)
+        start = position if header is None else header.end()
+        names, position = _names(text, start)
+        if header is None:
+            lines.setdefault((*table, *names), line)
+            position = _after_value(text, position)
+            continue
+        table = _inside(names[:-1], counts)
+        lines.setdefault((*table, names[-1]), line)
+        table = (*table, names[-1])
+        if header[1]:
+            counts[table] = counts.get(table, -1) + 1
+            table = (*table, counts[table])
+            lines[table] = line
+        elif table in counts:
+            table = (*table, counts[table])
+        position = _after_value(text, position)
+    return lines
+
+
+def _names(text: str, position: int) -> tuple[tuple[str, ...], int]:
+    """The parts of a dotted key, and where they end."""
+    names: list[str] = []
+    while found := _BARE_KEY.match(text, position):
+        part = found[1]
+        names.append(next(iter(tomllib.loads(f"{part} = 0"))))
+        position = found.end()
+        if text[position : position + 1] != ".":
+            break
+        position += 1
+    return tuple(names), position
+
+
+def _inside(names: tuple[str, ...], counts: dict[_Place, int]) -> _Place:
+    """The table that dotted names lead to, through the last entry of every array of tables."""
+    place: _Place = ()
+    for name in names:
+        place = (*place, name)
+        if place in counts:
+            place = (*place, counts[place])
+    return place
+
+
+def _after_value(text: str, position: int) -> int:
+    """Where the line ends on which the value that begins somewhere behind ``position`` is complete."""
+    depth = 0
+    for token in _TOKEN.finditer(text, position):
+        found = token[0]
+        if found == "\n" and depth <= 0:
+            return token.end()
+        depth += (found in "[{") - (found in "]}") if len(found) == 1 and found != "\n" else 0
+    return len(text)
+
+
+# Recipes that come with weightsmith: two demonstrations, and one with comments to begin with.
+
+
+EXAMPLES = {
+    "new": "every stage once, with comments",
+    "digits": "what weightsmith demo does",
+    "fashion-mnist": "what weightsmith demo --data fashion-mnist does",
+}
+"""The recipes by name, and what each is."""
+
+
+def example(name: str) -> str:
+    """The TOML text of a recipe.
+
+    >>> example("digits").splitlines()[0]
+    '# The chain of `weightsmith demo`, about a minute on two cores:'
+    """
+    if name not in EXAMPLES:
+        raise UnknownName("recipe", name, EXAMPLES)
+    return (importlib.resources.files("weightsmith.chain") / "recipes" / f"{name}.toml").read_text("utf-8")

@@ -15,23 +15,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weightsmith.chain._chain_section import chain_section
-from weightsmith.chain._gathering import Placed, results_at
-from weightsmith.chain._tailor_section import tailor_section, tailored_networks
-from weightsmith.chain.reading import KINDS, Result
+from weightsmith.chain.reading.gathering import Placed, results_at
+from weightsmith.chain.reading.results import KINDS, Result
 from weightsmith.chain.results import ChainRecord, ChainRun
-from weightsmith.chain.tailor_results import TailorRecord
+from weightsmith.chain.tailor.results import TailorRecord
+from weightsmith.chain.tailor.section import tailor_section, tailored_networks
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.family import short_digest
 from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reducing.study_table import Study
 from weightsmith.reporting.page import render
-from weightsmith.reporting.parts import Choice, Notes, Part, Prose, Section
+from weightsmith.reporting.parts import Choice, Column, Facts, Notes, Part, Prose, Section, Table
+from weightsmith.reporting.sections._wording import counted, facts_of, setting_text
 from weightsmith.reporting.sections.angles import angles_section
 from weightsmith.reporting.sections.evaluating import evaluation_section
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
@@ -50,8 +51,62 @@ from weightsmith.training.transfer import TransferRecord
 
 __all__ = ["gather", "report", "report_page"]
 
+
+# A chain on a page: its recipe, and which stage gave what, where.
+
+
+def _chain_section(record: ChainRecord, name: str) -> Section:
+    """The section of a chain that the user calls ``name``."""
+    parts: list[Part] = []
+    if record.notes:
+        parts.append(Notes(record.notes))
+    parts += [_stages(record), Facts("Recipe", tuple(_recipe(record.recipe))), facts_of({}, record.origin)]
+    seeds = sorted({stage.seed for stage in record.stages})
+    names = list(dict.fromkeys(stage.name for stage in record.stages))
+    lead = f"{counted(len(names), 'stage')} for {counted(len(seeds), 'seed')}: {' → '.join(names)}."
+    chips = (("stages", f"{len(names):,}"), ("seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds)) or "–"))
+    return Section(f"Chain: {name}", lead, tuple(parts), chips)
+
+
+def _stages(record: ChainRecord) -> Table:
+    columns = (
+        Column("stage"),
+        Column("what", "the verb that was called"),
+        Column("of", "the stage whose network it took"),
+        Column("seed", numeric=True),
+        Column("folder", "below that of the chain"),
+        Column("network", "the first letters of the SHA-256 of the weights that came out"),
+        Column("record.json", "the first letters of the SHA-256 of that file"),
+    )
+    rows = tuple(
+        (
+            stage.name,
+            stage.kind,
+            stage.of,
+            stage.seed,
+            stage.folder,
+            None if stage.network is None else short_digest(stage.network),
+            short_digest(stage.sha256),
+        )
+        for stage in record.stages
+    )
+    return Table("Stages", columns, rows, file="stages.csv")
+
+
+def _recipe(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the recipe says, a line for each stage; what it leaves out is the default of the verb."""
+    told = [(key, setting_text(value)) for key, value in recipe.items() if key != "stages" and value is not None]
+    stages = recipe.get("stages")
+    for stage in stages if isinstance(stages, list | tuple) else ():
+        if isinstance(stage, Mapping):
+            options = stage.get("options")
+            text = ", ".join(f"{key} = {setting_text(value)}" for key, value in dict(options or {}).items())
+            told.append((f"{stage.get('kind')} {stage.get('name')}", text or "as usual"))
+    return told
+
+
 _SECTIONS: dict[type[Record], Callable[[Any, str], Section]] = {
-    ChainRecord: chain_section,
+    ChainRecord: _chain_section,
     TrainRecord: training_section,
     TransferRecord: transfer_section,
     SweepTable: table_section,

@@ -116,7 +116,7 @@ def _time(seconds: float) -> str:
 
 
 def _line(run: ChainRun, stage: StageDone) -> StageLine:
-    from weightsmith.chain.reading import read_record
+    from weightsmith.chain.reading.results import read_record
 
     folder = run.folder / stage.folder
     record = read_record(folder / "record.json")
@@ -134,7 +134,7 @@ def _line(run: ChainRun, stage: StageDone) -> StageLine:
 
 
 def _numbers(record: Record, folder: Path) -> Iterator[tuple[str, Any]]:
-    from weightsmith.chain.reading import read_evaluation
+    from weightsmith.chain.reading.results import read_evaluation
     from weightsmith.networks.evaluation import Evaluation
     from weightsmith.reducing.results import ReductionRecord
     from weightsmith.spiking.results import SpikeRecord

@@ -14,7 +14,7 @@ from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.networks.family import one_line
 
 if TYPE_CHECKING:
-    from weightsmith.chain.differences import (
+    from weightsmith.chain.diff.differences import (
         LayerDiff,
         LayerFacts,
         LoneAccuracy,

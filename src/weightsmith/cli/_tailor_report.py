@@ -14,8 +14,8 @@ from weightsmith.cli._spike_report import points_text
 from weightsmith.cli.terminal import count_text, out, percent, table
 
 if TYPE_CHECKING:
-    from weightsmith.chain.choosing import Relaxation
-    from weightsmith.chain.tailor_results import Alone, TailorRecord
+    from weightsmith.chain.tailor.choosing import Relaxation
+    from weightsmith.chain.tailor.results import Alone, TailorRecord
     from weightsmith.core.statistics import Comparison
 
 __all__ = ["as_dict", "concern", "show_tailored"]
@@ -39,7 +39,7 @@ def concern(record: TailorRecord) -> str | None:
     """What must be looked at: limits that are not kept to; None if they are."""
     if record.met:
         return None
-    from weightsmith.chain.limits import missed_text
+    from weightsmith.chain.tailor.limits import missed_text
 
     missed = record.judged.missed if record.verdict.value == "not confirmed" else record.best.excess(record.limits)
     by = missed_text(missed)
@@ -147,7 +147,7 @@ def _verb(each: Alone) -> str:
 
 
 def _alone(record: TailorRecord, each: Alone) -> str:
-    from weightsmith.chain.limits import missed_text
+    from weightsmith.chain.tailor.limits import missed_text
 
     if each.candidate is None:
         return "nothing of the kind was tried"

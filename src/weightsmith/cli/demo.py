@@ -29,8 +29,8 @@ def demo(
     quiet: given.Quiet = False,
 ) -> None:
     """Train a network, grade it, reduce it twice, convert it with and without the L4 adjustment, and report."""
-    from weightsmith.chain.examples import example
     from weightsmith.chain.pipeline import pipeline
+    from weightsmith.chain.recipe import example
     from weightsmith.core.storage import write_atomic
 
     folder = out_folder or Path("demo" if data == "digits" else f"demo-{data}")
@@ -59,7 +59,7 @@ _TITLE = {
 
 def _say_findings(chain: ChainRun) -> None:
     """What the numbers say, in sentences."""
-    from weightsmith.chain.reading import read_record
+    from weightsmith.chain.reading.results import read_record
     from weightsmith.reducing.results import ReductionRecord
     from weightsmith.spiking.results import SpikeRecord
 

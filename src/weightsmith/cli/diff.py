@@ -52,7 +52,7 @@ def diff(
     for option, value in (("data-path", data_path), ("split", split), ("images", images), ("steps", steps)):
         if data is None and value is not None:
             raise UsageError(f"--{option} belongs to --data NAME, which is not given")
-    from weightsmith.chain.differences import diff as compare
+    from weightsmith.chain.diff.differences import diff as compare
     from weightsmith.cli._diff_report import show_diff
 
     known = None if data is None else _load_data(data, data_path, split)

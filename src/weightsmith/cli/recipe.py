@@ -28,7 +28,7 @@ def new(
     ] = "new",
 ) -> None:
     """Write a recipe with comments, to be edited and given to weightsmith pipeline."""
-    from weightsmith.chain.examples import example
+    from weightsmith.chain.recipe import example
     from weightsmith.core.storage import write_atomic
 
     text = example(like)

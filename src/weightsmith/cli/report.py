@@ -40,7 +40,7 @@ def report(
     Results are put in order, and into relation, by the digests of their networks. Only records are read. Exit code 1
     if some of them cannot be read: the page then has the others, and says so.
     """
-    from weightsmith.chain.reading import KINDS
+    from weightsmith.chain.reading.results import KINDS
     from weightsmith.chain.report import gather, report_page
 
     check_targets({"--out": page}, {})

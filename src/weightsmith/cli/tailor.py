@@ -20,7 +20,7 @@ from weightsmith.core.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from weightsmith.chain.tailor_results import Tailored
+    from weightsmith.chain.tailor.results import Tailored
     from weightsmith.data import Data
 
 __all__ = ["tailor"]
@@ -87,7 +87,7 @@ def tailor(
 
     Candidates are chosen on some rows, the choice is judged on others. Exit code 1 if the limits are not kept to.
     """
-    from weightsmith.chain.limits import Wanted, read_seconds
+    from weightsmith.chain.tailor.limits import Wanted, read_seconds
     from weightsmith.data.datasets import load_all
 
     Wanted.read(accuracy, energy, params)
@@ -140,7 +140,7 @@ def _check_places(file: Path, folder: Path | None, figure: Path | None) -> None:
 
 
 def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool) -> Tailored:
-    from weightsmith.chain.tailoring import tailor as run
+    from weightsmith.chain.tailor.tailoring import tailor as run
 
     if options["spiking"] is not False:
         say_if_compiling(quiet)
@@ -155,7 +155,7 @@ def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bo
 
 def _write(result: Tailored, folder: Path | None, figure: Path | None) -> list[Path]:
     """The figure; all files there are now."""
-    from weightsmith.chain.tailor_figure import draw_front_of
+    from weightsmith.chain.tailor.section import draw_front_of
 
     written = [] if folder is None else [folder / "network.safetensors", folder / "record.json"]
     if figure is not None:

@@ -1,0 +1,1 @@
+"""Two networks compared: sizes, layers, answers, time and energy."""

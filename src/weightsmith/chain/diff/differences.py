@@ -1,0 +1,272 @@
+"""Two networks side by side: sizes, layers, units, answers on the same rows, time and energy.
+
+>>> import weightsmith as ws
+>>> network = ws.networks.mlp(64, 16, 10, seed=0)
+>>> found = diff(network, network, evidence="none")
+>>> str(found), found["dense1"].distance.relative, set(found["dense1"].changes.values())
+('the same weights', 0.0, {0.0})
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import nn
+
+from weightsmith.chain.diff.layers import compare_layers, compare_units
+from weightsmith.chain.diff.records import (
+    LatencyDiff,
+    LayerDiff,
+    LayerFacts,
+    LoneAccuracy,
+    LoneLayer,
+    Missing,
+    NetworkDiff,
+    NetworkFacts,
+    PairedAccuracy,
+    SettingDiff,
+    UnitsDiff,
+    WeightDistance,
+    sentences,
+)
+from weightsmith.chain.diff.running import (
+    Answers,
+    Rows,
+    answers_of,
+    draw_rows,
+    latencies,
+    lone_accuracy,
+    on_rows,
+    paired_accuracy,
+)
+from weightsmith.chain.diff.sides import Asked, Side, open_sides
+from weightsmith.chain.reading.results import KINDS
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.records import Lineage, Origin
+from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.models.architecture import Architecture
+from weightsmith.spiking.energy.cost import PriceList, Prices
+from weightsmith.training.settings import whole
+
+__all__ = [
+    "LatencyDiff",
+    "LayerDiff",
+    "LayerFacts",
+    "LoneAccuracy",
+    "LoneLayer",
+    "NetworkDiff",
+    "NetworkFacts",
+    "PairedAccuracy",
+    "SettingDiff",
+    "UnitsDiff",
+    "WeightDistance",
+    "diff",
+]
+
+Told = Callable[[str, int, int], None]
+
+
+def diff(
+    a: Any,
+    b: Any,
+    data: Any = None,
+    *,
+    split: str | None = None,
+    images: int | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
+    normalise: str | Normalisation | None = None,
+    evidence: object = "fast",
+    prices: Prices | str = "picojoule",
+    latency: bool = True,
+    batches: Sequence[int] = (1, 64),
+    repeats: int = 20,
+    progress: Told | None = None,
+) -> NetworkDiff:
+    """Compare network ``b`` with network ``a``: modules, spiking networks, runs of verbs, files or result folders.
+
+    Layers are matched by name. ``data`` add what needs rows: both networks answer the same ``images`` of ``split`` (the
+    test split; None: all its rows), spiking ones after ``steps`` (those of their record, or 64); ``latency`` measures
+    the time per image in ``batches`` by ``repeats`` samples on one thread. ``evidence`` is what ``grade`` asks for
+    beside α. ``network`` says how to build what files do not say themselves (``package.module:function``, as ``load``
+    takes it), ``normalise`` how the inputs of network files are normalised; both hold for A and B. What cannot be
+    compared is left out and named in the notes; nothing is changed.
+    """
+    price: Prices = PriceList.of(prices)  # type: ignore[assignment]  # the family has one member
+    timing = tuple(whole("batches", batch) for batch in batches), whole("repeats", repeats, least=2)
+    length = None if steps is None else whole("steps", steps)
+    how = _How(length, seed, price, timing if latency else None, progress)
+    chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
+    rows = None if data is None else draw_rows(data, split, None if images is None else whole("images", images), seed)
+    asked = Asked(network, chosen)
+    if rows is not None:
+        asked = dataclasses.replace(asked, input_shape=rows.data.input_shape, classes=len(rows.data.classes))
+    return _compared(open_sides(a, b, asked), rows, how, evidence)
+
+
+def _compared(sides: tuple[Side, Side], rows: Rows | None, how: _How, evidence: object) -> NetworkDiff:
+    shape = () if rows is None else tuple(rows.part.x.shape[1:])
+    sized = [side.facts(shape) for side in sides]
+    layers = compare_layers(*sides, evidence=evidence, seed=how.seed, progress=how.told)
+    settings, differing_kinds = _settings(*sides)
+    ran = _Ran() if rows is None else _run(*sides, rows, how)
+    energies = [_priced(facts, answers, how.prices) for (facts, _), answers in zip(sized, ran.answers, strict=True)]
+    missing = [*sized[0][1], *sized[1][1], *ran.missing, *_unpriced(sides, energies)]
+    notes = [*sides[0].notes, *sides[1].notes, *layers.notes, *_scaled(*sides), *differing_kinds, *sentences(missing)]
+    inputs = {"a": sides[0].digest, "b": sides[1].digest}
+    return NetworkDiff(
+        a=energies[0],
+        b=energies[1],
+        relation=_relation(*sides),
+        settings=settings,
+        layers=tuple(layers.common),
+        only_a=tuple(layers.only_a),
+        only_b=tuple(layers.only_b),
+        units=ran.units,
+        accuracy=ran.accuracy,
+        latency=ran.latency,
+        notes=tuple(dict.fromkeys(notes)),
+        origin=Origin(seed=how.seed, inputs=inputs if rows is None else {**inputs, "data": rows.part.digest()}),
+        lone_accuracy=ran.lone,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _How:
+    """How networks are run; ``timing`` are batches and repeats, None for no latency."""
+
+    steps: int | None
+    seed: int
+    prices: Prices
+    timing: tuple[tuple[int, ...], int] | None
+    progress: Told | None
+
+    def told(self, stage: str) -> Callable[[int, int], None] | None:
+        """What to tell of the progress of one stage."""
+        progress = self.progress
+        return None if progress is None else lambda done, total: progress(stage, done, total)
+
+
+@dataclasses.dataclass
+class _Ran:
+    """What running both networks on rows gave."""
+
+    answers: tuple[Answers | None, Answers | None] = (None, None)
+    accuracy: PairedAccuracy | None = None
+    lone: LoneAccuracy | None = None
+    units: tuple[UnitsDiff, ...] = ()
+    latency: tuple[LatencyDiff, ...] = ()
+    missing: list[Missing] = dataclasses.field(default_factory=list)
+
+
+def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
+    """Whatever of it can be done; the rest is missing for a reason."""
+    ran = _Ran()
+    a, b = on_rows(a, rows), on_rows(b, rows)
+    ran.answers = _answered(a, rows, how, ran.missing), _answered(b, rows, how, ran.missing)
+    match ran.answers:
+        case (Answers() as first, Answers() as second):
+            ran.accuracy = paired_accuracy(rows, first, second)
+        case (Answers() as only, None):
+            ran.lone = lone_accuracy(rows, "A", only)
+        case (None, Answers() as only):
+            ran.lone = lone_accuracy(rows, "B", only)
+    ran.units, missing = compare_units(a, b, rows)
+    ran.missing += missing
+    if how.timing is not None:
+        ran.latency, missing = latencies(a, b, rows, *how.timing)
+        ran.missing += missing
+    return ran
+
+
+def _answered(side: Side, rows: Rows, how: _How, missing: list[Missing]) -> Answers | None:
+    told = how.told(f"running {side.name}")
+    try:
+        return answers_of(side, rows, steps=how.steps, seed=how.seed, prices=how.prices, progress=told)
+    except (DataMismatch, UsageError) as error:
+        missing.append(Missing("accuracy", side.name, str(error)))
+        return None
+
+
+def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> NetworkFacts:
+    """With the energy of an image: of a plain network that of its MACs, of a spiking one what its run cost."""
+    if answers is not None and answers.picojoules is not None:
+        return dataclasses.replace(facts, picojoules=answers.picojoules, energy_basis=answers.basis)
+    if facts.macs is None:
+        return facts
+    return dataclasses.replace(facts, picojoules=prices.multiply * facts.macs, energy_basis="MACs × price")
+
+
+def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[Missing]:
+    return [
+        Missing("energy", side.name, _why_unpriced(side))
+        for side, each in zip(sides, facts, strict=True)
+        if each.picojoules is None
+    ]
+
+
+def _why_unpriced(side: Side) -> str:
+    if side.spiking is not None:
+        return "a run on data counts it"
+    return side.cannot_run or "its MACs are not known"
+
+
+def _scaled(a: Side, b: Side) -> list[str]:
+    """Of a spiking network beside one that is none, that its weights are not to be compared as they are."""
+    return [
+        f"layers of {side.name}: balancing has scaled its weights, so that norms and distances tell little"
+        for side, other in ((a, b), (b, a))
+        if side.spiking is not None and other.spiking is None
+    ]
+
+
+def _settings(a: Side, b: Side) -> tuple[tuple[SettingDiff, ...], list[str]]:
+    """The settings in which two records of the same verb differ."""
+    if a.record is None or b.record is None:
+        return (), []
+    if type(a.record) is not type(b.record):
+        kinds = " and ".join(KINDS[type(record)] for record in (a.record, b.record))
+        return (), [f"settings: the results are of different kinds ({kinds})"]
+    ours, theirs = a.record.settings, b.record.settings
+    return tuple(
+        SettingDiff(name, _text(ours, name), _text(theirs, name))
+        for name in dict.fromkeys((*ours, *theirs))
+        if name not in ours or name not in theirs or ours[name] != theirs[name]
+    ), []
+
+
+def _text(settings: dict[str, Any], name: str) -> str | None:
+    if name not in settings:
+        return None
+    value = settings[name]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _relation(a: Side, b: Side) -> str | None:
+    """Which of the two was made from the other, and by what."""
+    if a.digest == b.digest:
+        return "both have the same weights"
+    for first, second, words in ((a, b, "B was made from A"), (b, a, "A was made from B")):
+        way = _way(first.digest, second.card.lineage)
+        if way:
+            return f"{words}: {', then '.join(way)}"
+    ours, theirs = (_ancestors(side.card.lineage) for side in (a, b))
+    common = next((digest for digest in reversed(ours) if digest in theirs), None)
+    return None if common is None else f"both were made from {common[:12]}"
+
+
+def _way(ancestor: str, lineage: Lineage) -> list[str]:
+    """The operations that led from ``ancestor`` to the network with that lineage; none if it is no ancestor."""
+    steps = [*lineage.ancestors, lineage]
+    for place, step in enumerate(steps):
+        if step.parent == ancestor:
+            return [each.operation for each in steps[place:]]
+    return []
+
+
+def _ancestors(lineage: Lineage) -> list[str]:
+    return [step.parent for step in (*lineage.ancestors, lineage) if step.parent is not None]

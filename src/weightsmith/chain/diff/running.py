@@ -1,0 +1,229 @@
+"""Two networks on the same rows: answers, paired accuracy, time per image, what spikes cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.chain.diff.records import LatencyDiff, LoneAccuracy, Missing, PairedAccuracy
+from weightsmith.chain.diff.sides import Side
+from weightsmith.chain.tailor.results import TailorRecord
+from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.seeds import stream
+from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.data.datasets import as_data
+from weightsmith.data.tensors import Data, Split
+from weightsmith.networks.card import Card
+from weightsmith.networks.evaluation import batches_for, labels_for, scores
+from weightsmith.reducing.latency import compare_latency
+from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.results import SpikeRecord
+from weightsmith.spiking.simulation.simulate import simulate
+
+__all__ = [
+    "Answers",
+    "Rows",
+    "answers_of",
+    "draw_rows",
+    "example_for",
+    "latencies",
+    "lone_accuracy",
+    "on_rows",
+    "paired_accuracy",
+]
+
+NO_ANSWER = -1
+_STEPS = 64  # of a spiking network whose record names none
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The rows that both networks are shown."""
+
+    data: Data
+    split: str
+    part: Split
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """What a network says of each row as names of classes (None: nothing), whether it is right, and what it cost."""
+
+    said: list[str | None]
+    right: NDArray[np.bool_]
+    picojoules: float | None = None
+    basis: str | None = None
+
+
+def draw_rows(data: Any, split: str | None, images: int | None, seed: int) -> Rows:
+    """``images`` rows of one split (the test split, or the only one there is), drawn by the seed (None: all)."""
+    known = as_data(data, splits=(split or "test",))
+    chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
+    part = known.split(chosen)
+    if images is not None and images < len(part):
+        part = part.take(np.sort(stream(seed, "judging rows").choice(len(part), images, replace=False)))
+    return Rows(known, chosen, part)
+
+
+def on_rows(side: Side, rows: Rows) -> Side:
+    """The side as it can be run on these rows: not at all, with the reason, if it cannot take one of them."""
+    if side.module is None:
+        return side
+    try:
+        scores(side.module, rows.part.x[:1])
+    except (DataMismatch, UsageError) as error:
+        return dataclasses.replace(side, module=None, cannot_run=str(error))
+    return side
+
+
+def answers_of(
+    side: Side, rows: Rows, *, steps: int | None, seed: int, prices: Prices, progress: Callable[[int, int], None] | None
+) -> Answers:
+    """The answers of a network; one that cannot take the rows, or cannot be run at all, says why."""
+    if side.spiking is not None:
+        return _spiking_answers(
+            side.spiking, rows, _how_to_run(side, steps), seed=seed, prices=prices, progress=progress
+        )
+    if side.module is None:
+        raise UsageError(str(side.cannot_run))
+    outputs = scores(side.module, rows.part.x, progress=progress)
+    called = torch.where(outputs.isfinite().all(dim=1), outputs.argmax(dim=1), NO_ANSWER).numpy()
+    return _answers(side.card, rows, called, outputs.shape[1])
+
+
+def paired_accuracy(rows: Rows, a: Answers, b: Answers) -> PairedAccuracy:
+    """How often both, one and none of the networks are right, and how often they say the same."""
+    count = len(rows.part)
+    test = mcnemar(b.right, a.right)
+    assert test.interval is not None  # McNemar's test always has both
+    assert test.p is not None
+    same = sum(x == y and x is not None for x, y in zip(a.said, b.said, strict=True))
+    return PairedAccuracy(
+        data=rows.data.name,
+        split=rows.split,
+        images=count,
+        a=wilson(int(a.right.sum()), count),
+        b=wilson(int(b.right.sum()), count),
+        both=int((a.right & b.right).sum()),
+        only_a=int((a.right & ~b.right).sum()),
+        only_b=int((b.right & ~a.right).sum()),
+        neither=int((~a.right & ~b.right).sum()),
+        difference=test.interval,
+        p=test.p,
+        agreement=wilson(same, count),
+    )
+
+
+def lone_accuracy(rows: Rows, of: Literal["A", "B"], answers: Answers) -> LoneAccuracy:
+    """How right the one network is that could answer."""
+    count = len(rows.part)
+    return LoneAccuracy(of, rows.data.name, rows.split, count, wilson(int(answers.right.sum()), count))
+
+
+def latencies(
+    a: Side, b: Side, rows: Rows, batches: Sequence[int], repeats: int
+) -> tuple[tuple[LatencyDiff, ...], list[Missing]]:
+    """The time of both per image on one thread, measured by turns; or why it is not."""
+    examples = [_example_or_reason(side, rows.part.x[: max(batches)]) for side in (a, b)]
+    missing = [
+        Missing("time", side.name, each) for side, each in zip((a, b), examples, strict=True) if isinstance(each, str)
+    ]
+    if missing:
+        return (), missing
+    first, second = (each for each in examples if not isinstance(each, str))
+    assert a.module is not None
+    assert b.module is not None
+    # The same values for both, each reshaped to what its network takes: a dense one rows, a convolutional one images.
+    try:
+        found = compare_latency(
+            _Reshaped(a.module, tuple(first.shape[1:])),
+            _Reshaped(b.module, tuple(second.shape[1:])),
+            first.flatten(1),
+            batches=batches,
+            repeats=repeats,
+        )
+    except (DataMismatch, UsageError) as error:
+        return (), [Missing("time", f"{a.name} and {b.name}", str(error))]
+    return tuple(
+        LatencyDiff(
+            batch=ratio.batch,
+            a=found.before.at(ratio.batch).best,
+            b=found.after.at(ratio.batch).best,
+            ratio=ratio.median,
+            low=ratio.low,
+            high=ratio.high,
+            clock=found.before.clock,
+        )
+        for ratio in found.ratios
+    ), []
+
+
+def _example_or_reason(side: Side, x: Tensor) -> Tensor | str:
+    if side.spiking is not None:
+        return "it spikes, and is simulated here: how long that takes says nothing of what it will run on"
+    if side.module is None:
+        return str(side.cannot_run)
+    try:
+        return example_for(side.card, x)
+    except (DataMismatch, UsageError) as error:
+        return str(error)
+
+
+def example_for(card: Card, x: Tensor) -> Tensor:
+    """``x`` as the network of that card takes it."""
+    return next(inputs for _, inputs in batches_for(card, x, len(x)))
+
+
+class _Reshaped(nn.Module):
+    """A network behind a view of its inputs, so that two of them can be given the same rows."""
+
+    def __init__(self, network: nn.Module, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.network, self.shape = network, shape
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """What the network makes of the rows."""
+        inputs = rows.reshape(-1, *self.shape)
+        if inputs.dim() == 4:  # as evaluate lays images out
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        answer: Tensor = self.network(inputs)
+        return answer
+
+
+def _how_to_run(side: Side, steps: int | None) -> dict[str, Any]:
+    """As the record of a spiking network says it was run, if there is one."""
+    settings: dict[str, Any] = {"steps": _STEPS, "precision": "float32", "early": None, "settle": 0}
+    if isinstance(side.record, SpikeRecord | TailorRecord):
+        settings = {name: side.record.settings.get(name, usual) for name, usual in settings.items()}
+    return settings if steps is None else {**settings, "steps": steps}
+
+
+def _spiking_answers(
+    network: SpikingNetwork,
+    rows: Rows,
+    how: dict[str, Any],
+    *,
+    seed: int,
+    prices: Prices,
+    progress: Callable[[int, int], None] | None,
+) -> Answers:
+    counts = UnitCounts(network)
+    found = simulate(network, rows.part.x, seed=seed, observers=(counts,), progress=progress, **how)
+    cost = spike_cost(network, found, counts, prices)
+    answers = _answers(network.card, rows, found.answers[:, -1].astype(np.int64), network.classes)
+    return dataclasses.replace(answers, picojoules=cost.energy, basis=f"{cost.basis} over {how['steps']} steps")
+
+
+def _answers(card: Card, rows: Rows, called: NDArray[np.int64], count: int) -> Answers:
+    names, labels = labels_for(card, rows.data, rows.part.y, count)
+    if called.shape != tuple(labels.shape):
+        raise DataMismatch(f"{len(called)} answers for {len(labels)} rows")
+    said = [None if place == NO_ANSWER else names[place] for place in called.tolist()]
+    return Answers(said, np.asarray(called == labels.numpy()))

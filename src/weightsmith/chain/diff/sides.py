@@ -1,0 +1,216 @@
+"""One of two networks that are compared, whatever it was given as."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from weightsmith.chain.diff.records import Missing, NetworkFacts
+from weightsmith.chain.reading.beside import Maker, record_beside
+from weightsmith.chain.tailor.results import Tailored
+from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
+from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.card import Card, card_of
+from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.files import load, read_card
+from weightsmith.networks.layers.walk import network_digest, walk
+from weightsmith.networks.models.architecture import Architecture, architecture_of
+from weightsmith.networks.operations import count_operations
+from weightsmith.networks.weights import open_weights
+from weightsmith.reducing.latency import file_bytes
+from weightsmith.reducing.results import Reduction
+from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.results import SpikeRun
+from weightsmith.training.run import TrainRun
+
+__all__ = ["Asked", "Side", "open_sides"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What the caller says of files that do not say it themselves, as :func:`weightsmith.networks.load` takes it."""
+
+    network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None
+    normalise: Normalisation | None = None
+    input_shape: tuple[int, ...] = ()
+    classes: int | None = None
+
+    def load(self, path: Path, *, as_asked: bool) -> nn.Module:
+        """The network in a file, built by ``network`` or as the file says; nothing the caller holds is filled."""
+        network = self.network if as_asked else None
+        return load(
+            path,
+            network=copied(network) if isinstance(network, nn.Module) else network,
+            normalise=self.normalise,
+            input_shape=self.input_shape,
+            classes=self.classes,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A network: ``module`` or ``spiking`` if it can be run, otherwise ``cannot_run`` says why.
+
+    ``weights`` is what a walk takes; ``record`` the record of the verb that made it, if there is one. Of a network file
+    (``from_file``), ``as_asked`` says that it was to be built as the caller asked.
+    """
+
+    name: str
+    digest: str
+    weights: Any
+    card: Card
+    bytes: int | None
+    module: nn.Module | None = None
+    spiking: SpikingNetwork | None = None
+    cannot_run: str | None = None
+    record: Maker | None = None
+    notes: tuple[str, ...] = ()
+    from_file: bool = False
+    as_asked: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What it is called in records."""
+        return "spiking network" if self.spiking is not None else "network" if self.module is not None else "weights"
+
+    def facts(self, shape: tuple[int, ...]) -> tuple[NetworkFacts, list[Missing]]:
+        """Name and sizes, and what is missing of them; ``shape`` is that of an input if the card names none."""
+        macs, missing = self._macs(self.card.input_shape or shape)
+        architecture = self.card.architecture or (None if self.module is None else architecture_of(self.module))
+        facts = NetworkFacts(
+            name=self.name,
+            kind=self.kind,
+            network=self.digest,
+            architecture=None if architecture is None else str(architecture),
+            parameters=walk(self.weights).parameters,
+            file_bytes=self.bytes,
+            macs=macs,
+        )
+        return facts, missing
+
+    def _macs(self, shape: tuple[int, ...]) -> tuple[int | None, list[Missing]]:
+        if self.spiking is not None:
+            return None, []  # it adds where spikes arrive, which a run counts
+        reason = self.cannot_run
+        if self.module is not None and shape:
+            try:
+                counted = count_operations(self.module, torch.zeros(1, *shape))
+            except (DataMismatch, UsageError) as error:
+                reason = str(error)
+            else:
+                left = ", ".join(counted.uncounted[:3])
+                return counted.total, [Missing("some MACs", self.name, f"not those of {left}")] if left else []
+        elif self.module is not None:
+            reason = "the shape of its inputs is not known; with data it is"
+        return None, [Missing("MACs", self.name, str(reason))]
+
+
+def open_sides(a: Any, b: Any, asked: Asked | None = None) -> tuple[Side, Side]:
+    """Both as sides: modules, spiking networks, runs of verbs, files or result folders; with names that differ.
+
+    What is ``asked`` must be of use to one of them at least.
+    """
+    asked = asked or Asked()
+    first, second = _opened(a, "the first network", asked), _opened(b, "the second network", asked)
+    _check_used(asked, first, second)
+    if first.name == second.name and first.digest != second.digest:
+        return dataclasses.replace(first, name=f"{first.name} (A)"), dataclasses.replace(
+            second, name=f"{second.name} (B)"
+        )
+    return first, second
+
+
+def _check_used(asked: Asked, a: Side, b: Side) -> None:
+    """Nothing that is asked for is ignored in silence."""
+    if asked.normalise is not None and not (a.from_file or b.from_file):
+        raise UsageError("normalise is for network files: a network in memory, or a spiking one, has its own")
+    concerned = [side for side in (a, b) if side.as_asked]
+    if asked.network is not None and not concerned:
+        raise UsageError("network is for files that do not say how their network is built: of these two none needs it")
+    failed = [side for side in concerned if side.module is None]
+    if asked.network is not None and failed == concerned:
+        raise DataMismatch(f"{failed[0].name}: {failed[0].cannot_run}")
+
+
+def _opened(given: Any, which: str, asked: Asked) -> Side:
+    if isinstance(given, TrainRun | Reduction | SpikeRun | Tailored):
+        return dataclasses.replace(_in_memory(given.network), record=given.record)
+    if isinstance(given, SpikingNetwork | nn.Module):
+        return _in_memory(given)
+    if isinstance(given, str | Path):
+        return _from_path(Path(given), asked)
+    raise UsageError(
+        f"{which} is a {type(given).__name__}: give a network, a spiking network, a run, a file or a result folder"
+    )
+
+
+def _in_memory(network: nn.Module | SpikingNetwork) -> Side:
+    return _from_spiking(network) if isinstance(network, SpikingNetwork) else _from_module(network)
+
+
+def _from_module(network: nn.Module) -> Side:
+    size: int | None = None
+    notes: tuple[str, ...] = ()
+    name = _name_of(network)
+    try:
+        size = file_bytes(network)
+    except (UsageError, DataMismatch) as error:
+        notes = (f"file of {name}: {error}",)
+    return Side(name, network_digest(network), network, card_of(network), size, module=network, notes=notes)
+
+
+def _name_of(network: nn.Module) -> str:
+    architecture = architecture_of(network)
+    return type(network).__name__ if architecture is None else str(architecture)
+
+
+def _from_spiking(network: SpikingNetwork) -> Side:
+    with tempfile.TemporaryDirectory(prefix="weightsmith-") as folder:
+        size = save_spiking(network, Path(folder) / "network.safetensors").stat().st_size
+    return Side("SpikingNetwork", spiking_digest(network), _tensors(network), network.card, size, spiking=network)
+
+
+def _from_path(path: Path, asked: Asked) -> Side:
+    side = _spiking_file(path) if is_spiking(path) else _network_file(path, asked)
+    try:
+        return dataclasses.replace(side, record=record_beside(path, side.digest))
+    except FileRefused as error:
+        return dataclasses.replace(side, notes=(*side.notes, f"settings of {side.name}: {error}"))
+
+
+def _spiking_file(path: Path) -> Side:
+    network = load_spiking(path)
+    file = path / "network.safetensors" if path.is_dir() else path
+    digest, size = spiking_digest(network), file.stat().st_size
+    return Side(str(path), digest, _tensors(network), network.card, size, spiking=network)
+
+
+def _network_file(path: Path, asked: Asked) -> Side:
+    opened = open_weights(path)
+    card = read_card(opened)
+    inside = sum(entry.nbytes for entry in opened.entries.values())
+    size = opened.path.stat().st_size if opened.path.is_file() else inside
+    as_asked = asked.network is not None and (card is None or card.architecture is None)
+    side = Side(str(path), network_digest(opened), opened, card or Card(), size, from_file=True, as_asked=as_asked)
+    try:
+        module = asked.load(path, as_asked=as_asked)
+    except (UsageError, DataMismatch) as error:
+        if as_asked and isinstance(error, UsageError):  # what is asked for cannot be built for any file
+            raise
+        return dataclasses.replace(side, cannot_run=str(error).removeprefix(f"{opened.path}: "))
+    # Walked as built: files of different tools call the same layers by different names.
+    return dataclasses.replace(side, weights=module, card=card_of(module), module=module)
+
+
+def _tensors(network: SpikingNetwork) -> dict[str, torch.Tensor]:
+    """Weights and biases by the names that a plain network gives them."""
+    found = {f"{node.name}.weight": node.weight for node in network.synapses}
+    found |= {f"{node.name}.bias": node.bias for node in network.synapses if node.bias is not None}
+    return found

@@ -1,0 +1,294 @@
+"""Results on disk as the records they are: a folder that a verb wrote, the folder of a chain, a folder of folders.
+
+A record does not say its kind: its fields do. Nothing but JSON is read, none of it is executed, and a file that is too
+large, too deep or of another version is refused by name before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from weightsmith._version import __version__
+from weightsmith.chain.reading.consistency import check_sound
+from weightsmith.chain.reading.record_files import contents, values_in
+from weightsmith.chain.reading.stored_angles import ARRAYS, read_angles
+from weightsmith.chain.results import ChainRecord
+from weightsmith.chain.tailor.results import TailorRecord
+from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.records import Origin, Record, digest_of
+from weightsmith.core.storage import reading
+from weightsmith.core.sweep import SweepTable
+from weightsmith.grading.results import Grades
+from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.family import short_digest
+from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
+from weightsmith.reducing.results import ReductionRecord
+from weightsmith.reducing.study_table import Study
+from weightsmith.spiking.results import SpikeRecord
+from weightsmith.spiking.sweep.results import SpikeSweep
+from weightsmith.training.run import TrainRecord
+from weightsmith.training.transfer import TransferRecord
+
+__all__ = [
+    "EVALUATION",
+    "KINDS",
+    "RECORD",
+    "Evaluated",
+    "Result",
+    "read_evaluation",
+    "read_record",
+    "read_result",
+    "read_results",
+]
+
+KINDS: dict[type[Record], str] = {
+    ChainRecord: "chain",
+    TrainRecord: "training",
+    TransferRecord: "transfer",
+    SweepTable: "table",
+    Grades: "grades",
+    Evaluation: "evaluation",
+    ReductionRecord: "reduction",
+    AnglesRecord: "angles",
+    Study: "study",
+    SpikeRecord: "spiking",
+    SpikeSweep: "sweep",
+    TailorRecord: "tailoring",
+}
+"""The records that a result folder may hold, and what each is called."""
+
+_SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
+    ReductionRecord: {"by": (str,), "recover": (str, type(None))},
+    AnglesRecord: {"angle": (int, float)},
+    Study: {"folds": (int,), "repeats": (int,)},
+    SpikeRecord: {"neuron": (str,), "encode": (str,)},
+}
+"""Settings that a page cannot do without, and what they are: a record's own fields say nothing of these."""
+
+RECORD, EVALUATION = "record.json", "evaluation.json"
+_FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
+_ALIKE = 0.6  # the share of fields in common from which on a record is one of ours, of another version
+
+
+class Result(NamedTuple):
+    """A record and what it is called, the name of its folder; ``detail`` is what there is beyond the record, if that is
+    at hand: the angles with their matrices."""
+
+    name: str
+    record: Record
+    detail: UnitAngles | None = None
+
+
+class Evaluated(NamedTuple):
+    """An evaluation that lies beside a record; ``doubt`` says why it is not taken for that of its network."""
+
+    evaluation: Evaluation
+    doubt: str | None = None
+
+
+def read_result(path: str | Path) -> Result:
+    """The one result in a folder, or in a file such as its ``record.json``."""
+    path = Path(path)
+    if not path.is_dir():
+        return Result(_name_of(path), read_record(path))
+    if not (path / RECORD).exists():
+        raise FileRefused(path, f"holds no {RECORD}: a result is a folder that --out of a command wrote")
+    return Result(_name_of(path), read_record(path / RECORD))
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """Every result in ``path``: a result folder or its file, or a folder with result folders in it.
+
+    An evaluation that lies beside a record is a result too. Of a folder of folders each result is called by its way
+    from there; what lies inside a result folder (the training of a recovery) is part of that result.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return [read_result(path)]
+    found = [result for folder, name in _result_folders(path) for result in _read_folder(folder, name)]
+    if not found:
+        raise FileRefused(
+            path, f"neither it nor a folder in it holds a {RECORD}: give a folder that --out of a command wrote"
+        )
+    return found
+
+
+def read_record(path: str | Path) -> Record:
+    """The record in a JSON file, whatever kind of result it is."""
+    path = Path(path)
+    return _record_in(path, contents(path))
+
+
+def _record_in(path: Path, content: bytes) -> Record:
+    """The record that ``content``, the bytes of ``path``, is."""
+    values = values_in(path, content)
+    kind = _kind_of(path, values)
+    try:
+        record = kind.from_dict(values)
+        record.to_dict()  # refuses infinities, which JSON can write as 1e999
+        _check_settings(record)
+        check_sound(record)
+    except (UsageError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FileRefused(
+            path, f"is no record of the kind {KINDS[kind]!r} as this version writes it ({reason}){_written_by(values)}"
+        ) from error
+    return record
+
+
+def read_evaluation(folder: Path, record: Record) -> Evaluated | None:
+    """The evaluation beside ``record`` in ``folder``, and whether it is of the network that the record made or tells
+    of; None if there is none.
+
+    A record that is of no network (a study, a table) makes no claim that an evaluation could contradict.
+    """
+    path = folder / EVALUATION
+    if not path.exists():
+        return None
+    found = read_record(path)
+    if not isinstance(found, Evaluation):
+        raise FileRefused(path, f"is of the kind {KINDS[type(found)]!r}: an evaluation belongs there")
+    own, judged = _network_of(record), found.origin.inputs.get("network")
+    if own is None or own == judged:
+        return Evaluated(found)
+    of = f"is of the network {short_digest(judged)}" if judged else "does not say of which network it is"
+    doubt = f"{EVALUATION} {of}, the record beside it of {short_digest(own)}: it does not tell how right that one is"
+    return Evaluated(found, doubt)
+
+
+def _network_of(record: Record) -> str | None:
+    """The digest of the network that a record made, or else of the one it tells of."""
+    match record:
+        case TrainRecord() | TransferRecord():
+            return record.network
+        case ReductionRecord() | SpikeRecord() | TailorRecord():
+            return record.result
+    origin = getattr(record, "origin", None)
+    return origin.inputs.get("network") if isinstance(origin, Origin) else None
+
+
+def _read_folder(folder: Path, name: str) -> Iterator[Result]:
+    """What a result folder holds, and of a chain its stages."""
+    for result in _read_one(folder, name):
+        yield result
+        if isinstance(result.record, ChainRecord):
+            yield from _read_stages(folder, result.record)
+
+
+def _read_one(folder: Path, name: str, content: bytes | None = None) -> Iterator[Result]:
+    """The record of a folder, of which the ``content`` may be known already, and the evaluation beside it."""
+    record = _record_in(folder / RECORD, contents(folder / RECORD) if content is None else content)
+    if isinstance(record, AnglesRecord) and (folder / ARRAYS).exists():
+        yield Result(name, record, read_angles(folder / ARRAYS, record))
+    else:
+        yield Result(name, record)
+    if (beside := read_evaluation(folder, record)) is None:
+        return
+    found, doubt = beside
+    if doubt is None:
+        yield Result(f"{name}, evaluated", found)
+    else:  # under a name, and with a note, that do not take it for this one's
+        told = dataclasses.replace(found, notes=(doubt, *found.notes))
+        yield Result(f"{name}, {EVALUATION} of another network", told)
+
+
+def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
+    """The results of a chain by the names of their stages; folders that it does not name are none of it."""
+    several = len({stage.seed for stage in chain.stages}) > 1
+    for stage in chain.stages:
+        way = PurePosixPath(stage.folder)
+        if way.is_absolute() or not way.parts or ".." in way.parts or "\\" in stage.folder or "\0" in stage.folder:
+            raise FileRefused(folder / RECORD, f"names a folder outside of its own ({stage.folder[:80]!r})")
+        place = folder / way
+        if not (place / RECORD).exists():
+            raise FileRefused(place, f"the chain has the stage {stage.name!r} there, but {RECORD} is gone")
+        content = contents(place / RECORD)
+        if digest_of(content) != stage.sha256:
+            raise FileRefused(
+                place / RECORD, "is not as the chain left it; report the folders of the stages one by one"
+            )
+        yield from _read_one(place, f"{stage.name} (seed {stage.seed})" if several else stage.name, content)
+
+
+def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
+    """The folders that hold a record, with their names; nothing is looked for inside one of them, nor behind links."""
+    waiting, seen = [(top, 0)], 0
+    while waiting:
+        folder, depth = waiting.pop()
+        seen += 1
+        if seen > _MOST_FOLDERS:
+            raise FileRefused(top, f"has more than {_MOST_FOLDERS:,} folders in it: name the result folders themselves")
+        if (folder / RECORD).exists():
+            yield folder, _name_of(top) if folder == top else folder.relative_to(top).as_posix()
+        elif depth < _FOLDERS_DEEP:
+            waiting.extend((inner, depth + 1) for inner in reversed(_folders_in(folder)))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Its folders, ``seed-2`` before ``seed-10``; hidden ones are none of ours."""
+    with reading(folder), os.scandir(folder) as entries:
+        names = [each.name for each in entries if each.is_dir(follow_symlinks=False) and not each.name.startswith(".")]
+    return [folder / name for name in sorted(names, key=_natural)]
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    parts = re.split(r"([0-9]+)", name)
+    return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in parts]
+
+
+def _name_of(path: Path) -> str:
+    """What the user called a result: its folder, and the file where that is not the folder's record."""
+    if path.is_dir():
+        return path.resolve().name or str(path)
+    folder = path.absolute().parent.name
+    return folder if path.name == RECORD and folder else path.stem if not folder else f"{folder}/{path.stem}"
+
+
+def _kind_of(path: Path, values: dict[str, Any]) -> type[Record]:
+    """The kind that has all of these fields, and needs no others."""
+    keys = set(values)
+    for kind in KINDS:
+        if _fields(kind, needed=True) <= keys <= _fields(kind):
+            return kind
+    nearest = max(KINDS, key=lambda kind: _likeness(keys, _fields(kind)))
+    if _likeness(keys, _fields(nearest)) < _ALIKE:
+        known = ", ".join(KINDS.values())
+        raise FileRefused(path, f"is no record that a report knows{_written_by(values)}; known are {known}")
+    unknown, missing = sorted(keys - _fields(nearest)), sorted(_fields(nearest, needed=True) - keys)
+    what = f"has the field {unknown[0][:60]!r} besides" if unknown else f"lacks the field {missing[0]!r}"
+    raise FileRefused(path, f"looks like a record of the kind {KINDS[nearest]!r} but {what}{_written_by(values)}")
+
+
+def _check_settings(record: Record) -> None:
+    settings = getattr(record, "settings", {})
+    for name, kinds in _SETTINGS.get(type(record), {}).items():
+        if not isinstance(settings.get(name, ...), kinds):
+            raise UsageError(f"its settings lack {name!r}, or it is of another type")
+
+
+def _fields(kind: type[Record], *, needed: bool = False) -> set[str]:
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every record is a dataclass
+    return {
+        field.name
+        for field in fields
+        if not needed or (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
+    }
+
+
+def _likeness(a: set[str], b: set[str]) -> float:
+    return len(a & b) / len(a | b)
+
+
+def _written_by(values: dict[str, Any]) -> str:
+    """Which version wrote the record, where it says so and it is another one."""
+    origin = values.get("origin")
+    versions = origin.get("versions") if isinstance(origin, dict) else None
+    version = versions.get("weightsmith") if isinstance(versions, dict) else None
+    if not isinstance(version, str) or version == __version__:
+        return ""
+    return f"; it was written by weightsmith {version[:20]!r}, this is {__version__}"

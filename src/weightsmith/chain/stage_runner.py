@@ -1,0 +1,236 @@
+"""Carrying out one stage of a chain: its options for the verb, the verb, and what the stage leaves in its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from weightsmith.chain.links import keep_by_alpha, watchers
+from weightsmith.chain.prices import price_of
+from weightsmith.chain.reading.stored_angles import write_angles
+from weightsmith.chain.recipe import Recipe
+from weightsmith.chain.stages import Stage
+from weightsmith.core.records import Record
+from weightsmith.core.storage import write_atomic
+from weightsmith.data.tensors import Data
+from weightsmith.grading.grade import grade
+from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.files import load
+from weightsmith.networks.models.building import build, is_factory
+from weightsmith.reducing.inspecting import angles
+from weightsmith.reducing.recovery.recover import Recover, Rewind
+from weightsmith.reducing.reduce import reduce
+from weightsmith.reducing.surgery.sizes import Target
+from weightsmith.spiking.spike import spike
+from weightsmith.spiking.sweep.sweeping import spike_sweep
+from weightsmith.training.loop import train
+from weightsmith.training.presets import preset
+from weightsmith.training.run import Progress, Stopped, TrainRun
+
+__all__ = ["Bench", "Made", "Told", "carry_out", "evaluate_given", "starting_network"]
+
+Told = Callable[[str, int, int], None]
+
+_HELD_OUT = 0.1  # of the training rows, for validation, where neither data nor recipe say
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What a stage made: its record, the digest of its network if it has one, and what must be looked at."""
+
+    record: Record
+    network: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Where the stages of one seed are carried out: the recipe, its data, and the folder of each stage."""
+
+    recipe: Recipe
+    data: Data
+    seed: int
+    folder: Path
+    threads: int = 1
+    progress: Told | None = None
+
+    def place(self, name: str) -> Path:
+        """The folder of a stage."""
+        return self.folder / name
+
+    def stage(self, name: str | None) -> Stage:
+        """The stage called ``name``."""
+        return next(stage for stage in self.recipe.stages if stage.name == name)
+
+    def network(self, name: str | None) -> nn.Module:
+        """The network that the stage ``name`` left; without a name the one that the recipe starts with."""
+        if name is not None:
+            return load(self.place(name), network=self.factory).eval()
+        return load(
+            str(self.recipe.network),
+            normalise=self.recipe.normalise,
+            input_shape=self.data.input_shape,
+            classes=len(self.data.classes),
+        ).eval()
+
+    @property
+    def factory(self) -> str | None:
+        """The function that builds the network, if it is the user's own: a file alone could not be built again."""
+        asked = next((stage.options["network"] for stage in self.recipe.stages if stage.kind == "train"), "")
+        return asked if is_factory(asked) else None
+
+    def told(self, stage: Stage) -> Told | None:
+        """Progress of a stage, under its name."""
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda what, done, total: progress(f"{stage.name}: {what}" if what else stage.name, done, total)
+
+
+def carry_out(stage: Stage, bench: Bench) -> Made:
+    """Run the verb of ``stage``; its record, and what else it makes, is then in the stage's folder."""
+    work: dict[str, Callable[[Stage, Bench], Made]] = {
+        "train": _train,
+        "grade": _grade,
+        "angles": _angles,
+        "reduce": _reduce,
+        "spike": _spike,
+        "sweep": _sweep,
+    }
+    return work[stage.kind](stage, bench)
+
+
+def starting_network(bench: Bench) -> nn.Module:
+    """The network that the chain starts with: the one in the recipe's file, or the one to be trained, untrained."""
+    if bench.recipe.network is not None:
+        return bench.network(None)
+    stage = next(stage for stage in bench.recipe.stages if stage.kind == "train")
+    asked = _with_preset(stage)["network"]
+    return build(asked, input_shape=bench.data.input_shape, classes=len(bench.data.classes), seed=bench.seed)
+
+
+def evaluate_given(bench: Bench, folder: Path) -> Made:
+    """The network that the recipe starts with, evaluated, so that there is something to compare with."""
+    record = evaluate(bench.network(None), bench.data, threads=bench.threads)
+    _write(folder, record)
+    return Made(record, record.origin.inputs["network"], record.notes)
+
+
+def _train(stage: Stage, bench: Bench) -> Made:
+    run = _trained(stage, bench)
+    if "test" in bench.data.splits:
+        judged = evaluate(run.network, bench.data, split="test", threads=bench.threads)
+        write_atomic(bench.place(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
+    failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
+    return Made(run.record, run.record.network, (*failed, *run.record.warnings))
+
+
+def _trained(stage: Stage, bench: Bench) -> TrainRun:
+    """The run of a training stage; one that is done already is read from its folder."""
+    options = _with_preset(stage)
+    if bench.data.validation is None:
+        options["validation"] = options.get("validation", _HELD_OUT) or None
+    hooks = watchers(options.pop("watch", ()), bench.data, seed=bench.seed, threads=bench.threads)
+    told = bench.told(stage)
+    return train(
+        data=bench.data,
+        **options,
+        hooks=hooks,
+        seed=bench.seed,
+        threads=bench.threads,
+        out=bench.place(stage.name),
+        progress=None if told is None else lambda step: told("", *_steps(step)),
+    )
+
+
+def _with_preset(stage: Stage) -> dict[str, Any]:
+    """The options of a training stage, what its preset brings among them."""
+    options = dict(stage.options)
+    if (named := options.pop("preset", None)) is not None:
+        chosen = preset(named, options["network"])
+        options["network"] = chosen.architecture
+        options.setdefault("normalise", chosen.normalisation)
+        options["penalties"] = [*chosen.penalties, *options.get("penalties", ())]
+    return options
+
+
+def _steps(now: Progress) -> tuple[int, int]:
+    return (now.epoch - 1) * now.steps + now.step, now.epochs * now.steps
+
+
+def _grade(stage: Stage, bench: Bench) -> Made:
+    told = bench.told(stage)
+    grades = grade(
+        bench.network(stage.of),
+        **stage.options,
+        seed=bench.seed,
+        threads=bench.threads,
+        progress=None if told is None else lambda done, total: told("", done, total),
+    )
+    record = dataclasses.replace(grades, source=stage.of or Path(str(bench.recipe.network)).name)
+    _write(bench.place(stage.name), record)
+    return Made(record, notes=record.notes)
+
+
+def _angles(stage: Stage, bench: Bench) -> Made:
+    found = angles(bench.network(stage.of), bench.data, **stage.options, seed=bench.seed, threads=bench.threads)
+    write_angles(bench.place(stage.name), found)
+    return Made(found.record)
+
+
+def _reduce(stage: Stage, bench: Bench) -> Made:
+    options, notes = dict(stage.options), tuple[str, ...]()
+    recovery = options.get("recover")
+    rewinds = recovery is not None and isinstance(Recover.parse(recovery), Rewind)
+    network = _trained(bench.stage(stage.of), bench) if rewinds else bench.network(stage.of)
+    if options.get("plan") == "alpha":
+        module = network.network if isinstance(network, TrainRun) else network
+        options["plan"] = keep_by_alpha(module, Target.parse(options["target"]).keep, threads=bench.threads)
+        if options["plan"].unscored:
+            notes = (f"no α, so that they keep the target's share: {', '.join(options['plan'].unscored)}",)
+    priced = options.pop("price", None)
+    if priced is not None:
+        options["price"] = price_of(priced, network, bench.data, layers=options.get("layers"), seed=bench.seed)
+    result = reduce(
+        network,
+        bench.data,
+        **options,
+        latency=False,
+        seed=bench.seed,
+        threads=bench.threads,
+        out=bench.place(stage.name),
+        progress=bench.told(stage),
+    )
+    return Made(result.record, result.record.result, (*notes, *result.record.notes))
+
+
+def _spike(stage: Stage, bench: Bench) -> Made:
+    run = spike(
+        bench.network(stage.of),
+        bench.data,
+        **stage.options,
+        seed=bench.seed,
+        out=bench.place(stage.name),
+        progress=bench.told(stage),
+    )
+    return Made(run.record, run.record.result, run.record.notes)
+
+
+def _sweep(stage: Stage, bench: Bench) -> Made:
+    found = spike_sweep(
+        bench.network(stage.of),
+        bench.data,
+        **stage.options,
+        seed=bench.seed,
+        out=bench.place(stage.name),
+        progress=bench.told(stage),
+    )
+    return Made(found, notes=found.notes)
+
+
+def _write(folder: Path, record: Record) -> None:
+    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")

@@ -1,0 +1,139 @@
+"""Which candidate is taken: the cheapest that keeps to the limits, or the one that misses them least.
+
+With an accuracy asked for, a candidate's share of right answers should lie a *margin* of standard errors above it: of
+many candidates the cheapest that is just above the limit is there by luck, and most of the time other rows show it
+below. The order of preference, for a limit a on the accuracy:
+
+    1.  keeps to all limits, share ≥ a + margin · √(p(1 − p)/n)     the least energy, then parameters
+    2.  keeps to all limits by its point estimate                   the most accurate
+    3.  misses limits                                               the least violation, then the most accurate
+
+The violation is 10 · (a − accuracy) + (energy/limit − 1) + (params/limit − 1), each where it is positive: ten points of
+accuracy count as much as twice the energy or twice the size.
+
+Without a limit on the accuracy the most accurate of those that keep to the others is taken. Where only the size is
+limited, parameters come before energy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from weightsmith.chain.tailor.candidates import Candidate
+from weightsmith.chain.tailor.limits import Limits
+from weightsmith.core.records import Record
+from weightsmith.core.statistics import Interval
+
+__all__ = ["Preference", "Relaxation", "Standing", "margin_for", "relaxations", "standing", "unreachable", "violation"]
+
+_POINTS = 10.0
+
+
+class Standing(enum.Enum):
+    """How an accuracy stands to the limit on it."""
+
+    ABOVE = "its interval lies above"
+    ESTIMATE = "only its point estimate is above"
+    BELOW = "below"
+    UNLIMITED = "no limit"
+
+
+def standing(accuracy: Interval, limit: float | None) -> Standing:
+    """Whether all of the interval, or only the estimate, reaches the limit."""
+    if limit is None:
+        return Standing.UNLIMITED
+    if accuracy.low >= limit:
+        return Standing.ABOVE
+    return Standing.ESTIMATE if accuracy.value >= limit else Standing.BELOW
+
+
+def margin_for(ways: int, level: float = 0.05) -> float:
+    """How many standard errors the best of so many ways must lie above a limit: z of 1 − level/ways (Bonferroni).
+
+    Numbers of steps of one run are not counted: they share their rows and spikes, and nearly all of their luck.
+
+    >>> [round(margin_for(ways), 2) for ways in (1, 10, 100)]
+    [1.64, 2.58, 3.29]
+    """
+    return statistics.NormalDist().inv_cdf(1 - level / max(1, ways))
+
+
+def violation(missed: Mapping[str, float]) -> float:
+    """How much what :meth:`~weightsmith.chain.tailor.limits.Limits.excess` found is in all."""
+    return math.fsum(_POINTS * much if name == "accuracy" else much for name, much in missed.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class Preference:
+    """The order among candidates under ``limits``; ``margin`` is in standard errors of the accuracy."""
+
+    limits: Limits
+    margin: float = 2.0
+
+    def met(self, candidate: Candidate) -> bool:
+        """Whether it keeps to all limits, by its point estimate."""
+        return not candidate.excess(self.limits)
+
+    def key(self, candidate: Candidate) -> tuple[float, ...]:
+        """Smaller is better."""
+        missed = candidate.excess(self.limits)
+        costs: tuple[float, ...] = (candidate.energy, candidate.parameters)
+        if self.limits.size_only:
+            costs = costs[::-1]
+        if missed:
+            return (3.0, violation(missed), -candidate.share, *costs)
+        asked = self.limits.accuracy
+        if asked is None:
+            return (1.0, -candidate.share, *costs)
+        if candidate.share >= asked + self.margin * candidate.error:
+            return (1.0, *costs, -candidate.share)
+        return (2.0, -candidate.share, *costs)
+
+    def best(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        """The first in the order; of equals the one that was found first."""
+        return min(candidates, key=lambda found: (*self.key(found), found.number), default=None)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Relaxation(Record):
+    """To what one limit would have to be relaxed for ``candidate`` to keep to all of them."""
+
+    limit: str
+    asked: float
+    to: float
+    candidate: int
+
+
+def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxation, ...]:
+    """For each limit, the nearest candidate among those that keep to all others."""
+    found = []
+    for name, asked in limits.to_dict().items():
+        if asked is None:
+            continue
+        others = dataclasses.replace(limits, **{name: None})
+        keeping = [candidate for candidate in candidates if not candidate.excess(others)]
+        nearest = min(keeping, key=lambda each: (_wanting(each, name), each.number), default=None)
+        if nearest is not None:
+            found.append(Relaxation(name, float(asked), _value(nearest, name), nearest.number))
+    return tuple(found)
+
+
+def unreachable(candidates: Sequence[Candidate], limits: Limits) -> tuple[str, ...]:
+    """The limits that no candidate keeps to, whatever the others; empty if they can only not be met together."""
+    missed = [candidate.excess(limits) for candidate in candidates]
+    return tuple(
+        name for name, asked in limits.to_dict().items() if asked is not None and all(name in each for each in missed)
+    )
+
+
+def _value(candidate: Candidate, limit: str) -> float:
+    values = {"accuracy": candidate.share, "energy": candidate.energy, "params": float(candidate.parameters)}
+    return values[limit]
+
+
+def _wanting(candidate: Candidate, limit: str) -> float:
+    return -candidate.share if limit == "accuracy" else _value(candidate, limit)

@@ -1,0 +1,284 @@
+"""Where ways through the chain are tried: reduced, converted, measured on the selection rows, and written down.
+
+Everything that takes time goes through a journal. A reduction keeps its own state in a folder beside it, so that also a
+fine-tuning that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from weightsmith.chain.links import keep_by_alpha
+from weightsmith.chain.tailor.candidates import Candidate, Point, stairs
+from weightsmith.chain.tailor.configurations import Conversion, Cut, Way
+from weightsmith.chain.tailor.judging import Answered, answered, right_answers
+from weightsmith.chain.tailor.rows import Divided
+from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
+from weightsmith.core.journal import Journal
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.files import load, read_card
+from weightsmith.networks.layer_plan import LayerPlan
+from weightsmith.networks.operations import count_operations
+from weightsmith.networks.weights import open_weights
+from weightsmith.reducing.reduce import reduce
+from weightsmith.reducing.results import ReductionRecord
+from weightsmith.spiking.conversion.balance import Balance
+from weightsmith.spiking.conversion.preparing import Recipe, encoding_of, prepare
+from weightsmith.spiking.conversion.subject import read_subject
+from weightsmith.spiking.energy.cost import Prices
+from weightsmith.spiking.l4.adjust import Adjust
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.spike import spike
+
+__all__ = ["Conditions", "Refusal", "Workbench"]
+
+_JUDGED = "judged "
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """What all candidates have in common."""
+
+    neuron: IF | LIF
+    precision: Precision
+    prices: Prices
+    rows: int | None
+    seed: int
+    batch: int
+    threads: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """A way that cannot be gone, and why."""
+
+    way: Way
+    reason: str
+
+
+class Workbench:
+    """The network with its rows, the journal, and what was found so far."""
+
+    def __init__(
+        self, network: nn.Module, rows: Divided, conditions: Conditions, folder: Path, journal: Journal
+    ) -> None:
+        self.network, self.rows, self.conditions = network, rows, conditions
+        self._folder, self._journal = folder, journal
+        self.candidates: list[Candidate] = []
+        self.refusals: list[Refusal] = []
+        self.spent = 0.0
+        self._tried: set[str] = set()
+        self._asked: set[str] = set()
+        self._last: tuple[str, tuple[nn.Module, int]] | None = None
+        example = next(inputs for _, inputs in batches_for(card_of(network), rows.choosing.split("test").x[:1], 1))
+        counted = count_operations(network, example)
+        self.macs, self.uncounted = counted.total, counted.uncounted
+        if not self.macs:
+            raise UsageError(
+                "the network has no dense layer or convolution whose operations are counted: there is nothing to take "
+                "out and no energy to save"
+            )
+        self.parameters = sum(value.numel() for value in network.parameters())
+
+    @property
+    def energy(self) -> float:
+        """The energy of the whole network for an input, in picojoules."""
+        return self.conditions.prices.multiply * self.macs
+
+    def knows(self, way: Way) -> bool:
+        """Whether this way was gone, or refused, in this search."""
+        return way.key in self._tried
+
+    def of(self, way: Way) -> list[Candidate]:
+        """What came of a way."""
+        return [candidate for candidate in self.candidates if candidate.way == way]
+
+    def go(self, way: Way, stage: str) -> list[Candidate]:
+        """Go a way, or read in the journal what came of it; nothing comes of one that is refused."""
+        if way.key not in self._journal:
+            begin = time.perf_counter()
+            self._journal.append(way.key, self._outcome(way), time.perf_counter() - begin)
+        written = self._journal[way.key]
+        self.spent += self._journal.seconds(way.key)
+        self._tried.add(way.key)
+        if "refused" in written:
+            self.refusals.append(Refusal(way, written["refused"]))
+            return []
+        found = [
+            self._candidate(way, Point.from_dict(point), written, stage, place)
+            for place, point in enumerate(written["points"])
+        ]
+        self.candidates += found
+        return found
+
+    def made(self, way: Way) -> nn.Module | SpikingNetwork:
+        """The network that a way gives, made again from what is kept."""
+        plain = self.network if way.cut is None else self._reduced(way.cut)[0]
+        if way.conversion is None:
+            return plain
+        subject = read_subject(plain, self.rows.choosing, images=1, seed=self.conditions.seed)
+        return prepare(subject, self._recipe(way.conversion)).network
+
+    def judged(self, candidate: Candidate) -> Answered:
+        """The answers of a candidate to the judging rows, asked for once."""
+        key = f"{_JUDGED}{candidate.way.key} {candidate.steps}"
+        if key not in self._journal:
+            begin = time.perf_counter()
+            found = self._answered(candidate)
+            bits = base64.b64encode(np.packbits(found.right).tobytes()).decode()
+            self._journal.append(key, {"right": bits, "energy": found.energy}, time.perf_counter() - begin)
+        self._asked.add(key)
+        written = self._journal[key]
+        packed = np.frombuffer(base64.b64decode(written["right"]), np.uint8)
+        return Answered(np.unpackbits(packed, count=self.rows.judged.rows).astype(np.bool_), written["energy"])
+
+    @property
+    def judged_before(self) -> int:
+        """How many other candidates were judged on these rows, in calls with other limits."""
+        return sum(key.startswith(_JUDGED) and key not in self._asked for key in self._journal)
+
+    def _answered(self, candidate: Candidate) -> Answered:
+        conditions, network = self.conditions, self.made(candidate.way)
+        if isinstance(network, SpikingNetwork):
+            assert candidate.steps is not None
+            return answered(
+                network,
+                self.rows.judging,
+                candidate.steps,
+                precision=conditions.precision,
+                prices=conditions.prices,
+                seed=conditions.seed,
+                first=self.rows.selection.rows,
+            )
+        with pinned_threads(conditions.threads):
+            right = right_answers(network, self.rows.judging, batch=conditions.batch, threads=conditions.threads)
+        return Answered(right, candidate.energy)
+
+    def _outcome(self, way: Way) -> dict[str, Any]:
+        """What is written of a way: its points and sizes, or why it cannot be gone."""
+        try:
+            with pinned_threads(self.conditions.threads):
+                return self._measured(way)
+        except (UsageError, DataMismatch) as error:
+            if way.kind == "whole" or isinstance(error, MissingExtra):
+                raise  # nothing else can be tried either; or the user can help it, and it must not be written down
+            return {"refused": str(error)}
+
+    def _measured(self, way: Way) -> dict[str, Any]:
+        conditions = self.conditions
+        plain, macs = (self.network, self.macs) if way.cut is None else self._reduced(way.cut)
+        if way.conversion is None:
+            points = [Point(self._correct(plain), conditions.prices.multiply * macs)]
+        else:
+            points = self._spiking(plain, way.conversion)
+        return {
+            "points": [point.to_dict() for point in points],
+            "parameters": sum(value.numel() for value in plain.parameters()),
+            "macs": macs,
+        }
+
+    def _candidate(self, way: Way, point: Point, written: dict[str, Any], stage: str, place: int) -> Candidate:
+        return Candidate(
+            number=len(self.candidates) + place,
+            way=way,
+            steps=point.steps,
+            images=self.rows.selection.rows,
+            correct=point.correct,
+            energy=point.energy,
+            energy_share=point.energy / self.energy,
+            parameters=written["parameters"],
+            params_share=written["parameters"] / self.parameters,
+            macs=written["macs"],
+            stage=stage,
+        )
+
+    def _reduced(self, cut: Cut) -> tuple[nn.Module, int]:
+        """The network that a cut leaves, and its MACs; the last one stays in memory, because it is often used next."""
+        key = cut.to_json()
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._kept(cut) or self._made_anew(cut)
+        return self._last[1]
+
+    def _kept(self, cut: Cut) -> tuple[nn.Module, int] | None:
+        """A finished reduction from its folder; None if there is none, or if its file cannot be loaded without help."""
+        folder = self._folder / cut.folder
+        if not (folder / "record.json").exists():
+            return None
+        card = read_card(open_weights(folder))
+        if card is None or card.architecture is None:
+            return None
+        record = ReductionRecord.from_json((folder / "record.json").read_text(encoding="utf-8"))
+        return load(folder), record.reduced.macs
+
+    def _made_anew(self, cut: Cut) -> tuple[nn.Module, int]:
+        conditions = self.conditions
+        made = reduce(
+            self.network,
+            self.rows.choosing,
+            by=cut.by,
+            target=cut.target,
+            plan=self._plan(cut),
+            recover=cut.recover,
+            rows=conditions.rows,
+            random=0,
+            latency=False,
+            seed=conditions.seed,
+            batch=conditions.batch,
+            threads=conditions.threads,
+            out=self._folder / cut.folder,
+        )
+        return made.network, made.record.reduced.macs
+
+    def _plan(self, cut: Cut) -> str | LayerPlan:
+        if cut.plan != "alpha":
+            return cut.plan
+        plan = keep_by_alpha(self.network, cut.keep, threads=self.conditions.threads)
+        if len(plan.unscored) == len(plan.values):
+            raise UsageError("no layer has an α: the plan by α would be the uniform one")
+        return plan
+
+    def _correct(self, network: nn.Module) -> int:
+        """Right answers on the selection rows; one that is not finite is wrong."""
+        conditions = self.conditions
+        found = right_answers(network, self.rows.choosing, batch=conditions.batch, threads=conditions.threads)
+        return int(found.sum())
+
+    def _spiking(self, network: nn.Module, conversion: Conversion) -> list[Point]:
+        conditions = self.conditions
+        record = spike(
+            network,
+            self.rows.choosing,
+            neuron=conditions.neuron,
+            encode=conversion.encode,
+            balance=conversion.balance,
+            adjust=conversion.adjust,
+            steps=conversion.steps,
+            precision=conditions.precision,
+            prices=conditions.prices,
+            watch=0,
+            seed=conditions.seed,
+        ).record
+        return stairs(record.decisions.correct, record.cost.curve)
+
+    def _recipe(self, conversion: Conversion) -> Recipe:
+        """As :func:`~weightsmith.spiking.spike.spike` reads the same options."""
+        return Recipe(
+            neuron=self.conditions.neuron,
+            encode=encoding_of(conversion.encode),
+            balance=Balance.of(conversion.balance),  # type: ignore[arg-type]  # the family has these members
+            adjust=None if conversion.adjust is None else Adjust.of(conversion.adjust),  # type: ignore[arg-type]
+            mismatch=None,
+            precision=self.conditions.precision,
+            steps=conversion.steps,
+            seed=self.conditions.seed,
+        )

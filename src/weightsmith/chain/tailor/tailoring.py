@@ -1,0 +1,243 @@
+"""Tailor: the network that keeps to limits on accuracy, energy and size, looked for along the whole chain."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from weightsmith.chain.tailor.choosing import Preference, margin_for
+from weightsmith.chain.tailor.concluding import check_any, concluded, judge
+from weightsmith.chain.tailor.limits import Limits, Wanted, read_seconds
+from weightsmith.chain.tailor.proposing import Menu, Proposer
+from weightsmith.chain.tailor.results import Tailored, TailorRecord
+from weightsmith.chain.tailor.rows import divided
+from weightsmith.chain.tailor.runner import Conditions, Workbench
+from weightsmith.core.errors import UsageError
+from weightsmith.core.journal import Journal
+from weightsmith.core.records import Origin
+from weightsmith.core.storage import write_atomic
+from weightsmith.networks.card import card_of, meaning_digest, weights_digest
+from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.files import load, save
+from weightsmith.reducing.recovery.recover import FineTune, Recover
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.conversion.preparing import checked_precision, encoding_of
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.energy.cost import PriceList, Prices
+from weightsmith.spiking.files import is_spiking, save_spiking
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import IF, LIF, Neuron
+from weightsmith.training.run import TrainRun
+from weightsmith.training.settings import whole
+
+__all__ = ["tailor"]
+
+Told = Callable[[str, int, int], None]
+
+_SEARCHING = 2.0  # standard errors, while it is not known how many ways there will be
+
+
+def tailor(
+    network: nn.Module | TrainRun | str | Path,
+    data: Any,
+    *,
+    accuracy: float | str | None = None,
+    energy: float | str | None = None,
+    params: float | str | None = None,
+    budget: float | str | None = None,
+    margin: float | None = None,
+    images: int | None = None,
+    recover: FineTune | str | None = "fine-tune:3,schedule=cosine:0.01",
+    tune_rows: int | None = None,
+    rows: int | None = 2000,
+    spiking: bool | None = None,
+    neuron: IF | LIF | str = "if",
+    encode: Poisson | Constant | str | None = None,
+    balance: Percentile | MaxCurrent | str = "percentile",
+    steps: int = 32,
+    precision: Precision = "float32",
+    prices: Prices | str = "picojoule",
+    seed: int = 0,
+    batch: int = 256,
+    threads: int = 1,
+    out: str | Path | None = None,
+    progress: Told | None = None,
+) -> Tailored:
+    """The cheapest network that keeps to limits: reduced, fine-tuned, made spiking, or some of these.
+
+    ``accuracy`` is a share of right answers (0.9, ``"90%"``); ``energy`` a share of the network's own or an amount for
+    an input (0.2, ``"1.5uJ"``); ``params`` a share or a number (0.5, 20000). Candidates are chosen on the validation
+    split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy asked for (None: the more
+    ways were tried, the more); what was chosen is judged once on other rows (``images`` of each; None: all).
+    ``recover`` says how cut networks are trained, on ``tune_rows`` training rows (None: all; ``recover=None``: not at
+    all), ``rows`` how many methods look at. Conversions are tried unless only the size is limited, or as ``spiking``
+    says, for at most ``steps`` steps.
+
+    The search goes from coarse to fine and ends early when ``budget`` (seconds, ``"10m"``) is spent. With ``out``, a
+    folder, every candidate is kept there: the same call goes on where it was stopped, and calls with other limits use
+    what is known. If no network keeps to the limits, the nearest is returned, and ``record.verdict`` says so.
+
+    >>> import weightsmith as ws
+    >>> digits = ws.data.load("digits")
+    >>> run = ws.train("mlp:40", digits, optimiser="adam", schedule=0.01, epochs=10)
+    >>> small = tailor(run, digits, accuracy=0.9, params=0.4, recover=None)
+    >>> small.record.best.kind, small.record.best.params_share <= 0.4
+    ('reduced', True)
+    """
+    asked = _Asked(
+        wanted=Wanted.read(accuracy, energy, params),
+        budget=read_seconds(budget),
+        margin=_margin(margin),
+        recover=_recovery(recover),
+        spiking=spiking,
+        steps=whole("steps", steps),
+        encodings=("constant", "poisson") if encode is None else (str(encoding_of(encode)),),
+        balance=str(Balance.of(balance)),
+    )
+    conditions = Conditions(
+        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
+        precision=checked_precision(precision),
+        prices=PriceList.of(prices),  # type: ignore[arg-type]
+        rows=None if rows is None else whole("rows", rows),
+        seed=whole("seed", seed, least=0),
+        batch=whole("batch", batch),
+        threads=whole("threads", threads),
+    )
+    counts = {"images": images, "tune_rows": tune_rows}
+    counts = {name: None if count is None else whole(name, count) for name, count in counts.items()}
+    module = _network(network)
+    found = divided(data, **counts, seed=conditions.seed)
+    settings = counts | {
+        field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)
+    }
+    origin = Origin(seed=conditions.seed, inputs={"network": weights_digest(module), **found.inputs})
+    card = meaning_digest(card_of(module))  # equal weights fed otherwise are another network
+    call = {"settings": settings, "card": card, **origin.to_dict()}
+    with _place(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
+        bench = Workbench(module, found, conditions, folder / "reductions", journal)
+        limits = asked.wanted.of(energy=bench.energy, params=bench.parameters)
+        menu = asked.menu(limits, bench)
+        preference = Preference(limits, _SEARCHING if asked.margin is None else asked.margin)
+        untried = _search(bench, Proposer(menu, preference, bench.candidates), asked.budget, progress)
+        check_any(bench)
+        tried = len({candidate.way.key for candidate in bench.candidates})
+        final = Preference(limits, margin_for(tried) if asked.margin is None else asked.margin)
+        judged = judge(bench, final, progress)
+        made = bench.made(judged.best.way)
+        told = {"accuracy": accuracy, "energy": energy, "params": params, **asked.written(menu), "margin": final.margin}
+        told["steps"] = judged.best.steps  # what the network is to be run for; None if it does not spike
+        record = concluded(bench, judged, made, untried=untried, settings={**told, **settings}, origin=origin)
+        if out is not None:
+            _write(folder, record, made)
+    return Tailored(record, made)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What is looked for, how long, and among what."""
+
+    wanted: Wanted
+    budget: float | None
+    margin: float | None
+    recover: str | None
+    spiking: bool | None
+    steps: int
+    encodings: tuple[str, ...]
+    balance: str
+
+    def menu(self, limits: Limits, bench: Workbench) -> Menu:
+        """What may be tried, now that the whole network is known."""
+        return Menu(
+            energy=None if limits.energy is None else limits.energy / bench.energy,
+            params=None if limits.params is None else limits.params / bench.parameters,
+            recover=self.recover,
+            spiking=not limits.size_only if self.spiking is None else self.spiking,
+            steps=self.steps,
+            encodings=self.encodings,
+            balance=self.balance,
+        )
+
+    def written(self, menu: Menu) -> dict[str, Any]:
+        """The options as the record keeps them; those of conversions only where some were tried."""
+        spiking = {"most_steps": self.steps, "encode": list(self.encodings), "balance": self.balance}
+        told = spiking if menu.spiking else dict.fromkeys(spiking)
+        return {"budget": self.budget, "recover": self.recover, "spiking": menu.spiking, **told}
+
+
+def _search(bench: Workbench, proposer: Proposer, budget: float | None, progress: Told | None) -> tuple[str, ...]:
+    """Try what is proposed until all is done or the time is spent; what was not tried."""
+    stages = proposer.stages()
+    for stage, propose in stages:
+        ways = [way for way in dict.fromkeys(propose()) if not bench.knows(way)]
+        for place, way in enumerate(ways):
+            if budget is not None and bench.spent >= budget:
+                left = [str(way) for way in ways[place:]]
+                return (*left, *(f"{name}: not begun" for name, _ in stages))
+            bench.go(way, stage)
+            if progress is not None:
+                progress(stage, place + 1, len(ways))
+    return ()
+
+
+def _margin(given: float | None) -> float | None:
+    if given is not None and not 0 <= given < math.inf:
+        raise UsageError(f"margin must be ≥ 0 standard errors, not {given!r}")
+    return None if given is None else float(given)
+
+
+def _recovery(given: FineTune | str | None) -> str | None:
+    option = None if given is None else Recover.of(given)
+    if option is not None and not isinstance(option, FineTune):
+        raise UsageError(f"candidates are trained as fine-tune:… says, not {option}")
+    return None if option is None else str(option)
+
+
+def _network(given: Any) -> nn.Module:
+    """A copy in ``eval`` mode."""
+    if isinstance(given, TrainRun):
+        return copied(given.network).eval()
+    if isinstance(given, nn.Module):
+        return copied(given).eval()
+    if isinstance(given, SpikingNetwork) or (isinstance(given, str | Path) and is_spiking(given)):
+        raise UsageError("this is a spiking network already; tailor begins with the network that it came from")
+    if not isinstance(given, str | Path):
+        raise UsageError(f"a network is a module, a training run, a file or a folder, not {type(given).__name__}")
+    return load(given).eval()
+
+
+@contextlib.contextmanager
+def _place(out: str | Path | None) -> Iterator[Path]:
+    """The folder, or one for as long as the search lasts; one with results of something else is refused."""
+    if out is not None:
+        folder = Path(out)
+        results = [name for name in ("network.safetensors", "record.json") if (folder / name).exists()]
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file; out is a folder")
+        if results and not (folder / "journal.jsonl").exists():
+            raise UsageError(f"{folder} holds {results[0]} of something else, which would be lost; give another folder")
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="weightsmith-tailor-") as place:
+        yield Path(place)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwork) -> None:
+    """The network that was chosen, and last, as its seal, the record; that of an earlier call is broken first."""
+    place = folder / "network.safetensors"
+    (folder / "record.json").unlink(missing_ok=True)
+    if isinstance(network, SpikingNetwork):
+        save_spiking(network, place)
+    else:
+        save(network, place)
+    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
