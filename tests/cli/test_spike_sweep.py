@@ -13,8 +13,8 @@ import pytest
 import weightsmith as ws
 from weightsmith.cli import _spike_sweep_files as files
 from weightsmith.cli import _spike_sweep_findings as findings
-from weightsmith.cli._spike_sweep_options import numbers, read_grid, read_rules
 from weightsmith.cli._spike_sweep_report import show_sweep
+from weightsmith.cli.spike_sweep import numbers, read_grid, read_rules
 from weightsmith.core.errors import OptionError
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin

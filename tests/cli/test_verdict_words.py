@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from weightsmith.cli._verdict_words import verdict_words
+from weightsmith.cli.grading_report import verdict_words
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.fits.resampling import Goodness
 from weightsmith.grading.grade import grade

@@ -5,22 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
 from rich.markup import escape
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._spike_evaluation import run_spiking, show_spiking
-from weightsmith.cli._spike_options import Numbers, refuse_nir
+from weightsmith.cli._spike_options import Numbers, refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
+from weightsmith.cli._spike_report import accuracy_text, significant
+from weightsmith.cli._spike_rows import accuracy_rows, shown_steps
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import stream
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
+    from weightsmith.spiking.network import SpikingNetwork
+    from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["evaluate", "show"]
+
 
 _WHAT_FOR = "accuracy is measured on rows with labels"
 
@@ -125,7 +131,7 @@ def _evaluate_spiking(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    report = run_spiking(
+    report = _run_spiking(
         file,
         known,
         split=split,
@@ -138,7 +144,7 @@ def _evaluate_spiking(
     if as_json:
         print_json(report)
     else:
-        show_spiking(report)
+        _show_spiking(report)
     silent = [row["layer"] for row in report["layers"] if not row["rate"]]
     if silent:
         raise Attention(f"{silent[0]} never fires")
@@ -174,3 +180,95 @@ def show(result: Evaluation, name: str) -> None:
         shown = "–" if recall is None else f"{100 * recall:.1f} %"
         rows.add_row(escape(label), str(sum(counts)), shown, escape(", ".join(f"{other} ({n}×)" for n, other in wrong)))
     console.print(rows)
+
+
+# A spiking network file on data: how right it is after how many steps, and how much it fires.
+
+
+def _run_spiking(
+    file: Path,
+    known: Data,
+    *,
+    split: str | None,
+    steps: int,
+    images: int | None,
+    seed: int,
+    precision: Numbers,
+    quiet: bool,
+) -> dict[str, Any]:
+    """The spiking network in ``file`` on one split of ``known``; the same rows and spikes as at its conversion."""
+    import torch
+
+    from weightsmith.networks.evaluation import labels_for
+    from weightsmith.spiking.files import load_spiking
+    from weightsmith.spiking.simulation.simulate import simulate
+
+    network = load_spiking(file)
+    chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
+    part = known.split(chosen)
+    rows = np.arange(len(part))
+    if images is not None and images < len(part):
+        rows = np.sort(stream(seed, "judging rows").choice(len(part), images, replace=False))
+    x, y = part.x[torch.from_numpy(rows)], part.y[torch.from_numpy(rows)]
+    labels = labels_for(network.card, known, y, network.classes)[1]
+    if not quiet:
+        for note in (*network.card.notes, *known.notes):
+            say_note(note)
+    say_if_compiling(quiet)
+    with progress_bar("evaluate", quiet) as progress:
+        responses = simulate(network, x, steps, seed=seed, precision=precision, progress=progress)
+    return {
+        "file": str(file),
+        "data": known.name,
+        "split": chosen,
+        "images": len(rows),
+        "neuron": str(network.neuron),
+        "encode": str(network.encode),
+        "precision": precision,
+        "seed": seed,
+        "steps": _steps(responses, labels.numpy()),
+        "layers": _layers(network, responses),
+    }
+
+
+def _show_spiking(report: dict[str, Any]) -> None:
+    """Print what :func:`_run_spiking` found."""
+    console = out()
+    where = f"{escape(report['data'])} ({report['split']}, {count_text(report['images'])} images)"
+    console.print(f"[bold]{escape(report['file'])}[/bold] on {where}")
+    console.print(escape(" · ".join([report["neuron"], report["encode"], f"seed {report['seed']}"])))
+    heads = ("steps", "accuracy", "undecided")
+    rows = table(*heads, numbers=heads)
+    for steps in shown_steps(len(report["steps"])):
+        row = report["steps"][steps - 1]
+        rows.add_row(str(steps), accuracy_text(row), count_text(row["undecided"]))
+    console.print(rows)
+    layers = table("layer", "neurons", "rate", "spikes", numbers=("neurons", "rate", "spikes"))
+    for row in report["layers"]:
+        layers.add_row(
+            escape(row["layer"]), count_text(row["neurons"]), *map(significant, (row["rate"], row["spikes"]))
+        )
+    console.print(layers)
+    console.print("[dim]95 % Wilson intervals · rate: spikes per neuron and step · spikes per image[/dim]")
+
+
+def _steps(responses: Responses, labels: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
+    from weightsmith.spiking.simulation.responses import UNDECIDED
+
+    correct = responses.correct(labels).sum(axis=0, dtype=np.int64)
+    undecided = (responses.answers == UNDECIDED).sum(axis=0, dtype=np.int64)
+    return accuracy_rows(correct, undecided, responses.images)
+
+
+def _layers(network: SpikingNetwork, responses: Responses) -> list[dict[str, Any]]:
+    rates, spikes = responses.rates(), responses.spikes()
+    return [
+        {
+            "layer": node.layer or node.name,
+            "population": node.name,
+            "neurons": responses.units[node.name],
+            "rate": rates[node.name],
+            "spikes": spikes[node.name] / responses.images,
+        }
+        for node in network.populations
+    ]
