@@ -10,7 +10,8 @@ import pytest
 import weightsmith as ws
 from weightsmith.cli import export as command
 from weightsmith.spiking.files import load_spiking, save_spiking, spiking_digest
-from weightsmith.spiking.nir.exchange import NirExport, export_nir, handover, import_nir
+from weightsmith.spiking.nir import handover
+from weightsmith.spiking.nir.exchange import NirExport, export_nir, import_nir
 from weightsmith.spiking.nir.handover import HandoverCheck, LayerCheck
 from weightsmith.spiking.spike import spike
 

@@ -17,10 +17,10 @@ from weightsmith.cli._spike_records import steps_of
 from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._spike_rows import layer_rows, shown_steps, step_rows
 from weightsmith.core.statistics import wilson
-from weightsmith.reporting.figures.spiking.catalogue import catalogue as spiking
+from weightsmith.reporting.figures.spiking import catalogue as spiking
 from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.simulation import kernels as _kernels
+from weightsmith.spiking.simulation import _kernels
 from weightsmith.spiking.spike import spike
 
 QUICK = ("--quiet", "--watch", 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from weightsmith.reporting.blocks import inline_svg
+from weightsmith.reporting._blocks import inline_svg
 from weightsmith.reporting.figures.style import house_style, new_figure
 from weightsmith.reporting.hover import hover_points
 

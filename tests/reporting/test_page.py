@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting._blocks import COLOURS, block_of, csv_link, inline_svg
 from weightsmith.reporting._words import harmless, number_text, plain
-from weightsmith.reporting.blocks import COLOURS, block_of, csv_link, inline_svg
 from weightsmith.reporting.figures.style import GREY, INK, ORANGE, house_style, new_figure
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice, Column, Drawing, Facts, Notes, Prose, Section, Shown, Table

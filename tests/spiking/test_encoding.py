@@ -12,7 +12,7 @@ from scipy import stats
 from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.seeds import subseed
 from weightsmith.spiking.encoding import LEVELS, Constant, Encode, Poisson, draws, image_keys
-from weightsmith.spiking.simulation.kernels import draw
+from weightsmith.spiking.simulation._kernels import draw
 from weightsmith.spiking.simulation.sources import Draws
 
 MASK = (1 << 64) - 1

@@ -20,9 +20,9 @@ import torch
 from snntorch.import_nir import import_from_nir
 
 from benchmarks.peers.nir_work import CASES
+from weightsmith.spiking.nir._vector import read_vector
 from weightsmith.spiking.nir.exchange import export_nir
 from weightsmith.spiking.nir.handover import compare
-from weightsmith.spiking.nir.vector import read_vector
 
 __all__ = ["PACKAGES", "vectors"]
 

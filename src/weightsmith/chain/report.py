@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weightsmith.chain.reading.gathering import Placed, results_at
+from weightsmith.chain.reading._gathering import Placed, results_at
 from weightsmith.chain.reading.results import KINDS, Result
 from weightsmith.chain.results import ChainRecord, ChainRun
 from weightsmith.chain.tailor.results import TailorRecord

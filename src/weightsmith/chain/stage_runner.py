@@ -11,7 +11,7 @@ from torch import nn
 
 from weightsmith.chain.links import keep_by_alpha, watchers
 from weightsmith.chain.prices import price_of
-from weightsmith.chain.reading.stored_angles import write_angles
+from weightsmith.chain.reading._stored_angles import write_angles
 from weightsmith.chain.recipe import Recipe
 from weightsmith.chain.stages import Stage
 from weightsmith.core.records import Record

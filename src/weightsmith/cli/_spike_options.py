@@ -118,7 +118,7 @@ def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
 
 def say_if_compiling(quiet: bool) -> None:
     """Say that the first run compiles, which takes a while."""
-    from weightsmith.spiking.simulation import kernels as _kernels
+    from weightsmith.spiking.simulation import _kernels
 
     folder = _kernels.convolve.stats.cache_path
     if not quiet and folder is not None and not any(Path(folder).glob("_kernels.convolve-*.nbi")):

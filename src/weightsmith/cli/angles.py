@@ -94,7 +94,7 @@ def angles(
     if figures is not None:
         written += _draw(figures, found)
     if out_folder is not None:
-        from weightsmith.chain.reading.stored_angles import write_angles
+        from weightsmith.chain.reading._stored_angles import write_angles
 
         written += write_angles(out_folder, found)
     if as_json:

@@ -121,7 +121,7 @@ def _family(known: Sequence[_Known]) -> Family:
 
 
 def _read(file: Path, quiet: bool) -> _Known:
-    from weightsmith.chain.reading.beside import accuracy_beside, record_beside
+    from weightsmith.chain.reading._beside import accuracy_beside, record_beside
 
     digest, lineage, parameters = _opened(file)
     told = None
@@ -187,7 +187,7 @@ def _networks_in(path: Path, quiet: bool) -> list[Path]:
 
 def _candidates(top: Path, quiet: bool) -> Iterator[Path]:
     """Result folders, and files where there is none, in the order of their names; a note on what is not looked into."""
-    from weightsmith.chain.reading.gathering import Folders
+    from weightsmith.chain.reading._gathering import Folders
 
     walk = Folders(top, levels=_LEVELS, most=_MOST_FOLDERS, end=lambda folder: (folder / _OWN).is_file())
     for folder in walk:

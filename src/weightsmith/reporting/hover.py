@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from weightsmith.reporting._axis_words import AxisWords, label_of, short, split_unit
 from weightsmith.reporting._words import LONGEST_NAME, plain
-from weightsmith.reporting.axis_words import AxisWords, label_of, short, split_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from weightsmith._version import __version__
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting._blocks import Block, block_of, paragraphs
 from weightsmith.reporting._words import LONGEST_NAME, plain
-from weightsmith.reporting.blocks import Block, block_of, paragraphs
 from weightsmith.reporting.parts import Choice, Drawing, Part, Section, Table
 
 __all__ = ["render"]

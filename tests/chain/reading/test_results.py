@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import weightsmith as ws
+from weightsmith.chain.reading import _record_files
+from weightsmith.chain.reading import results as reading
 from weightsmith.chain.reading.results import KINDS, Result, read_evaluation, read_record, read_result, read_results
-from weightsmith.chain.reading.results import record_files as _record_files
-from weightsmith.chain.reading.results import results as reading
 from weightsmith.chain.results import ChainRecord, StageDone
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.records import Origin

@@ -10,8 +10,8 @@ from PIL import Image, ImageFilter
 
 from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, OptionError, UsageError
 from weightsmith.data import load
+from weightsmith.data.faces import describe as module
 from weightsmith.data.faces.describe import crop_face, describe_faces, face_table, find_faces, read_grey, require_opencv
-from weightsmith.data.faces.describe import describe as module
 from weightsmith.data.faces.lpq import LPQ
 from weightsmith.data.faces.phog import PHOG
 

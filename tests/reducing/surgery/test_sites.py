@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
 from weightsmith.networks.models.mlp import mlp
-from weightsmith.reducing.surgery.graph_sites import graph_sites
+from weightsmith.reducing.surgery._graph_sites import graph_sites
 from weightsmith.reducing.surgery.sites import Sites, find_sites
 
 

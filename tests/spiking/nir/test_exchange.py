@@ -25,11 +25,11 @@ from weightsmith.spiking.files import spiking_digest
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Mismatch
+from weightsmith.spiking.nir._importing import network_of
+from weightsmith.spiking.nir._scales import with_one_threshold
+from weightsmith.spiking.nir._vector import read_vector, run_drive, vector_path
+from weightsmith.spiking.nir._windows import Kernel, as_convolutions
 from weightsmith.spiking.nir.exchange import export_nir, import_nir
-from weightsmith.spiking.nir.importing import network_of
-from weightsmith.spiking.nir.scales import with_one_threshold
-from weightsmith.spiking.nir.vector import read_vector, run_drive, vector_path
-from weightsmith.spiking.nir.windows import Kernel, as_convolutions
 from weightsmith.spiking.simulation.simulate import simulate_trains
 
 nir = pytest.importorskip("nir", reason="the extra nir is not installed")

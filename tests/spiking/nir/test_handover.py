@@ -18,7 +18,8 @@ from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.graph import Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.nir.exchange import export_nir, handover
+from weightsmith.spiking.nir import handover
+from weightsmith.spiking.nir.exchange import export_nir
 from weightsmith.spiking.nir.handover import (
     HandoverCheck,
     LayerCheck,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
+from weightsmith.spiking.theory import simulation as theory_simulation
 from weightsmith.spiking.theory.potential import shot_noise, step_noise
-from weightsmith.spiking.theory.potential import simulation as theory_simulation
 from weightsmith.spiking.theory.simulation import simulate_shot_noise, simulate_steps
 
 TRIALS = 20_000

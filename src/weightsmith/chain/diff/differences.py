@@ -16,8 +16,8 @@ from typing import Any
 
 from torch import nn
 
-from weightsmith.chain.diff.layers import compare_layers, compare_units
-from weightsmith.chain.diff.records import (
+from weightsmith.chain.diff._layers import compare_layers, compare_units
+from weightsmith.chain.diff._records import (
     LatencyDiff,
     LayerDiff,
     LayerFacts,
@@ -32,7 +32,7 @@ from weightsmith.chain.diff.records import (
     WeightDistance,
     sentences,
 )
-from weightsmith.chain.diff.running import (
+from weightsmith.chain.diff._running import (
     Answers,
     Rows,
     answers_of,
@@ -42,7 +42,7 @@ from weightsmith.chain.diff.running import (
     on_rows,
     paired_accuracy,
 )
-from weightsmith.chain.diff.sides import Asked, Side, open_sides
+from weightsmith.chain.diff._sides import Asked, Side, open_sides
 from weightsmith.chain.reading.results import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Lineage, Origin

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from weightsmith.chain.reading.consistency_results import RULES as OF_RESULTS
-from weightsmith.chain.reading.consistency_spiking import RULES as OF_SPIKING
+from weightsmith.chain.reading._consistency_results import RULES as OF_RESULTS
+from weightsmith.chain.reading._consistency_spiking import RULES as OF_SPIKING
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.judging import Judgement
 from weightsmith.chain.tailor.results import TailorRecord

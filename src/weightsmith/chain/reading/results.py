@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from weightsmith._version import __version__
+from weightsmith.chain.reading._record_files import contents, values_in
+from weightsmith.chain.reading._stored_angles import ARRAYS, read_angles
 from weightsmith.chain.reading.consistency import check_sound
-from weightsmith.chain.reading.record_files import contents, values_in
-from weightsmith.chain.reading.stored_angles import ARRAYS, read_angles
 from weightsmith.chain.results import ChainRecord
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.core.errors import FileRefused, UsageError

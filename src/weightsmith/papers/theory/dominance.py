@@ -18,7 +18,7 @@ from weightsmith.core.errors import OptionError
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
 from weightsmith.papers.theory.drift import directions
-from weightsmith.spiking.theory.checks import ascending, check_reset, numbers, whole
+from weightsmith.spiking.theory._checks import ascending, check_reset, numbers, whole
 from weightsmith.spiking.theory.firing import count_spikes, poisson_train
 from weightsmith.spiking.theory.potential import exceeds, shot_noise
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.records import Record
-from weightsmith.spiking.theory.checks import numbers, whole
+from weightsmith.spiking.theory._checks import numbers, whole
 
 __all__ = ["HadamardDrift", "angle_drift", "directions", "hadamard_drift"]
 

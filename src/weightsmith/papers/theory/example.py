@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
-from weightsmith.spiking.theory.checks import whole
+from weightsmith.spiking.theory._checks import whole
 from weightsmith.spiking.theory.firing import poisson_train
 from weightsmith.spiking.theory.potential import exceeds, shot_noise
 from weightsmith.spiking.theory.simulation import simulate_shot_noise

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weightsmith.papers.theory.dominance_figure import draw_dominance
-from weightsmith.papers.theory.drift_figure import draw_hadamard_drift
-from weightsmith.papers.theory.example_figure import draw_above_threshold, draw_same_mean
-from weightsmith.papers.theory.threshold_figure import draw_threshold_sweep
+from weightsmith.papers.theory._dominance_figure import draw_dominance
+from weightsmith.papers.theory._drift_figure import draw_hadamard_drift
+from weightsmith.papers.theory._example_figure import draw_above_threshold, draw_same_mean
+from weightsmith.papers.theory._threshold_figure import draw_threshold_sweep
 from weightsmith.reporting.figures.style import save_figure
 
 __all__ = [

@@ -18,7 +18,7 @@ from weightsmith.core.errors import OptionError
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
 from weightsmith.papers.theory.drift import directions
-from weightsmith.spiking.theory.checks import check_reset, whole
+from weightsmith.spiking.theory._checks import check_reset, whole
 from weightsmith.spiking.theory.firing import count_spikes, matching_threshold, poisson_train
 from weightsmith.spiking.theory.potential import shot_noise
 

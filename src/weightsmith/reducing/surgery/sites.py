@@ -31,7 +31,7 @@ from torch.nn import functional
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks.editing.fold import fold_batch_norm, trace
 from weightsmith.networks.models.dropout import Dropout
-from weightsmith.reducing.surgery.graph_sites import RawSite, RawSites, graph_sites
+from weightsmith.reducing.surgery._graph_sites import RawSite, RawSites, graph_sites
 
 __all__ = ["Port", "Site", "Sites", "find_sites"]
 

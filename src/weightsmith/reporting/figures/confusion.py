@@ -8,8 +8,8 @@ import numpy as np
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import wilson
+from weightsmith.reporting.figures._matrix import MatrixWords, draw_matrix
 from weightsmith.reporting.figures.labels import shown
-from weightsmith.reporting.figures.matrix import MatrixWords, draw_matrix
 from weightsmith.reporting.figures.style import BLUE, GREY, ORANGE, house_style, new_figure
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import Interval
 from weightsmith.reporting.figures._naming import name_marks
 from weightsmith.reporting.figures._networks import look
+from weightsmith.reporting.figures._panels import blank_figure, legend
 from weightsmith.reporting.figures.labels import readable_ticks, shown
-from weightsmith.reporting.figures.panels import blank_figure, legend
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, house_style, new_figure
 
 if TYPE_CHECKING:

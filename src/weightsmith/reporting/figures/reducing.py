@@ -12,7 +12,7 @@ import numpy as np
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.figures.angles import draw_angles, draw_dendrogram
 from weightsmith.reporting.figures.labels import columns, number, readable_ticks, shown
-from weightsmith.reporting.figures.spiking.panels import layer_rows, legend_below
+from weightsmith.reporting.figures.spiking._panels import layer_rows, legend_below
 from weightsmith.reporting.figures.study import (
     barred_line,
     draw_angle_sweep,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from weightsmith.core.statistics import Comparison
-from weightsmith.reporting.figures.spiking.panels import spread
+from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.parts import Cell
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from weightsmith.reporting.figures.spiking.panels import spread
-from weightsmith.reporting.figures.spiking.raster import _told_apart as told_apart
+from weightsmith.reporting.figures.spiking._panels import spread
+from weightsmith.reporting.figures.spiking._raster import _told_apart as told_apart
 from weightsmith.reporting.parts import Cell
 from weightsmith.reporting.sections._numbers import MOST_ROWS, rounded, thinned
 from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord

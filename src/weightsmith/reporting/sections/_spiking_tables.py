@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from weightsmith.reporting.figures.spiking.panels import layer_names
+from weightsmith.reporting.figures.spiking._panels import layer_names
 from weightsmith.reporting.parts import Cell, Column, Shown, Table
 from weightsmith.reporting.sections._numbers import chance, energy_text, points, significant
 from weightsmith.reporting.sections._spiking_rows import layer_operations

@@ -11,10 +11,8 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.networks.family import Kin, short_digest
 from weightsmith.reporting.figures.overview import Branch, NetworkMark, draw_ancestry, draw_networks
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import energy_text
-from weightsmith.reporting.sections._wording import counted, percent, percent_within, setting_text
-from weightsmith.reporting.sections.compared import compared_section, graded_section
-from weightsmith.reporting.sections.known_networks import (
+from weightsmith.reporting.sections._compared import compared_section, graded_section
+from weightsmith.reporting.sections._known_networks import (
     Judged,
     KnownNetwork,
     NamedRecord,
@@ -25,6 +23,8 @@ from weightsmith.reporting.sections.known_networks import (
     network_in,
     network_out,
 )
+from weightsmith.reporting.sections._numbers import energy_text
+from weightsmith.reporting.sections._wording import counted, percent, percent_within, setting_text
 from weightsmith.training.run import TrainRecord
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 from weightsmith.reporting.figures.gradients import gradient_figure
-from weightsmith.reporting.figures.spiking.panels import spread
+from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.training import curves, watched_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
 from weightsmith.reporting.sections._wording import counted, facts_of, percent

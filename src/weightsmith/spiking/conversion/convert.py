@@ -22,9 +22,9 @@ from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.seeds import pinned_threads, torch_stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.editing.copying import copied
-from weightsmith.spiking.conversion.building import built
-from weightsmith.spiking.conversion.flow import flow_of
-from weightsmith.spiking.conversion.tidying import tidied
+from weightsmith.spiking.conversion._building import built
+from weightsmith.spiking.conversion._flow import flow_of
+from weightsmith.spiking.conversion._tidying import tidied
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
 from weightsmith.spiking.network import SpikingNetwork

@@ -26,7 +26,7 @@ from torch import Tensor
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.options import Option, param
 from weightsmith.core.records import Record
-from weightsmith.spiking.l4.input_weights import (
+from weightsmith.spiking.l4._input_weights import (
     Array,
     Front,
     Scales,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.spiking.graph import Neurons
-from weightsmith.spiking.monitors.watching import Watched, check_units, chosen, per_unit
+from weightsmith.spiking.monitors._watching import Watched, check_units, chosen, per_unit
 from weightsmith.spiking.network import SpikingNetwork
 
 __all__ = ["ActivityRecord", "PopulationStatistics", "Statistics"]

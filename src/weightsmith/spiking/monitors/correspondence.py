@@ -26,7 +26,7 @@ from weightsmith.core.seeds import stream
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.graph import Neurons
-from weightsmith.spiking.monitors.watching import Watched, check_units, chosen, per_unit, shown_shape
+from weightsmith.spiking.monitors._watching import Watched, check_units, chosen, per_unit, shown_shape
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.simulation.responses import UNDECIDED
 

@@ -17,7 +17,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import stream
 from weightsmith.spiking.graph import Neurons
-from weightsmith.spiking.monitors.watching import Watched, check_units, chosen, per_unit
+from weightsmith.spiking.monitors._watching import Watched, check_units, chosen, per_unit
 from weightsmith.spiking.network import SpikingNetwork
 
 __all__ = ["PopulationRaster", "Raster", "RasterRecord"]

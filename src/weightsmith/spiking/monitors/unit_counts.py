@@ -16,7 +16,7 @@ from torch.nn import functional
 from weightsmith.core.errors import UsageError
 from weightsmith.spiking.energy.fan_out import Landing, landings_of, root_gates
 from weightsmith.spiking.graph import INPUT, Gate, Shape
-from weightsmith.spiking.monitors.watching import check_units
+from weightsmith.spiking.monitors._watching import check_units
 from weightsmith.spiking.network import SpikingNetwork
 
 __all__ = ["Passing", "UnitCounts"]

@@ -26,13 +26,13 @@ from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.files import checked_spiking, spiking_digest
 from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.nir.graph import DT_IF, DT_LIF, graph_of, nir_names
-from weightsmith.spiking.nir.importing import network_of
-from weightsmith.spiking.nir.metadata import Stored
-from weightsmith.spiking.nir.scales import with_one_threshold
-from weightsmith.spiking.nir.tree import read_tree
-from weightsmith.spiking.nir.vector import Vector, drive_for, run_drive, vector_path, write_vector
-from weightsmith.spiking.nir.windows import as_convolutions
+from weightsmith.spiking.nir._graph import DT_IF, DT_LIF, graph_of, nir_names
+from weightsmith.spiking.nir._importing import network_of
+from weightsmith.spiking.nir._metadata import Stored
+from weightsmith.spiking.nir._scales import with_one_threshold
+from weightsmith.spiking.nir._tree import read_tree
+from weightsmith.spiking.nir._vector import Vector, drive_for, run_drive, vector_path, write_vector
+from weightsmith.spiking.nir._windows import as_convolutions
 
 __all__ = ["NirExport", "NirNode", "export_nir", "import_nir"]
 

@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Record, versions
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.spiking.nir.metadata import Facts
-from weightsmith.spiking.nir.tree import read_tree
-from weightsmith.spiking.nir.vector import Drive, read_vector
+from weightsmith.spiking.nir._metadata import Facts
+from weightsmith.spiking.nir._tree import read_tree
+from weightsmith.spiking.nir._vector import Drive, read_vector
 
 __all__ = ["HandoverCheck", "LayerCheck", "Simulator", "compare", "into_norse", "into_snntorch", "into_spikingjelly"]
 

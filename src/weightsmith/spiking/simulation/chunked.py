@@ -184,7 +184,7 @@ class ChunkEngine:
             return Values(rows.transpose(2, 3).contiguous().numpy().astype(self._kinds[INPUT]), constant=True)
         spikes = np.empty((images, count, positions, channels), np.int8)
         if isinstance(self._source, Draws):
-            from weightsmith.spiking.simulation.kernels import draw
+            from weightsmith.spiking.simulation._kernels import draw
 
             pixels = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
             keys = self._source.keys().numpy()[self._images].view(np.uint64)
@@ -195,7 +195,7 @@ class ChunkEngine:
         return Values(spikes)
 
     def _tell(self, chunk: _Chunk, name: str, spikes: NDArray[Any]) -> None:
-        from weightsmith.spiking.simulation.kernels import count
+        from weightsmith.spiking.simulation._kernels import count
 
         chunk.counts[name] = np.empty(spikes.shape[:2], np.int64)
         count(spikes.reshape(-1), spikes.shape[0] * spikes.shape[1], chunk.counts[name].reshape(-1))
@@ -266,7 +266,7 @@ class ChunkEngine:
 
     def _convolve(self, node: Synapses, before: Values, target: Neurons | None) -> NDArray[Any]:
         """The spikes of ``target``, or the currents where there is none."""
-        from weightsmith.spiking.simulation.kernels import convolve
+        from weightsmith.spiking.simulation._kernels import convolve
 
         table = self._table(node, before, before.data.shape[2])
         height, width = self._network.shapes[node.source][1:]
@@ -298,7 +298,7 @@ class ChunkEngine:
         return whole.reshape(images, steps, rows * columns, channels)
 
     def _project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
-        from weightsmith.spiking.simulation.kernels import project
+        from weightsmith.spiking.simulation._kernels import project
 
         table = self._table(node, before, positions)
         rows = before.data.shape[0] * before.data.shape[1]
@@ -327,7 +327,7 @@ class ChunkEngine:
         return last.numpy().reshape(images, steps, math.prod(shape[1:]), shape[0])
 
     def _fire(self, node: Neurons, chunk: _Chunk) -> Values:
-        from weightsmith.spiking.simulation.kernels import fire
+        from weightsmith.spiking.simulation._kernels import fire
 
         before = chunk.values[node.source]
         kind = self._kinds[node.name]
@@ -347,7 +347,7 @@ class ChunkEngine:
         return Values(spikes)
 
     def _pooled(self, node: Pool | Gate, chunk: _Chunk) -> Values:
-        from weightsmith.spiking.simulation.kernels import gate, pool
+        from weightsmith.spiking.simulation._kernels import gate, pool
 
         before = chunk.values[node.source]
         images, steps, _, channels = before.data.shape

@@ -50,7 +50,7 @@ class Values:
     def listed(self, across: int | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Where events begin, and their codes: by positions, ``across`` to a row, or (None) by parts of features."""
         if self.events is None:
-            from weightsmith.spiking.simulation.kernels import list_events, list_parts, room
+            from weightsmith.spiking.simulation._kernels import list_events, list_parts, room
 
             flat, (parts, channels) = self.data.reshape(-1), self.data.shape[2:]
             starts = np.empty(flat.size // channels + 1, np.int64)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.seeds import stream
-from weightsmith.spiking.theory.checks import check_events, check_reset, check_tau, numbers, rates_of, whole
+from weightsmith.spiking.theory._checks import check_events, check_reset, check_tau, numbers, rates_of, whole
 
 __all__ = ["PoissonTrain", "count_spikes", "matching_threshold", "poisson_train"]
 
@@ -76,7 +76,7 @@ def count_spikes(
     >>> once == len(train), third == len(train) // 3
     (True, True)
     """
-    from weightsmith.spiking.theory.kernels import count
+    from weightsmith.spiking.theory._kernels import count
 
     decays, lifts = _drive(train, weights, tau)
     levels = numbers(thresholds, "thresholds")
@@ -99,7 +99,7 @@ def matching_threshold(
     More precisely the lowest at which it fires no more often than that; with thousands of spikes the thresholds of two
     neighbouring counts are close.
     """
-    from weightsmith.spiking.theory.kernels import count
+    from weightsmith.spiking.theory._kernels import count
 
     row = numbers(weights, "weights")[None]
     decays, lifts = _drive(train, row, tau)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
-from weightsmith.spiking.theory.checks import (
+from weightsmith.spiking.theory._checks import (
     check_fit,
     check_leak,
     check_tau,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.seeds import stream
-from weightsmith.spiking.theory.checks import (
+from weightsmith.spiking.theory._checks import (
     ascending,
     check_events,
     check_leak,

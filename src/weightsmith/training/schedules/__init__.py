@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from weightsmith.core.text import read_value
-from weightsmith.training.schedules.base import Per, Schedule, Span, count
+from weightsmith.training.schedules._base import Per, Schedule, Span, count
 from weightsmith.training.schedules.combined import Shifted, WarmUp
 from weightsmith.training.schedules.curves import Constant, Cosine, Exponential, OneCycle, Piecewise, Power
 from weightsmith.training.schedules.plateau import Plateau

@@ -6,7 +6,7 @@ import functools
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.training.schedules.base import Per, Schedule, Span
+from weightsmith.training.schedules._base import Per, Schedule, Span
 from weightsmith.training.watching import FRESH, Monitor, Watch
 
 __all__ = ["Shifted", "WarmUp"]

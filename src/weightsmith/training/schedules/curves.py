@@ -10,7 +10,7 @@ import math
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.training.schedules.base import Per, Schedule, Span, count
+from weightsmith.training.schedules._base import Per, Schedule, Span, count
 from weightsmith.training.watching import FRESH, Watch
 
 __all__ = ["Constant", "Cosine", "Exponential", "OneCycle", "Piecewise", "Power"]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.training.schedules.base import Schedule, Span
+from weightsmith.training.schedules._base import Schedule, Span
 from weightsmith.training.watching import FRESH, Monitor, Watch, after_epoch, after_firing, improves
 
 __all__ = ["Plateau"]

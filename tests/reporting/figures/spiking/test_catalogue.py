@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.reporting.figures.spiking.catalogue import catalogue as spiking
+from weightsmith.reporting.figures.spiking import catalogue as spiking
 from weightsmith.reporting.figures.spiking.catalogue import (
     draw_accuracy,
     draw_confusion,

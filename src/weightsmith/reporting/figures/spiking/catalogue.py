@@ -9,12 +9,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from weightsmith.reporting.figures.spiking.accuracy import draw_accuracy
+from weightsmith.reporting.figures.spiking._accuracy import draw_accuracy
+from weightsmith.reporting.figures.spiking._adjustment import draw_adjustment
+from weightsmith.reporting.figures.spiking._agreement import draw_confusion, draw_correspondence
+from weightsmith.reporting.figures.spiking._energy import draw_energy, draw_layer_energy
+from weightsmith.reporting.figures.spiking._raster import draw_membranes, draw_raster
 from weightsmith.reporting.figures.spiking.activity import draw_rates, draw_statistics
-from weightsmith.reporting.figures.spiking.adjustment import draw_adjustment
-from weightsmith.reporting.figures.spiking.agreement import draw_confusion, draw_correspondence
-from weightsmith.reporting.figures.spiking.energy import draw_energy, draw_layer_energy
-from weightsmith.reporting.figures.spiking.raster import draw_membranes, draw_raster
 from weightsmith.reporting.figures.spiking.sweep import LeakPoint, draw_leak_sweep, leak_points
 from weightsmith.reporting.figures.style import save_figure
 

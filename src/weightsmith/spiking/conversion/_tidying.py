@@ -17,7 +17,7 @@ from torch import fx, nn
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.models.dropout import Dropout
-from weightsmith.spiking.conversion.kinds import called, kind_of, module_of
+from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
 
 __all__ = ["tidied"]
 

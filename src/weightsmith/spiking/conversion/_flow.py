@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.spiking.conversion.kinds import called, module_of
+from weightsmith.spiking.conversion._kinds import called, module_of
 from weightsmith.spiking.graph import Node, Shape
 
 __all__ = ["Call", "Flow", "flow_of"]

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.chain.diff.records import LayerDiff, LayerFacts, LoneLayer, Missing, UnitsDiff, WeightDistance
-from weightsmith.chain.diff.running import Rows, example_for
-from weightsmith.chain.diff.sides import Side
+from weightsmith.chain.diff._records import LayerDiff, LayerFacts, LoneLayer, Missing, UnitsDiff, WeightDistance
+from weightsmith.chain.diff._running import Rows, example_for
+from weightsmith.chain.diff._sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.grading.distances import LayerDistance, distances

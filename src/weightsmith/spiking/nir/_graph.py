@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import MissingExtra
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Shape, Synapses, shapes_of
-from weightsmith.spiking.nir.scales import free_name
+from weightsmith.spiking.nir._scales import free_name
 
 if TYPE_CHECKING:
     import nir

@@ -18,7 +18,7 @@ from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json
 
 __all__ = ["read_tree"]
 
-_SCRIPT = Path(__file__).with_name("_nir_values.py")
+_SCRIPT = Path(__file__).with_name("_values.py")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _PATIENCE = 120.0
 _MOST_EXPANSION = 200

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from weightsmith.chain import report
+from weightsmith.chain.reading import consistency as module
 from weightsmith.chain.reading.consistency import check_sound
 from weightsmith.chain.reading.results import KINDS, Result, read_record
-from weightsmith.chain.reading.results import consistency as module
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.results import Omitted

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from weightsmith.spiking.simulation import rows as _rows
+from weightsmith.spiking.simulation import _rows
 
 __all__ = ["convolve", "count", "draw", "fire", "gate", "list_events", "list_parts", "pool", "project", "room"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from weightsmith.spiking.conversion.flow import Call
-from weightsmith.spiking.conversion.kinds import kind_of
+from weightsmith.spiking.conversion._flow import Call
+from weightsmith.spiking.conversion._kinds import kind_of
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pair, Pool, Scale, Synapses
 
 __all__ = ["RULES"]

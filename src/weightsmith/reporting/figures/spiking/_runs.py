@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures._panels import DASHED
 from weightsmith.reporting.figures.labels import shown
-from weightsmith.reporting.figures.panels import DASHED
 from weightsmith.reporting.figures.style import INK, LINES
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.chain.diff.records import LatencyDiff, LoneAccuracy, Missing, PairedAccuracy
-from weightsmith.chain.diff.sides import Side
+from weightsmith.chain.diff._records import LatencyDiff, LoneAccuracy, Missing, PairedAccuracy
+from weightsmith.chain.diff._sides import Side
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import stream

@@ -16,7 +16,7 @@ from weightsmith.networks.card import Card
 from weightsmith.networks.readers.ranges import read_json, shown
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
 from weightsmith.spiking.neurons import IF, LIF, Neuron
-from weightsmith.spiking.nir.graph import DT_LIF
+from weightsmith.spiking.nir._graph import DT_LIF
 
 __all__ = ["Facts", "Stored"]
 

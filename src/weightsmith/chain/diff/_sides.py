@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from weightsmith.chain.diff.records import Missing, NetworkFacts
-from weightsmith.chain.reading.beside import Maker, record_beside
+from weightsmith.chain.diff._records import Missing, NetworkFacts
+from weightsmith.chain.reading._beside import Maker, record_beside
 from weightsmith.chain.tailor.results import Tailored
 from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.data.normalise import Normalisation

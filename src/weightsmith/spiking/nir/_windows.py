@@ -16,7 +16,7 @@ from torch import Tensor
 
 from weightsmith.core.errors import UsageError
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Shape, Synapses, shapes_of
-from weightsmith.spiking.nir.scales import diagonal, free_name
+from weightsmith.spiking.nir._scales import diagonal, free_name
 
 __all__ = ["Kernel", "as_convolutions"]
 

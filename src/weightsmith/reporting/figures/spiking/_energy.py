@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting.figures._panels import DOTTED
 from weightsmith.reporting.figures.labels import number
-from weightsmith.reporting.figures.panels import DOTTED
-from weightsmith.reporting.figures.spiking.panels import layer_rows, legend_below, step_axis
-from weightsmith.reporting.figures.spiking.runs import NETWORK, run_labels, run_look
+from weightsmith.reporting.figures.spiking._panels import layer_rows, legend_below, step_axis
+from weightsmith.reporting.figures.spiking._runs import NETWORK, run_labels, run_look
 from weightsmith.reporting.figures.style import BLUE, GREY, PURPLE, house_style, new_figure
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weightsmith.reporting.figures.panels import DOTTED
-from weightsmith.reporting.figures.spiking.panels import CAPTION, legend_below, step_axis
-from weightsmith.reporting.figures.spiking.runs import NETWORK, run_labels, run_look
+from weightsmith.reporting.figures._panels import DOTTED
+from weightsmith.reporting.figures.spiking._panels import CAPTION, legend_below, step_axis
+from weightsmith.reporting.figures.spiking._runs import NETWORK, run_labels, run_look
 from weightsmith.reporting.figures.style import GREY, house_style, new_figure
 
 if TYPE_CHECKING:

@@ -14,9 +14,7 @@ from weightsmith.core.records import Record, digest_of
 from weightsmith.core.statistics import mean_interval
 from weightsmith.reporting.figures.overview import draw_seeds, energy_unit
 from weightsmith.reporting.parts import Cell, Column, Drawing, Shown, Table
-from weightsmith.reporting.sections._numbers import significant
-from weightsmith.reporting.sections._wording import percent
-from weightsmith.reporting.sections.known_networks import (
+from weightsmith.reporting.sections._known_networks import (
     KnownNetwork,
     NamedRecord,
     known_networks,
@@ -24,6 +22,8 @@ from weightsmith.reporting.sections.known_networks import (
     network_out,
     operation_of,
 )
+from weightsmith.reporting.sections._numbers import significant
+from weightsmith.reporting.sections._wording import percent
 from weightsmith.training.run import TrainRecord
 
 __all__ = ["Stage", "over_seeds", "stages_over_seeds"]

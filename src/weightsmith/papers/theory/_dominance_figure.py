@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures.panels import DASHED, DOTTED, arrow, grid, legend
+from weightsmith.reporting.figures._panels import DASHED, DOTTED, arrow, grid, legend
 from weightsmith.reporting.figures.style import BLUE, GREEN, INK, ORANGE, house_style
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from torch import fx, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.spiking.conversion.flow import Call, Flow
-from weightsmith.spiking.conversion.kinds import called, kind_of, module_of
-from weightsmith.spiking.conversion.rules import RULES
+from weightsmith.spiking.conversion._flow import Call, Flow
+from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
+from weightsmith.spiking.conversion._rules import RULES
 from weightsmith.spiking.graph import INPUT, Neurons, Node, Synapses
 
 __all__ = ["built"]

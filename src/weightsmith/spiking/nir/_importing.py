@@ -23,9 +23,9 @@ from weightsmith.spiking.files import assembled
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Scale, Shape, shapes_of
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.nir.fields import Fields
-from weightsmith.spiking.nir.metadata import Facts
-from weightsmith.spiking.nir.scales import free_name
+from weightsmith.spiking.nir._fields import Fields
+from weightsmith.spiking.nir._metadata import Facts
+from weightsmith.spiking.nir._scales import free_name
 
 __all__ = ["network_of"]
 

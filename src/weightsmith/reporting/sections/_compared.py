@@ -15,17 +15,17 @@ from weightsmith.reporting.figures.overview import draw_losses
 from weightsmith.reporting.figures.reducing import draw_sizes
 from weightsmith.reporting.figures.spiking.catalogue import draw_accuracy, draw_energy
 from weightsmith.reporting.parts import Cell, Column, Drawing, Part, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import energy_text, rounded
-from weightsmith.reporting.sections._wording import counted, percent, percent_within
-from weightsmith.reporting.sections.comparing import comparison_section
-from weightsmith.reporting.sections.known_networks import (
+from weightsmith.reporting.sections._known_networks import (
     NamedRecord,
     change_cells,
     known_networks,
     network_in,
     reduced_how,
 )
-from weightsmith.reporting.sections.over_seeds import over_seeds, stages_over_seeds
+from weightsmith.reporting.sections._numbers import energy_text, rounded
+from weightsmith.reporting.sections._over_seeds import over_seeds, stages_over_seeds
+from weightsmith.reporting.sections._wording import counted, percent, percent_within
+from weightsmith.reporting.sections.comparing import comparison_section
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.training.run import TrainRecord
 

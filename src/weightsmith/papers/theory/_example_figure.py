@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weightsmith.reporting.figures.panels import DASHED, DOTTED, blank_figure, grid, legend
+from weightsmith.reporting.figures._panels import DASHED, DOTTED, blank_figure, grid, legend
 from weightsmith.reporting.figures.style import BLUE, GREY, INK, ORANGE, PURPLE, house_style
 
 if TYPE_CHECKING:

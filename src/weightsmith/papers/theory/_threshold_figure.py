@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weightsmith.reporting.figures.panels import DASHED, arrow, blank_figure, legend
+from weightsmith.reporting.figures._panels import DASHED, arrow, blank_figure, legend
 from weightsmith.reporting.figures.style import GREEN, GREY, INK, ORANGE, RED, house_style
 
 if TYPE_CHECKING:
