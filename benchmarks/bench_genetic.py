@@ -31,7 +31,7 @@ from benchmarks.genetic_peers import (
 )
 from benchmarks.measure import Case, UnequalWork
 from weightsmith.core.seeds import pinned_threads, stream, torch_stream
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.search.genetic import Genetic
 from weightsmith.reducing.surgery.sites import find_sites
 
@@ -103,7 +103,7 @@ def _case(units: int) -> Case:
 def _ours(given: Work, seed: int) -> Outcome:
     sites = find_sites(given.network, given.x[:2]).sites
     decision = Genetic(PENALTY, population=POPULATION, generations=GENERATIONS).choose(
-        Scene(given.network, sites, given.x, given.y, seed=seed), None
+        PruningContext(given.network, sites, given.x, given.y, seed=seed), None
     )
     mask = np.zeros(given.units, np.bool_)
     mask[list(decision.choices[0].kept)] = True

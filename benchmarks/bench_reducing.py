@@ -19,12 +19,12 @@ from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.files import load
 from weightsmith.networks.models.mlp import mlp
 from weightsmith.networks.models.vgg import vgg
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.plain import Magnitude
 from weightsmith.reducing.surgery.masking import masked
 from weightsmith.reducing.surgery.removal import cut_out
 from weightsmith.reducing.surgery.sites import find_sites
-from weightsmith.reducing.surgery.sizes import Ledger, Params, counts_for_target
+from weightsmith.reducing.surgery.sizes import Params, SizeModel, counts_for_target
 
 __all__ = ["cases"]
 
@@ -62,10 +62,10 @@ def _time_per_image(name: str, network: nn.Module, shape: tuple[int, ...], *, ba
     checked = torch.randn((64, *shape), generator=torch_stream(0, "bench", "reducing", name))
     x = checked[:batch]
     sites = find_sites(network, checked[:2]).sites
-    ledger = Ledger(network, sites, x)
-    counts = counts_for_target(ledger, {site.name: _KEEP for site in sites}, Params(_KEEP, multiple))
-    scene = Scene(network, sites, x, torch.zeros(batch, dtype=torch.int64))
-    choices = Magnitude().choose(scene, counts).choices
+    sizes = SizeModel(network, sites, x)
+    counts = counts_for_target(sizes, {site.name: _KEEP for site in sites}, Params(_KEEP, multiple))
+    context = PruningContext(network, sites, x, torch.zeros(batch, dtype=torch.int64))
+    choices = Magnitude().choose(context, counts).choices
     cut = cut_out(network, sites, choices, checked)
     if cut.refused:
         raise Unavailable(f"{name}: {cut.refused}")
@@ -77,7 +77,7 @@ def _time_per_image(name: str, network: nn.Module, shape: tuple[int, ...], *, ba
     return Case(
         name,
         f"{batch} inputs through the whole network and through the one cut to {smaller / size:.1%} of its {size:,} "
-        f"parameters by the L1 norm ({ledger.size(counts, 'macs') / ledger.size({}, 'macs'):.1%} of the "
+        f"parameters by the L1 norm ({sizes.size(counts, 'macs') / sizes.size({}, 'macs'):.1%} of the "
         f"multiply–accumulates); the cut one equals the masked one to {cut.difference:.1e}",
         {
             "reduced network": partial(_run, cut.network, last, expected),
@@ -96,8 +96,8 @@ def _surgery(network: nn.Module) -> Case:
     """The same channels taken out by both: the shapes must be equal."""
     x = torch.randn(2, 3, 32, 32)
     sites = find_sites(network, x).sites
-    scene = Scene(network, sites, x, torch.zeros(2, dtype=torch.int64))
-    choices = Magnitude().choose(scene, {site.name: site.units // 2 for site in sites}).choices
+    context = PruningContext(network, sites, x, torch.zeros(2, dtype=torch.int64))
+    choices = Magnitude().choose(context, {site.name: site.units // 2 for site in sites}).choices
     gone = {choice.site: [removal.unit for removal in choice.removals] for choice in choices}
 
     def ours() -> list[tuple[int, ...]]:

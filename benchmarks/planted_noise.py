@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.planted_studies import SEED, Plan, Row
 from weightsmith.core.seeds import stream
-from weightsmith.grading.fits.cuts import Cut, Hill, SmallestDistance
+from weightsmith.grading.fits.cuts import Hill, SmallestDistance, TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.random_matrix.aspect import fixed_aspect
 from weightsmith.grading.random_matrix.noise import Bulk, fit_bulk, live_rows
@@ -275,7 +275,7 @@ def _bulk(layer: Spectrum, rows: Sequence[int] | None = None) -> Bulk:
     return bulk
 
 
-def _alpha(eigenvalues: Matrix, cut: Cut | None = None) -> float:
+def _alpha(eigenvalues: Matrix, cut: TailCut | None = None) -> float:
     fit = fit_power_law(eigenvalues, cut or SmallestDistance())
     if fit is None:
         raise AssertionError("a planted matrix has no fit")

@@ -26,7 +26,7 @@ from benchmarks.measure import machine
 from benchmarks.spiking_peers import Reset, Work, spikingjelly_single
 from weightsmith.core.records import versions
 from weightsmith.core.storage import write_atomic
-from weightsmith.spiking.conversion.preparing import Recipe, calibration_rows, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, calibration_rows, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.simulation.sources import source_of
 from weightsmith.spiking.sweep.grid import neuron_of
@@ -86,7 +86,7 @@ def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -
 def _peer(network: torch.nn.Module, data: Any, images: int) -> float:
     """CPU seconds of four settings in SpikingJelly, for as many images."""
     subject = read_subject(network, data, images=8, seed=0)
-    recipe = Recipe(
+    recipe = ConversionSettings(
         neuron=ws.IF(), encode=ws.Poisson(), balance=ws.MaxCurrent(128, 50), adjust=None, mismatch=None,
         precision="float32", steps=_STEPS, seed=0,
     )  # fmt: skip

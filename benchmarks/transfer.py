@@ -40,7 +40,7 @@ from weightsmith.data.tensors import Split
 from weightsmith.networks import load as load_network
 from weightsmith.networks import scores, weights_digest
 from weightsmith.training.schedules import Schedule
-from weightsmith.training.stages import Cut, Recipe, Tried
+from weightsmith.training.stages import ReusedPart, TransferRecipe, Tried
 
 __all__ = ["main"]
 
@@ -118,26 +118,28 @@ def _drawn(data: Data) -> Data:
     return dataclasses.replace(data, train=train.take(first), validation=train.take(second), test=test.take(tested))
 
 
-def _recipe(data: Data, seed: int, rate: str, epochs: tuple[int, int] = _EPOCHS, finer: float = _FINER) -> Recipe:
+def _recipe(
+    data: Data, seed: int, rate: str, epochs: tuple[int, int] = _EPOCHS, finer: float = _FINER
+) -> TransferRecipe:
     base = load_network(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / _BASE)
     options = {"augment": _AUGMENT, "diagnose": False}
-    return Recipe(base, data, {}, None, Schedule.parse(rate), finer, epochs, seed, None, options)
+    return TransferRecipe(base, data, {}, None, Schedule.parse(rate), finer, epochs, seed, None, options)
 
 
 def _scratch(data: Data, seed: int, rate: float) -> Tried:
     recipe = _recipe(data, seed, f"cosine:{rate}", (_SCRATCH_EPOCHS, 1))
-    cut = Cut(_BLOCKS, _BLOCKS)
+    cut = ReusedPart(_BLOCKS, _BLOCKS)
     return recipe.stage(recipe.graft(cut), cut, 0)
 
 
 def _frozen(data: Data, seed: int, rate: float) -> Tried:
     recipe = _recipe(data, seed, f"constant:{rate}")
-    return recipe.stage(recipe.graft(Cut(_BLOCKS)), Cut(_BLOCKS), 0)
+    return recipe.stage(recipe.graft(ReusedPart(_BLOCKS)), ReusedPart(_BLOCKS), 0)
 
 
 def measure(data: Data, seed: int) -> dict[str, list[int]]:
     """For each arm which test images are right (1 or 0)."""
-    recipe, cut = _recipe(data, seed, f"constant:{_RATE}"), Cut(_BLOCKS)
+    recipe, cut = _recipe(data, seed, f"constant:{_RATE}"), ReusedPart(_BLOCKS)
     tried = {"scratch": _scratch(data, seed, _SCRATCH), "frozen": _frozen(data, seed, _RATE)}
     first = tried["frozen"]
     for arm, count in _UNFROZEN.items():
@@ -150,7 +152,7 @@ def measure_long(data: Data, seed: int) -> dict[str, list[int]]:
     """The same for the longer second stages, with the frozen stage they start from."""
     first = _frozen(data, seed, _RATE)
     recipe = _recipe(data, seed, f"cosine:{_RATE}", (_EPOCHS[0], _LONG_EPOCHS))
-    tried = {arm: recipe.stage(first.network, Cut(_BLOCKS), count, (first,)) for arm, count in _LONG.items()}
+    tried = {arm: recipe.stage(first.network, ReusedPart(_BLOCKS), count, (first,)) for arm, count in _LONG.items()}
     return {arm: _right(one, data) for arm, one in ({"frozen": first} | tried).items()}
 
 
@@ -160,7 +162,7 @@ def equal_budget(data: Data, seed: int) -> float:
     first = _frozen(data, seed, _RATE)
     epochs = (_EPOCHS[0], _SCRATCH_EPOCHS - _EPOCHS[0])
     recipe = _recipe(data, seed, f"cosine:{_RATE}", epochs, finer=1.0)
-    network = recipe.stage(first.network, Cut(_BLOCKS), _BLOCKS, (first,)).network
+    network = recipe.stage(first.network, ReusedPart(_BLOCKS), _BLOCKS, (first,)).network
     test = data.split("test")
     return float((scores(network, test.x).argmax(1) == test.y).double().mean())
 
@@ -212,7 +214,7 @@ def pilot(out: Path) -> None:
         for finer in (0.1, 0.3, 1.0):
             recipe = _recipe(data, _PILOT_SEED, f"constant:{_RATE}", finer=finer)
             for arm, count in _UNFROZEN.items():
-                note(name, arm, f"factor {finer:g}", recipe.stage(first.network, Cut(_BLOCKS), count, (first,)))
+                note(name, arm, f"factor {finer:g}", recipe.stage(first.network, ReusedPart(_BLOCKS), count, (first,)))
     write_atomic(out / "transfer_pilot.csv", "\n".join(lines) + "\n")
 
 

@@ -14,10 +14,10 @@ import torch
 
 import weightsmith as ws
 from weightsmith.chain import pipeline as module
-from weightsmith.chain.pipeline import pipeline, rehearse
+from weightsmith.chain.pipeline import dry_run, pipeline
 from weightsmith.chain.recipe import Recipe
 from weightsmith.chain.results import ChainRecord
-from weightsmith.chain.stage_runner import Bench
+from weightsmith.chain.stage_runner import StageContext
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.reducing.results import ReductionRecord
@@ -340,13 +340,13 @@ def test_what_is_no_recipe_is_refused_before_anything_is_made(tmp_path, given, s
     assert not (tmp_path / "out").exists()
 
 
-def bench(tmp_path, **tables):
+def context(tmp_path, **tables):
     tables = {"data": "digits", "train": {"network": "mlp:12,8"}} | tables
-    return Bench(Recipe.from_tables(tables), ws.data.load("digits"), 3, tmp_path)
+    return StageContext(Recipe.from_tables(tables), ws.data.load("digits"), 3, tmp_path)
 
 
 def test_it_gives_the_network_as_training_would_begin_with_it(tmp_path):
-    start = rehearse(bench(tmp_path, train={"network": "mlp:12,8", "preset": "spike-ready"}))
+    start = dry_run(context(tmp_path, train={"network": "mlp:12,8", "preset": "spike-ready"}))
     same = ws.networks.build(ws.spike_ready("mlp:12,8").architecture, input_shape=(1, 8, 8), classes=10, seed=3)
     assert all(torch.equal(a, b) for a, b in zip(start.parameters(), same.parameters(), strict=True))
     assert start.output.bias is None
@@ -363,15 +363,15 @@ def test_it_gives_the_network_as_training_would_begin_with_it(tmp_path):
 )
 def test_what_would_fail_after_training_fails_before_it(tmp_path, tables, said):
     with pytest.raises(UsageError, match=said):
-        rehearse(bench(tmp_path, **tables))
+        dry_run(context(tmp_path, **tables))
     with pytest.raises(UsageError, match=said):
         pipeline({"data": "digits", "train": {"network": "mlp:12,8"}} | tables, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_can_be_done_passes(tmp_path):
-    start = rehearse(
-        bench(
+    start = dry_run(
+        context(
             tmp_path,
             train={"network": "mlp:12,8,bias=false"},
             reduce={"by": "groups", "layers": ["dense*"]},

@@ -7,7 +7,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain.recipe import Recipe
-from weightsmith.chain.stage_runner import Bench, carry_out, evaluate_given
+from weightsmith.chain.stage_runner import StageContext, evaluate_given, run_stage
 from weightsmith.reducing.inspecting import AnglesRecord
 from weightsmith.spiking.sweep.results import SpikeSweep
 
@@ -59,33 +59,33 @@ test_images = 30
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    bench = Bench(Recipe.parse(RECIPE), ws.data.load("digits"), 0, tmp_path_factory.mktemp("chain"))
-    made = {stage.name: carry_out(stage, bench) for stage in bench.recipe.stages}
-    return bench, made
+def context(tmp_path_factory):
+    context = StageContext(Recipe.parse(RECIPE), ws.data.load("digits"), 0, tmp_path_factory.mktemp("chain"))
+    made = {stage.name: run_stage(stage, context) for stage in context.recipe.stages}
+    return context, made
 
 
-def test_every_stage_leaves_its_record(bench):
-    bench, made = bench
+def test_every_stage_leaves_its_record(context):
+    context, made = context
     for name, found in made.items():
-        text = (bench.place(name) / "record.json").read_text()
+        text = (context.place(name) / "record.json").read_text()
         assert type(found.record).from_json(text) == found.record
 
 
-def test_training_is_that_of_the_verb_with_a_tenth_held_out(bench):
-    bench, made = bench
+def test_training_is_that_of_the_verb_with_a_tenth_held_out(context):
+    context, made = context
     same = ws.train(
         "mlp:20,12", ws.data.load("digits"), optimiser="adam", schedule=0.01, epochs=3, validation=0.1, seed=0
     )
     assert made["train"].network == same.record.network
     assert {"alpha", "alpha/dense1", "redundant/dense1"} <= set(made["train"].record.history.columns)
-    judged = json.loads((bench.place("train") / "evaluation.json").read_text())
+    judged = json.loads((context.place("train") / "evaluation.json").read_text())
     assert judged["correct"] == ws.evaluate(same.network, "digits").correct
 
 
-def test_links_give_what_they_give_by_hand(bench):
-    bench, made = bench
-    network, data = ws.load(bench.place("train")), ws.data.load("digits")
+def test_links_give_what_they_give_by_hand(context):
+    context, made = context
+    network, data = ws.load(context.place("train")), ws.data.load("digits")
     plan = ws.alpha_plan(ws.grade(network, evidence="none"), keep=0.6)
     by_hand = ws.reduce(network, data, by="groups", target="params:0.6", plan=plan, latency=False, random=0)
     assert made["planned"].network == by_hand.record.result
@@ -96,16 +96,16 @@ def test_links_give_what_they_give_by_hand(bench):
     assert [row.epoch for row in again.history.rows] == [1, 2, 3]
 
 
-def test_angles_are_kept_as_arrays(bench):
-    bench, made = bench
+def test_angles_are_kept_as_arrays(context):
+    context, made = context
     assert isinstance(made["angles"].record, AnglesRecord)
-    degrees = np.load(bench.place("angles") / "arrays.npz", allow_pickle=False)
-    expected = ws.angles(ws.load(bench.place("train")), "digits", angle=40).degrees("dense1")
+    degrees = np.load(context.place("angles") / "arrays.npz", allow_pickle=False)
+    expected = ws.angles(ws.load(context.place("train")), "digits", angle=40).degrees("dense1")
     np.testing.assert_allclose(degrees["dense1"], expected, rtol=1e-6)
 
 
-def test_later_stages_take_the_network_they_name(bench):
-    bench, made = bench
+def test_later_stages_take_the_network_they_name(context):
+    context, made = context
     assert made["spike"].record.origin.inputs["network"] == made["planned"].network
     assert made["grade"].record.source == "train"
     assert isinstance(made["sweep"].record, SpikeSweep)
@@ -116,12 +116,12 @@ def test_a_network_from_a_file_is_evaluated_as_it_is(tmp_path):
     run = ws.train("mlp:12", data, schedule=0.05, epochs=1)
     ws.save(run.network, tmp_path / "net.safetensors")
     recipe = Recipe.from_tables({"data": "digits", "network": str(tmp_path / "net.safetensors"), "grade": {}})
-    bench = Bench(recipe, data, 0, tmp_path / "out")
-    made = evaluate_given(bench, bench.place("given"))
+    context = StageContext(recipe, data, 0, tmp_path / "out")
+    made = evaluate_given(context, context.place("given"))
     assert made.network == run.record.network
     assert made.record.correct == ws.evaluate(run.network, data).correct
     (stage,) = recipe.stages
-    assert carry_out(stage, bench).record.source == "net.safetensors"
+    assert run_stage(stage, context).record.source == "net.safetensors"
 
 
 def test_a_preset_brings_its_architecture_normalisation_and_penalty(tmp_path):
@@ -131,8 +131,8 @@ def test_a_preset_brings_its_architecture_normalisation_and_penalty(tmp_path):
             "train": {"network": "mlp:12", "preset": "spike-ready", "epochs": 1, "penalties": ["l2:1e-4"]},
         }
     )
-    bench = Bench(recipe, ws.data.load("digits"), 0, tmp_path)
-    settings = carry_out(recipe.stages[0], bench).record.settings
+    context = StageContext(recipe, ws.data.load("digits"), 0, tmp_path)
+    settings = run_stage(recipe.stages[0], context).record.settings
     assert "bias=false" in settings["network"]
     assert settings["penalties"] == ["l4-balance:1.0", "l2:0.0001"]
     assert settings["normalise"] == "0.5/0.5"
@@ -147,8 +147,8 @@ def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
             "spike": {"steps": 4, "watch": 0},
         }
     )
-    bench = Bench(recipe, ws.data.load("digits"), 0, tmp_path, progress=lambda *step: told.append(step))
+    context = StageContext(recipe, ws.data.load("digits"), 0, tmp_path, progress=lambda *step: told.append(step))
     for stage in recipe.stages:
-        carry_out(stage, bench)
+        run_stage(stage, context)
     assert {name.partition(":")[0] for name, _, _ in told} == {"first", "spike"}
     assert all(0 <= done <= total for _, done, total in told)

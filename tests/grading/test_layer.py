@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from weightsmith.grading.evidence import Evidence
-from weightsmith.grading.fits.cuts import Cut, Hill
+from weightsmith.grading.fits.cuts import Hill, TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.layer import LEAST, How, grade_layer
 from weightsmith.grading.results import LayerGrade, Status, VerdictKind
 from weightsmith.networks.layers.walk import LayerWeights
 
-PLAIN = How("pooled", "none", Evidence.of("none"), Cut.of("ks"), "float64", "gram", 0, "cpu")
+PLAIN = How("pooled", "none", Evidence.of("none"), TailCut.of("ks"), "float64", "gram", 0, "cpu")
 SLICES = dataclasses.replace(PLAIN, conv="slices")
 FAST = dataclasses.replace(PLAIN, evidence=Evidence.of("fast:resamples=50"))
 FULL = dataclasses.replace(PLAIN, evidence=Evidence.of("full:resamples=50,draws=50"))
@@ -143,9 +143,9 @@ def test_the_fit_of_the_only_matrix_is_that_of_the_layer_without_its_factor():
 @pytest.mark.parametrize("cut", ["ks", "erg", "hill:0.4"])
 def test_single_matrices_are_cut_by_the_same_rule(cut):
     matrices = heavy(4, 30, 20)
-    how = dataclasses.replace(PLAIN, cut=Cut.of(cut))
+    how = dataclasses.replace(PLAIN, cut=TailCut.of(cut))
     found = one(matrices, how, kind="Conv2d")
-    alphas = [fit_power_law(by_singular_values(matrix), Cut.of(cut)).alpha for matrix in matrices]
+    alphas = [fit_power_law(by_singular_values(matrix), TailCut.of(cut)).alpha for matrix in matrices]
     assert [part.alpha for part in found.slices] == pytest.approx(alphas, rel=1e-8)
 
 
@@ -323,7 +323,7 @@ def test_fast_and_full_gather_what_they_promise():
 
 @pytest.mark.parametrize("cut", ["ks", "erg", "hill:0.4"])
 def test_the_interval_is_that_of_the_exponent_in_the_table(cut):
-    found = one(heavy(1, 60, 40), dataclasses.replace(FULL, cut=Cut.of(cut)))
+    found = one(heavy(1, 60, 40), dataclasses.replace(FULL, cut=TailCut.of(cut)))
     assert found.interval.value == found.alpha
     assert found.interval.low <= found.alpha <= found.interval.high
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.seeds import stream
-from weightsmith.grading.fits.cuts import Cut, Hill
+from weightsmith.grading.fits.cuts import Hill, TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.smoothing import Directions, DirectionsReport, sharpen, smooth
 from weightsmith.grading.spectra.spectrum import spectrum
@@ -264,7 +264,7 @@ def test_the_same_number_of_each_matrix(rule, expected):
 @pytest.mark.parametrize("cut", ["ks", "erg", "hill:0.5"])
 def test_the_tail_is_that_of_the_fit_over_all_matrices(cut):
     matrices = draw(3, 15, 10) * torch.tensor([1.0, 2.0, 4.0])[:, None, None]
-    fit = fit_power_law(spectrum(matrices).eigenvalues, Cut.parse(cut))
+    fit = fit_power_law(spectrum(matrices).eigenvalues, TailCut.parse(cut))
     found = counts(f'tail:"{cut}"', matrices)
     assert sum(found) == fit.tail
     for matrix, count in zip(matrices, found, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FakeScene", "FakeSite"]
+__all__ = ["FakeContext", "FakeSite"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class FakeSite:
 
 
 @dataclasses.dataclass
-class FakeScene:
+class FakeContext:
     """Two sites, and an accuracy that grows with the worth of the units left; ``evaluated`` counts masks."""
 
     sites: tuple[FakeSite, ...] = (FakeSite("first", 12), FakeSite("second", 8))

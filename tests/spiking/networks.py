@@ -26,7 +26,7 @@ NEURONS = tuple(
 )
 
 
-class Keeper:
+class SpikeRecorder:
     """An observer that keeps the spikes (and membranes) of all populations: (images, steps, positions, channels)."""
 
     def __init__(self, membranes: bool = False, inputs: bool = False) -> None:

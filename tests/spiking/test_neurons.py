@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.spiking.networks import NEURONS, Keeper, chain
+from tests.spiking.networks import NEURONS, SpikeRecorder, chain
 
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.spiking.encoding import Constant
@@ -38,13 +38,13 @@ def test_a_step_is_what_the_formula_says(neuron, path):
         Neurons("n", INPUT, torch.full((7,), threshold, dtype=torch.float64)),
         Synapses("o", "n", torch.eye(7)),
     ]
-    found, keeper = chain(nodes, (7,), neuron=neuron, encode=Constant()), Keeper(membranes=True)
+    found, recorder = chain(nodes, (7,), neuron=neuron, encode=Constant()), SpikeRecorder(membranes=True)
     x = torch.tensor([currents])
-    found.run(x, 25, precision="float64", path=path, observers=[keeper])
+    found.run(x, 25, precision="float64", path=path, observers=[recorder])
     for unit in range(7):
         spikes, tested = _by_hand(float(x[0, unit]), 25, threshold, neuron)
-        assert keeper.trains["n"][0, :, 0, unit].tolist() == spikes
-        assert keeper.tested["n"][0, :, 0, unit].tolist() == tested
+        assert recorder.trains["n"][0, :, 0, unit].tolist() == spikes
+        assert recorder.tested["n"][0, :, 0, unit].tolist() == tested
 
 
 def test_the_rate_is_the_current_through_the_threshold():

@@ -13,7 +13,7 @@ from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, Usag
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
-from weightsmith.spiking.conversion.preparing import Recipe
+from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.files import load_spiking, spiking_digest
@@ -156,7 +156,7 @@ def test_text_forms_and_objects_are_one(trained, digits):
     settings = texts.record.settings
     assert settings["neuron"] == "lif:0.95,reset=hard"
     assert Exit.parse(settings["early"]) == Margin(3.0, least=4)
-    assert {field.name for field in dataclasses.fields(Recipe)} <= set(settings)
+    assert {field.name for field in dataclasses.fields(ConversionSettings)} <= set(settings)
 
 
 def test_the_folder_can_be_read_again(trained, digits, tmp_path):

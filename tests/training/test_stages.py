@@ -11,7 +11,7 @@ from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks import mlp
 from weightsmith.networks.editing.grafting import reused
 from weightsmith.training.schedules import Constant, Schedule, Span
-from weightsmith.training.stages import ByData, Cut, Drop, Recipe, Remedy, Replace, scaled
+from weightsmith.training.stages import ByData, Drop, Remedy, Replace, ReusedPart, TransferRecipe, scaled
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def recipe():
     base = mlp(64, 12, 11, 10, 10, batch_norm="after", seed=3)
     for number in (1, 2, 3):
         base.get_submodule(f"norm{number}").running_mean.fill_(0.1 * number)
-    return Recipe(base, data, {"hidden": (8,)}, 1, Constant(0.05), 0.1, (1, 1), 0, None, {"diagnose": False})
+    return TransferRecipe(base, data, {"hidden": (8,)}, 1, Constant(0.05), 0.1, (1, 1), 0, None, {"diagnose": False})
 
 
 def state(network, layers):
@@ -28,8 +28,8 @@ def state(network, layers):
 
 
 def test_only_what_is_free_moves_statistics_included(recipe):
-    grafted = recipe.graft(Cut(3))
-    first, second = recipe.stages(Cut(3))
+    grafted = recipe.graft(ReusedPart(3))
+    first, second = recipe.stages(ReusedPart(3))
     blocks = reused(grafted)
     for tried, free in ((first, 0), (second, 1)):
         held = [layer for block in blocks[: 3 - free] for layer in block.layers]
@@ -44,12 +44,12 @@ def test_only_what_is_free_moves_statistics_included(recipe):
 
 
 def test_the_rate_is_reduced_when_unfreezing(recipe):
-    rates = [tried.stage.training.history.rows[-1].rate for tried in recipe.stages(Cut(2))]
+    rates = [tried.stage.training.history.rows[-1].rate for tried in recipe.stages(ReusedPart(2))]
     assert rates == pytest.approx([0.05, 0.005])
 
 
 def test_figures_are_those_of_an_evaluation(recipe):
-    first, second = recipe.stages(Cut(3))
+    first, second = recipe.stages(ReusedPart(3))
     for tried in (first, second):
         found = ws.evaluate(tried.network, recipe.data, split="validation")
         assert tried.stage.accuracy == found.accuracy == wilson(int(tried.right.sum()), len(tried.right))
@@ -59,13 +59,13 @@ def test_figures_are_those_of_an_evaluation(recipe):
 
 
 def test_fresh_blocks_are_drawn_and_trained_from_the_start(recipe):
-    grafted = recipe.graft(Cut(3, 1))
+    grafted = recipe.graft(ReusedPart(3, 1))
     assert torch.equal(grafted.base.dense2.weight, recipe.base.dense2.weight)
     assert not torch.equal(grafted.base.dense3.weight, recipe.base.dense3.weight)
     assert np.isclose(float(grafted.base.dense3.weight.detach().std()), (2 / 11) ** 0.5, rtol=0.25)  # He
     assert grafted.base.norm3.running_mean.abs().max() == 0
-    assert torch.equal(grafted.base.dense3.weight, recipe.graft(Cut(3, 1)).base.dense3.weight)
-    first, second = recipe.stages(Cut(3, 1))
+    assert torch.equal(grafted.base.dense3.weight, recipe.graft(ReusedPart(3, 1)).base.dense3.weight)
+    first, second = recipe.stages(ReusedPart(3, 1))
     assert not any("dense3" in name for name in first.stage.frozen)
     assert any("dense2" in name for name in first.stage.frozen)
     assert not any("dense2" in name for name in second.stage.frozen)
@@ -107,25 +107,25 @@ def test_a_schedule_without_a_rate_is_refused():
 
 
 def test_dropping_goes_down_to_the_last_block_of_the_base():
-    cut, seen = Cut(3), []
+    cut, seen = ReusedPart(3), []
     while cut is not None:
         seen.append(cut)
         cut = Drop().after(cut, images=10)
-    assert seen == [Cut(3), Cut(2), Cut(1)]
+    assert seen == [ReusedPart(3), ReusedPart(2), ReusedPart(1)]
 
 
 def test_replacing_keeps_the_size_and_leaves_a_block_of_the_base():
-    cut, seen = Cut(5), []
+    cut, seen = ReusedPart(5), []
     while cut is not None:
         seen.append((cut.reuse, cut.fresh, cut.taken))
         cut = Replace(layers=2).after(cut, images=10)
     assert seen == [(5, 0, 5), (5, 2, 3), (5, 4, 1)]
 
 
-@pytest.mark.parametrize(("images", "after"), [(499.9, Cut(3)), (500, Cut(4, 1))])
+@pytest.mark.parametrize(("images", "after"), [(499.9, ReusedPart(3)), (500, ReusedPart(4, 1))])
 def test_the_amount_of_data_decides(images, after):
-    assert ByData().after(Cut(4), images) == after
-    assert ByData(2000).after(Cut(4), images) == Cut(3)
+    assert ByData().after(ReusedPart(4), images) == after
+    assert ByData(2000).after(ReusedPart(4), images) == ReusedPart(3)
 
 
 def test_text_forms():

@@ -21,7 +21,14 @@ from weightsmith.chain.reading.results import read_record
 from weightsmith.chain.recipe import Recipe, read_recipe
 from weightsmith.chain.report import report
 from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
-from weightsmith.chain.stage_runner import Bench, Made, Told, carry_out, evaluate_given, starting_network
+from weightsmith.chain.stage_runner import (
+    Made,
+    ProgressCallback,
+    StageContext,
+    evaluate_given,
+    run_stage,
+    starting_network,
+)
 from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, UsageError
 from weightsmith.core.journal import Journal, read_journal
@@ -40,7 +47,7 @@ from weightsmith.spiking.encoding import Encode
 from weightsmith.spiking.neurons import IF, Neuron
 from weightsmith.training.settings import whole
 
-__all__ = ["pipeline", "rehearse"]
+__all__ = ["dry_run", "pipeline"]
 
 
 _GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
@@ -51,7 +58,7 @@ def pipeline(
     out: str | Path,
     *,
     threads: int = 1,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ChainRun:
     """Carry out ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and leave all results in ``out``.
 
@@ -70,7 +77,7 @@ def pipeline(
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
     threads = whole("threads", threads)
-    start = rehearse(Bench(wanted, data, wanted.seeds[0], folder, threads))
+    start = dry_run(StageContext(wanted, data, wanted.seeds[0], folder, threads))
     inputs = {"data": data.digest()}
     if wanted.network is not None:
         inputs["network"] = weights_digest(open_weights(wanted.network))
@@ -168,15 +175,15 @@ class _Work:
     folder: Path
     journal: Journal
     threads: int
-    progress: Told | None
+    progress: ProgressCallback | None
 
     def all_stages(self) -> tuple[tuple[StageDone, ...], tuple[str, ...]]:
         """Every stage for every seed, done now or before, and what must be looked at."""
         done, notes = [], []
         for seed in self.recipe.seeds:
-            bench = self._bench(seed)
+            context = self._context(seed)
             for stage in self._stages():
-                finished, remarks = self._done(stage, bench)
+                finished, remarks = self._done(stage, context)
                 done.append(finished)
                 where = stage.name if len(self.recipe.seeds) == 1 else f"seed {seed}, {stage.name}"
                 notes += [f"{where}: {remark}" for remark in remarks]
@@ -199,36 +206,36 @@ class _Work:
             yield Stage("evaluate", _GIVEN, None, {})
         yield from self.recipe.stages
 
-    def _bench(self, seed: int) -> Bench:
+    def _context(self, seed: int) -> StageContext:
         folder = self.folder if len(self.recipe.seeds) == 1 else self.folder / f"seed-{seed}"
-        return Bench(self.recipe, self.data, seed, folder, self.threads, self.progress)
+        return StageContext(self.recipe, self.data, seed, folder, self.threads, self.progress)
 
-    def _done(self, stage: Stage, bench: Bench) -> tuple[StageDone, list[str]]:
-        key, place = _key(bench.seed, stage.name), bench.place(stage.name)
+    def _done(self, stage: Stage, context: StageContext) -> tuple[StageDone, list[str]]:
+        key, place = _key(context.seed, stage.name), context.place(stage.name)
         if key not in self.journal:
             start = time.monotonic()
-            made = self._made(stage, bench)
+            made = self._made(stage, context)
             value = {"files": _digests(place), "network": made.network, "notes": list(made.notes)}
             self.journal.append(key, value, time.monotonic() - start)
         found = self.journal[key]
         if not all((place / name).exists() for name in found["files"]):  # lost since: made again, to the same bytes
-            self._made(stage, bench)
+            self._made(stage, context)
         _check_unchanged(place, found["files"])
         finished = StageDone(
             name=stage.name,
             kind=stage.kind,
             of=stage.of,
-            seed=bench.seed,
+            seed=context.seed,
             folder=place.relative_to(self.folder).as_posix(),
             sha256=found["files"]["record.json"],
             network=found["network"],
         )
         return finished, found["notes"]
 
-    def _made(self, stage: Stage, bench: Bench) -> Made:
+    def _made(self, stage: Stage, context: StageContext) -> Made:
         if stage.kind == "evaluate":
-            return evaluate_given(bench, bench.place(stage.name))
-        return carry_out(stage, bench)
+            return evaluate_given(context, context.place(stage.name))
+        return run_stage(stage, context)
 
 
 # A chain tried on its network before it is trained: what a stage would refuse at the end is refused at the
@@ -241,15 +248,15 @@ class _Work:
 _INPUTS = 2
 
 
-def rehearse(bench: Bench) -> nn.Module:
+def dry_run(context: StageContext) -> nn.Module:
     """The network that the chain starts with, untrained if it is to be trained, once every stage could take it."""
-    network = starting_network(bench).eval()
-    for stage in bench.recipe.stages:
+    network = starting_network(context).eval()
+    for stage in context.recipe.stages:
         try:
             if stage.kind == "reduce":
-                _reduced(network, stage, bench)
+                _reduced(network, stage, context)
             elif stage.kind in ("spike", "sweep"):
-                _spiking(network, stage, bench)
+                _spiking(network, stage, context)
         except MissingExtra:
             raise
         except (UsageError, DataMismatch) as error:
@@ -257,19 +264,19 @@ def rehearse(bench: Bench) -> nn.Module:
     return network
 
 
-def _reduced(network: nn.Module, stage: Stage, bench: Bench) -> None:
-    rows = bench.data.split("train").x[:_INPUTS]
+def _reduced(network: nn.Module, stage: Stage, context: StageContext) -> None:
+    rows = context.data.split("train").x[:_INPUTS]
     dtype = next(value.dtype for value in network.parameters() if value.is_floating_point())
     example = next(inputs for _, inputs in batches_for(card_of(network), rows, _INPUTS, dtype))
     find_sites(network, example).matching(stage.options.get("layers"))
 
 
-def _spiking(network: nn.Module, stage: Stage, bench: Bench) -> None:
+def _spiking(network: nn.Module, stage: Stage, context: StageContext) -> None:
     usual = {"spike": ("constant", "percentile"), "sweep": ("poisson", "max-current")}[stage.kind]
     encode = Encode.parse(stage.options.get("encode", usual[0]))
     balance = Balance.parse(stage.options.get("balance", usual[1]))
     neuron = Neuron.parse(stage.options["neuron"]) if "neuron" in stage.options else IF()
-    made = convert(network, neuron, encode, input_shape=bench.data.input_shape)  # type: ignore[arg-type]
+    made = convert(network, neuron, encode, input_shape=context.data.input_shape)  # type: ignore[arg-type]
     biased = [node.name for node in made.network.synapses if node.bias is not None]
     if isinstance(balance, MaxCurrent) and biased:
         raise UsageError(

@@ -14,6 +14,7 @@ from weightsmith.chain.prices import price_of
 from weightsmith.chain.reading._stored_angles import write_angles
 from weightsmith.chain.recipe import Recipe
 from weightsmith.chain.stages import Stage
+from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.tensors import Data
@@ -31,9 +32,8 @@ from weightsmith.training.loop import train
 from weightsmith.training.presets import preset
 from weightsmith.training.run import Progress, Stopped, TrainRun
 
-__all__ = ["Bench", "Made", "Told", "carry_out", "evaluate_given", "starting_network"]
+__all__ = ["Made", "ProgressCallback", "StageContext", "evaluate_given", "run_stage", "starting_network"]
 
-Told = Callable[[str, int, int], None]
 
 _HELD_OUT = 0.1  # of the training rows, for validation, where neither data nor recipe say
 
@@ -48,7 +48,7 @@ class Made:
 
 
 @dataclasses.dataclass(frozen=True)
-class Bench:
+class StageContext:
     """Where the stages of one seed are carried out: the recipe, its data, and the folder of each stage."""
 
     recipe: Recipe
@@ -56,7 +56,7 @@ class Bench:
     seed: int
     folder: Path
     threads: int = 1
-    progress: Told | None = None
+    progress: ProgressCallback | None = None
 
     def place(self, name: str) -> Path:
         """The folder of a stage."""
@@ -83,7 +83,7 @@ class Bench:
         asked = next((stage.options["network"] for stage in self.recipe.stages if stage.kind == "train"), "")
         return asked if is_factory(asked) else None
 
-    def told(self, stage: Stage) -> Told | None:
+    def told(self, stage: Stage) -> ProgressCallback | None:
         """Progress of a stage, under its name."""
         progress = self.progress
         if progress is None:
@@ -91,9 +91,9 @@ class Bench:
         return lambda what, done, total: progress(f"{stage.name}: {what}" if what else stage.name, done, total)
 
 
-def carry_out(stage: Stage, bench: Bench) -> Made:
+def run_stage(stage: Stage, context: StageContext) -> Made:
     """Run the verb of ``stage``; its record, and what else it makes, is then in the stage's folder."""
-    work: dict[str, Callable[[Stage, Bench], Made]] = {
+    work: dict[str, Callable[[Stage, StageContext], Made]] = {
         "train": _train,
         "grade": _grade,
         "angles": _angles,
@@ -101,48 +101,48 @@ def carry_out(stage: Stage, bench: Bench) -> Made:
         "spike": _spike,
         "sweep": _sweep,
     }
-    return work[stage.kind](stage, bench)
+    return work[stage.kind](stage, context)
 
 
-def starting_network(bench: Bench) -> nn.Module:
+def starting_network(context: StageContext) -> nn.Module:
     """The network that the chain starts with: the one in the recipe's file, or the one to be trained, untrained."""
-    if bench.recipe.network is not None:
-        return bench.network(None)
-    stage = next(stage for stage in bench.recipe.stages if stage.kind == "train")
+    if context.recipe.network is not None:
+        return context.network(None)
+    stage = next(stage for stage in context.recipe.stages if stage.kind == "train")
     asked = _with_preset(stage)["network"]
-    return build(asked, input_shape=bench.data.input_shape, classes=len(bench.data.classes), seed=bench.seed)
+    return build(asked, input_shape=context.data.input_shape, classes=len(context.data.classes), seed=context.seed)
 
 
-def evaluate_given(bench: Bench, folder: Path) -> Made:
+def evaluate_given(context: StageContext, folder: Path) -> Made:
     """The network that the recipe starts with, evaluated, so that there is something to compare with."""
-    record = evaluate(bench.network(None), bench.data, threads=bench.threads)
+    record = evaluate(context.network(None), context.data, threads=context.threads)
     _write(folder, record)
     return Made(record, record.origin.inputs["network"], record.notes)
 
 
-def _train(stage: Stage, bench: Bench) -> Made:
-    run = _trained(stage, bench)
-    if "test" in bench.data.splits:
-        judged = evaluate(run.network, bench.data, split="test", threads=bench.threads)
-        write_atomic(bench.place(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
+def _train(stage: Stage, context: StageContext) -> Made:
+    run = _trained(stage, context)
+    if "test" in context.data.splits:
+        judged = evaluate(run.network, context.data, split="test", threads=context.threads)
+        write_atomic(context.place(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
     failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
     return Made(run.record, run.record.network, (*failed, *run.record.warnings))
 
 
-def _trained(stage: Stage, bench: Bench) -> TrainRun:
+def _trained(stage: Stage, context: StageContext) -> TrainRun:
     """The run of a training stage; one that is done already is read from its folder."""
     options = _with_preset(stage)
-    if bench.data.validation is None:
+    if context.data.validation is None:
         options["validation"] = options.get("validation", _HELD_OUT) or None
-    hooks = watchers(options.pop("watch", ()), bench.data, seed=bench.seed, threads=bench.threads)
-    told = bench.told(stage)
+    hooks = watchers(options.pop("watch", ()), context.data, seed=context.seed, threads=context.threads)
+    told = context.told(stage)
     return train(
-        data=bench.data,
+        data=context.data,
         **options,
         hooks=hooks,
-        seed=bench.seed,
-        threads=bench.threads,
-        out=bench.place(stage.name),
+        seed=context.seed,
+        threads=context.threads,
+        out=context.place(stage.name),
         progress=None if told is None else lambda step: told("", *_steps(step)),
     )
 
@@ -162,72 +162,72 @@ def _steps(now: Progress) -> tuple[int, int]:
     return (now.epoch - 1) * now.steps + now.step, now.epochs * now.steps
 
 
-def _grade(stage: Stage, bench: Bench) -> Made:
-    told = bench.told(stage)
+def _grade(stage: Stage, context: StageContext) -> Made:
+    told = context.told(stage)
     grades = grade(
-        bench.network(stage.of),
+        context.network(stage.of),
         **stage.options,
-        seed=bench.seed,
-        threads=bench.threads,
+        seed=context.seed,
+        threads=context.threads,
         progress=None if told is None else lambda done, total: told("", done, total),
     )
-    record = dataclasses.replace(grades, source=stage.of or Path(str(bench.recipe.network)).name)
-    _write(bench.place(stage.name), record)
+    record = dataclasses.replace(grades, source=stage.of or Path(str(context.recipe.network)).name)
+    _write(context.place(stage.name), record)
     return Made(record, notes=record.notes)
 
 
-def _angles(stage: Stage, bench: Bench) -> Made:
-    found = angles(bench.network(stage.of), bench.data, **stage.options, seed=bench.seed, threads=bench.threads)
-    write_angles(bench.place(stage.name), found)
+def _angles(stage: Stage, context: StageContext) -> Made:
+    found = angles(context.network(stage.of), context.data, **stage.options, seed=context.seed, threads=context.threads)
+    write_angles(context.place(stage.name), found)
     return Made(found.record)
 
 
-def _reduce(stage: Stage, bench: Bench) -> Made:
+def _reduce(stage: Stage, context: StageContext) -> Made:
     options, notes = dict(stage.options), tuple[str, ...]()
     recovery = options.get("recover")
     rewinds = recovery is not None and isinstance(Recover.parse(recovery), Rewind)
-    network = _trained(bench.stage(stage.of), bench) if rewinds else bench.network(stage.of)
+    network = _trained(context.stage(stage.of), context) if rewinds else context.network(stage.of)
     if options.get("plan") == "alpha":
         module = network.network if isinstance(network, TrainRun) else network
-        options["plan"] = keep_by_alpha(module, Target.parse(options["target"]).keep, threads=bench.threads)
+        options["plan"] = keep_by_alpha(module, Target.parse(options["target"]).keep, threads=context.threads)
         if options["plan"].unscored:
             notes = (f"no α, so that they keep the target's share: {', '.join(options['plan'].unscored)}",)
     priced = options.pop("price", None)
     if priced is not None:
-        options["price"] = price_of(priced, network, bench.data, layers=options.get("layers"), seed=bench.seed)
+        options["price"] = price_of(priced, network, context.data, layers=options.get("layers"), seed=context.seed)
     result = reduce(
         network,
-        bench.data,
+        context.data,
         **options,
         latency=False,
-        seed=bench.seed,
-        threads=bench.threads,
-        out=bench.place(stage.name),
-        progress=bench.told(stage),
+        seed=context.seed,
+        threads=context.threads,
+        out=context.place(stage.name),
+        progress=context.told(stage),
     )
     return Made(result.record, result.record.result, (*notes, *result.record.notes))
 
 
-def _spike(stage: Stage, bench: Bench) -> Made:
+def _spike(stage: Stage, context: StageContext) -> Made:
     run = spike(
-        bench.network(stage.of),
-        bench.data,
+        context.network(stage.of),
+        context.data,
         **stage.options,
-        seed=bench.seed,
-        out=bench.place(stage.name),
-        progress=bench.told(stage),
+        seed=context.seed,
+        out=context.place(stage.name),
+        progress=context.told(stage),
     )
     return Made(run.record, run.record.result, run.record.notes)
 
 
-def _sweep(stage: Stage, bench: Bench) -> Made:
+def _sweep(stage: Stage, context: StageContext) -> Made:
     found = spike_sweep(
-        bench.network(stage.of),
-        bench.data,
+        context.network(stage.of),
+        context.data,
         **stage.options,
-        seed=bench.seed,
-        out=bench.place(stage.name),
-        progress=bench.told(stage),
+        seed=context.seed,
+        out=context.place(stage.name),
+        progress=context.told(stage),
     )
     return Made(found, notes=found.notes)
 

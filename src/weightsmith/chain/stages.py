@@ -17,7 +17,7 @@ from weightsmith.core.options import Option
 from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.grading.evidence import Evidence
-from weightsmith.grading.fits.cuts import Cut
+from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.building import is_factory
 from weightsmith.reducing.criteria.method import Method
@@ -160,7 +160,7 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "layers": _PATTERNS,
         "conv": _one_of("pooled", "slices"),
         "evidence": _option(Evidence),
-        "cut": _option(Cut),
+        "cut": _option(TailCut),
         "precision": _one_of("float64", "float32"),
         "fold": _flag,
     },

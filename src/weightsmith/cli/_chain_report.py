@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from rich.markup import escape
 from weightsmith.cli._stages import stages
 from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.cli.training_view import time_text
+from weightsmith.core.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from weightsmith.chain.results import ChainRun, StageDone
@@ -23,7 +24,7 @@ __all__ = ["StageLine", "as_dict", "chain_progress", "lines_of", "show_chain"]
 
 
 @contextmanager
-def chain_progress(what: str, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+def chain_progress(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
     """A bar that tells the stage and what it is at, on a terminal; elsewhere a line when a stage begins."""
     if quiet or sys.stderr.isatty():
         with stages(what, quiet) as bar:

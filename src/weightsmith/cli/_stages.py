@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
 
 from weightsmith.cli.terminal import every_tenth
+from weightsmith.core.progress import ProgressCallback, StepCallback
 
 __all__ = ["stages"]
 
-Told = Callable[[str, int, int], None]
-
 
 @contextmanager
-def stages(what: str, quiet: bool) -> Iterator[Told | None]:
+def stages(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
     """Yield ``f(stage, done, total)``; ``what`` stands before the name of every stage. None when quiet."""
     if quiet:
         yield None
@@ -43,7 +42,7 @@ def stages(what: str, quiet: bool) -> Iterator[Told | None]:
 
             yield update
     else:
-        lines: dict[str, Callable[[int, int], None]] = {}
+        lines: dict[str, StepCallback] = {}
 
         def line(stage: str, done: int, total: int) -> None:
             lines.setdefault(stage, every_tenth(f"{what}: {stage}"))(done, total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.statistics import Interval
 
 __all__ = [
@@ -81,7 +82,7 @@ def count_text(number: int) -> str:
 
 
 @contextmanager
-def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[StepCallback | None]:
     """Yield ``f(done, total)``: a bar on a terminal, a line for every tenth of the way elsewhere, None when quiet."""
     if quiet:
         yield None
@@ -102,7 +103,7 @@ def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[Callab
         yield every_tenth(what)
 
 
-def every_tenth(what: str) -> Callable[[int, int], None]:
+def every_tenth(what: str) -> StepCallback:
     """Progress as plain lines, one for each tenth."""
     told = -1
 

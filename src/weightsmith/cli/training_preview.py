@@ -13,7 +13,7 @@ from weightsmith.cli.terminal import Attention, count_text, out, print_json, tab
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.training.finder import RateCurve
-    from weightsmith.training.plan import Plan
+    from weightsmith.training.plan import TrainingPlan
 
 __all__ = ["check_plan", "search_rate"]
 
@@ -62,7 +62,7 @@ def search_rate(
         raise Attention(curve.reason)
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: TrainingPlan) -> None:
     console, settings = out(), plan.written
     rows = len(plan.train)
     console.print(f"[bold]{escape(settings['network'])}[/bold] on {escape(settings['data'])}")
@@ -80,7 +80,7 @@ def _show(plan: Plan) -> None:
             console.print(f"{label:<12}{escape(sentence)}")
 
 
-def _rates(plan: Plan) -> list[tuple[int, float]]:
+def _rates(plan: TrainingPlan) -> list[tuple[int, float]]:
     last = plan.span.total - 1
     steps = sorted({round(share * last) for share in _POINTS})
     return [(step, plan.settings.schedule.at(step, plan.span)) for step in steps]

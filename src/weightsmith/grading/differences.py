@@ -17,7 +17,7 @@ from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.networks.layers.adapters import PRODUCT
-from weightsmith.networks.layers.pending import Plan
+from weightsmith.networks.layers.pending import PendingLayer
 from weightsmith.networks.layers.walk import LayerWeights, Walk, find_layers
 from weightsmith.networks.models.catalogue import bare_names
 from weightsmith.networks.weights import LeftOut
@@ -32,7 +32,7 @@ UNCHANGED = "unchanged: every value is that of the base"
 class Pairs:
     """The layers two networks have in common, and those of either that have no partner, with the reason."""
 
-    matched: tuple[tuple[Plan, Plan], ...]
+    matched: tuple[tuple[PendingLayer, PendingLayer], ...]
     only_first: tuple[LeftOut, ...]
     only_second: tuple[LeftOut, ...]
 
@@ -67,11 +67,13 @@ def difference(network: object, base: object, *, layers: str | Sequence[str] | N
     return Difference(differences, [*found.left_out, *pairs.only_first, *only_base])
 
 
-def pair_layers(first: Sequence[Plan], second: Sequence[Plan], where: str = "the other network") -> Pairs:
+def pair_layers(
+    first: Sequence[PendingLayer], second: Sequence[PendingLayer], where: str = "the other network"
+) -> Pairs:
     """Pair layers of the same name and shape; ``where`` is what the second network is called in reasons."""
     ours, theirs = (bare_names({plan.name: plan for plan in plans}) for plans in (first, second))
     partners = {theirs[plan.name]: plan for plan in second}
-    matched: list[tuple[Plan, Plan]] = []
+    matched: list[tuple[PendingLayer, PendingLayer]] = []
     lonely: list[LeftOut] = []
     for plan in first:
         other = partners.get(ours[plan.name])
@@ -86,7 +88,7 @@ def pair_layers(first: Sequence[Plan], second: Sequence[Plan], where: str = "the
     return Pairs(tuple(matched), tuple(lonely), only_second)
 
 
-def _difference(plan: Plan, other: Plan) -> Tensor:
+def _difference(plan: PendingLayer, other: PendingLayer) -> Tensor:
     values = plan.read()
     return values - other.read().to(values.device)
 

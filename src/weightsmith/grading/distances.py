@@ -28,7 +28,7 @@ from torch import Tensor
 from weightsmith.core.errors import OptionError
 from weightsmith.core.records import Record
 from weightsmith.grading.differences import pair_layers
-from weightsmith.networks.layers.pending import Plan
+from weightsmith.networks.layers.pending import PendingLayer
 from weightsmith.networks.layers.walk import find_layers
 from weightsmith.networks.weights import LeftOut
 
@@ -139,7 +139,7 @@ def _unmatched(item: LeftOut) -> Unmatched:
     return Unmatched(item.name, item.shape, item.reason)
 
 
-def _distance(ours: Plan, theirs: Plan, directions: int) -> LayerDistance:
+def _distance(ours: PendingLayer, theirs: PendingLayer, directions: int) -> LayerDistance:
     a, b = (ours.form.stack(plan.read()).to("cpu", torch.float64) for plan in (ours, theirs))
     found = LayerDistance(ours.name, ours.form.kind, ours.shape, DistanceStatus.MEASURED)
     largest = [float(values.abs().max()) for values in (a, b)]

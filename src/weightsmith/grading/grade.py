@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.core.parallel import completed
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads, subseed
 from weightsmith.grading.evidence import Evidence
-from weightsmith.grading.fits.cuts import Cut
+from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
 from weightsmith.grading.measures import measure_network
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
@@ -29,7 +30,6 @@ from weightsmith.networks.weights import Weights
 __all__ = ["grade"]
 
 Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
-Progress = Callable[[int, int], None]
 
 
 def grade(
@@ -39,7 +39,7 @@ def grade(
     conv: Conv = "pooled",
     normalise: Normalise = "none",
     evidence: Evidence | str = "fast",
-    cut: Cut | str = "ks",
+    cut: TailCut | str = "ks",
     precision: Precision = "float64",
     method: Method = "gram",
     fold: bool = False,
@@ -48,7 +48,7 @@ def grade(
     workers: int = 1,
     threads: int = 1,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: StepCallback | None = None,
 ) -> Grades:
     """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.
 
@@ -75,7 +75,7 @@ def grade(
     _check_choice("method", method, ("gram", "svd"))
     import scipy.linalg  # noqa: F401 (its BLAS can be pinned below only once it is loaded)
 
-    how = How(conv, normalise, Evidence.of(evidence), Cut.of(cut), precision, method, seed, device)
+    how = How(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     subseed(seed)  # refuses what is no seed, also when nothing will be drawn
     _check_device(device)
     source = _Source(network, base, layers, fold)
@@ -136,7 +136,9 @@ class _Source:
         return difference(network, _folded(self.base) if self.fold else self.base, layers=self.layers)
 
 
-def _graded(source: _Source, walked: Walk, how: How, workers: int, progress: Progress | None) -> Iterator[LayerGrade]:
+def _graded(
+    source: _Source, walked: Walk, how: How, workers: int, progress: StepCallback | None
+) -> Iterator[LayerGrade]:
     """The grades in the order of the layers."""
     total = len(walked)
     if progress is not None and total:

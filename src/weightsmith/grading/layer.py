@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weightsmith.core.seeds import stream
 from weightsmith.grading.evidence import Evidence, FastEvidence, FullEvidence, NoEvidence
-from weightsmith.grading.fits.cuts import Cut
+from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.fits.powerlaw import PowerLaw, fit_power_law
 from weightsmith.grading.fits.slices import SliceFit, fit_slices
 from weightsmith.grading.metrics import layer_metrics
@@ -39,7 +39,7 @@ class How:
     conv: Conv
     normalise: Normalise
     evidence: Evidence
-    cut: Cut
+    cut: TailCut
     precision: Precision
     method: Method
     seed: int
@@ -178,7 +178,7 @@ def _unfit(scaled: Spectrum) -> tuple[Status, str] | None:
     return None
 
 
-def _slices(piece: _Piece, fit: PowerLaw, cut: Cut) -> tuple[SliceFit, ...]:
+def _slices(piece: _Piece, fit: PowerLaw, cut: TailCut) -> tuple[SliceFit, ...]:
     """The fit of each matrix; that of a single one is known."""
     if piece.plain.matrices > 1:
         return fit_slices(piece.plain.parts, LEAST, cut)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, OptionError
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.data.datasets import Data, as_data
@@ -95,7 +95,7 @@ def margins(
     batch: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> Margins:
     """The margin-normalised product norms of ``network`` (or a file that ``load`` reads) over one split of ``data``.
 

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from weightsmith.core.options import Option, param
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import stream
-from weightsmith.grading.fits.cuts import Cut
+from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.layer import LEAST
 from weightsmith.grading.spectra.spectrum import Spectrum
@@ -255,11 +255,11 @@ class InTail(Directions, name="tail"):
 
     def check(self) -> None:
         """The cut must be one."""
-        Cut.parse(self.cut)
+        TailCut.parse(self.cut)
 
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:  # noqa: ARG002
         """Those in the tail."""
-        fit = fit_power_law(spectrum.eigenvalues, Cut.parse(self.cut)) if spectrum.rank >= LEAST else None
+        fit = fit_power_law(spectrum.eigenvalues, TailCut.parse(self.cut)) if spectrum.rank >= LEAST else None
         if fit is None:
             return f"{spectrum.rank} positive eigenvalues: no tail can be fitted"
         counts: Counts = (spectrum.parts >= fit.xmin).sum(axis=1)

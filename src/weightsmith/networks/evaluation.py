@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
@@ -21,7 +22,7 @@ from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import architecture_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 __all__ = ["Evaluation", "batches_for", "evaluate", "labels_for", "scores"]
 
@@ -59,7 +60,7 @@ def evaluate(
     batch: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> Evaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
@@ -117,7 +118,7 @@ def scores(
     batch: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> Tensor:
     """The network's outputs for inputs ``x`` (normalised by its card), batch by batch.
 

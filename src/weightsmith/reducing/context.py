@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
@@ -22,11 +23,11 @@ from weightsmith.reducing.search.evaluator import Evaluator, Masks, evaluator_of
 from weightsmith.reducing.surgery.masking import unit_axis
 from weightsmith.reducing.surgery.sites import Port, Site
 
-__all__ = ["Scene", "drawn"]
+__all__ = ["PruningContext", "drawn"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Scene:
+class PruningContext:
     """A network in ``eval`` mode with the sites in question, and training rows with their labels.
 
     ``fitness`` and ``price`` are the user's own for genetic search: of accuracies and masks, and of masks alone in
@@ -44,7 +45,7 @@ class Scene:
     price: Callable[[Masks], NDArray[np.float64]] | None = None
     folder: Path | None = None
     identity: dict[str, str] = dataclasses.field(default_factory=dict)
-    progress: Callable[[int, int], None] | None = None
+    progress: StepCallback | None = None
 
     @property
     def bits(self) -> int:

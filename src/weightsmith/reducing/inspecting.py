@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
 from weightsmith.reducing.criteria.centres import centre_of, centred_grams
 from weightsmith.reducing.criteria.constants import short_units
@@ -110,7 +111,7 @@ def angles(
     batch: int = 256,
     threads: int = 1,
     device: str = "cpu",
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> UnitAngles:
     """The angles between the units of every site, over the training rows of ``data``; nothing is taken out.
 
@@ -125,7 +126,7 @@ def angles(
     with pinned_threads(whole("threads", threads)):
         subject = read_subject(network, data, rows=None if rows is None else whole("rows", rows), seed=seed)
         found = find_sites(subject.network, subject.example[:2])
-        scene = Scene(
+        context = PruningContext(
             network=subject.network,
             sites=found.matching(layers),
             x=subject.train.x,
@@ -135,8 +136,8 @@ def angles(
             device=device,
             progress=progress,
         )
-        grams = centred_grams(scene, option.centre)
-        sites = tuple(_site(site, grams[site.name], option, short, top) for site in scene.sites)
+        grams = centred_grams(context, option.centre)
+        sites = tuple(_site(site, grams[site.name], option, short, top) for site in context.sites)
     architecture = architecture_of(subject.network)
     record = AnglesRecord(
         settings={

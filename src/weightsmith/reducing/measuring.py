@@ -10,14 +10,14 @@ from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import scores
 from weightsmith.reducing.baselines import RandomMasks, Scratch, from_scratch, random_masks
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes
 from weightsmith.reducing.recovery.recover import FineTune
 from weightsmith.reducing.results import Measured, Size
 from weightsmith.reducing.rounds import Outcome, Task
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.sites import Site
-from weightsmith.reducing.surgery.sizes import Ledger
+from weightsmith.reducing.surgery.sizes import SizeModel
 
 __all__ = ["Beside", "latency_of", "masks_beside", "measured", "scratch_beside", "size_of"]
 
@@ -32,13 +32,13 @@ class Beside:
     latency: bool
 
 
-def size_of(network: nn.Module, ledger: Ledger, counts: dict[str, int]) -> Size:
+def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int]) -> Size:
     """How large ``network`` is, which has ``counts`` units at the sites it names and all at the others."""
     return Size(
         parameters=sum(value.numel() for value in network.parameters()),
-        macs=ledger.size(counts, "macs"),
+        macs=sizes.size(counts, "macs"),
         file_bytes=file_bytes(network),
-        units=sum(counts.get(name, units) for name, units in ledger.units.items()),
+        units=sum(counts.get(name, units) for name, units in sizes.units.items()),
     )
 
 
@@ -73,9 +73,9 @@ def masks_beside(
     if not repeats or all(site.after == site.before for site in outcome.sites):
         return None
     network = subject.network if task.device == "cpu" else copied(subject.network).to(task.device)
-    scene = Scene(network, sites, subject.judged.x, subject.judged.y, batch=task.batch, device=task.device)
+    context = PruningContext(network, sites, subject.judged.x, subject.judged.y, batch=task.batch, device=task.device)
     counts = [site.after for site in outcome.sites]
-    return random_masks(scene.evaluator(), scene.site_slices, counts, repeats=repeats, seed=task.seed)
+    return random_masks(context.evaluator(), context.site_slices, counts, repeats=repeats, seed=task.seed)
 
 
 def scratch_beside(subject: Subject, task: Task, outcome: Outcome, beside: Beside) -> Scratch | None:

@@ -15,6 +15,7 @@ from torch import nn
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import identity_of
 from weightsmith.core.journal import Journal
+from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
@@ -30,7 +31,7 @@ from weightsmith.reducing.rounds import Outcome, Task, carry_out
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject, read_subject
 from weightsmith.reducing.surgery.sites import Site, find_sites
-from weightsmith.reducing.surgery.sizes import Ledger, Target, shares_by_plan
+from weightsmith.reducing.surgery.sizes import SizeModel, Target, shares_by_plan
 from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 
@@ -59,7 +60,7 @@ def reduce(
     threads: int = 1,
     device: str = "cpu",
     out: str | Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Reduction:
     """A smaller copy of ``network``: the units that ``by`` chooses are taken out, and the rest is a real network.
 
@@ -233,14 +234,14 @@ def _record(
     notes: tuple[str, ...],
 ) -> ReductionRecord:
     architecture = architecture_of(subject.network)
-    ledger = Ledger(subject.network, sites, subject.example[:2])
+    sizes = SizeModel(subject.network, sites, subject.example[:2])
     return ReductionRecord(
         settings=settings,
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         sites=outcome.sites,
         obstacles=obstacles,
-        whole=size_of(subject.network, ledger, {}),
-        reduced=size_of(outcome.network, ledger, {site.name: site.after for site in outcome.sites}),
+        whole=size_of(subject.network, sizes, {}),
+        reduced=size_of(outcome.network, sizes, {site.name: site.after for site in outcome.sites}),
         difference=outcome.difference,
         measured=measured(subject, task, outcome),
         random=masks_beside(subject, sites, task, outcome, beside.random),
@@ -248,18 +249,18 @@ def _record(
         trace=outcome.decision.trace,
         front=outcome.decision.front,
         training=outcome.training,
-        notes=(*notes, *outcome.notes, *_unmet(task.target, ledger, outcome)),
+        notes=(*notes, *outcome.notes, *_unmet(task.target, sizes, outcome)),
         result=weights_digest(outcome.network),
         origin=Origin(seed=task.seed, inputs=subject.inputs),
     )
 
 
-def _unmet(target: Target | None, ledger: Ledger, outcome: Outcome) -> tuple[str, ...]:
+def _unmet(target: Target | None, sizes: SizeModel, outcome: Outcome) -> tuple[str, ...]:
     """Say it when more is left than was asked for: a site was refused, or the method found no more."""
     if target is None:
         return ()
-    left = ledger.size({site.name: site.after for site in outcome.sites}, target.measure)
-    share = left / ledger.size({}, target.measure)
+    left = sizes.size({site.name: site.after for site in outcome.sites}, target.measure)
+    share = left / sizes.size({}, target.measure)
     return () if share <= target.keep else (f"the target was not met: {share:.1%} of the {target.measure} are left",)
 
 

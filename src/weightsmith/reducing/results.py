@@ -14,11 +14,11 @@ from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Gone", "Measured", "Reduction", "ReductionRecord", "SiteReduction", "Size"]
+__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Gone(Record):
+class RemovedUnit(Record):
     """A unit that was taken out, why, and into which it went (None for nothing, and for the many of a group)."""
 
     unit: int
@@ -40,7 +40,7 @@ class SiteReduction(Record):
     kind: str
     before: int
     kept: tuple[int, ...]
-    removals: tuple[Gone, ...] = ()
+    removals: tuple[RemovedUnit, ...] = ()
     refused: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import ProgressCallback, StepCallback
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
 from weightsmith.reducing.recovery.recalibrate import check_has_norms, recalibrated
@@ -29,13 +30,13 @@ from weightsmith.reducing.recovery.recover import (
     round_targets,
 )
 from weightsmith.reducing.recovery.rewinding import original_of, rewound
-from weightsmith.reducing.results import Gone, SiteReduction
+from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.masking import masked
 from weightsmith.reducing.surgery.removal import cut_out, plain_cut
 from weightsmith.reducing.surgery.sites import Site, find_sites
-from weightsmith.reducing.surgery.sizes import Ledger, Target, counts_for_target
+from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
 
 __all__ = ["Outcome", "Task", "carry_out", "rebuilt"]
@@ -63,9 +64,9 @@ class Task:
     threads: int
     device: str
     folder: Path | None
-    progress: Callable[[str, int, int], None] | None
+    progress: ProgressCallback | None
 
-    def told(self, stage: str) -> Callable[[int, int], None] | None:
+    def told(self, stage: str) -> StepCallback | None:
         """The progress of one stage."""
         progress = self.progress
         return None if progress is None else lambda done, total: progress(stage, done, total)
@@ -94,7 +95,7 @@ class Outcome:
 
 
 @dataclasses.dataclass
-class _Standing:
+class _State:
     """Where a reduction stands: the network now, and which units of the network that came in it still has."""
 
     network: nn.Module
@@ -108,34 +109,34 @@ class _Standing:
 def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
     """Take out what the method chooses, and train what is left if the task says so."""
     _check_recovery(subject, task)
-    ledger = Ledger(subject.network, sites, subject.example[:2])
-    standing = _Standing(subject.network, {site.name: tuple(range(site.units)) for site in sites})
+    sizes = SizeModel(subject.network, sites, subject.example[:2])
+    state = _State(subject.network, {site.name: tuple(range(site.units)) for site in sites})
     training: list[TrainRecord] = []
     notes: list[str] = []
     recovery = task.recovery
     several = recovery if isinstance(recovery, Iterate) else None
     cut = subject.network
-    for number, counts in enumerate(_counts(ledger, task, 1 if several is None else several.rounds), start=1):
-        if not _one_cut(subject, standing, task, counts, number) and number > 1:
+    for number, counts in enumerate(_counts(sizes, task, 1 if several is None else several.rounds), start=1):
+        if not _one_cut(subject, state, task, counts, number) and number > 1:
             notes.append(f"round {number} found nothing more to take out")
             break
-        cut = standing.network
+        cut = state.network
         if several is not None:
-            training.append(_tuned(subject, standing, task, several, f"round {number}"))
+            training.append(_tuned(subject, state, task, several, f"round {number}"))
     if isinstance(recovery, FineTune):
-        training.append(_tuned(subject, standing, task, recovery, "recovery"))
+        training.append(_tuned(subject, state, task, recovery, "recovery"))
     elif isinstance(recovery, Recalibrate):
-        standing.network = recalibrated(cut, subject.train.x, recovery, device=task.device)
+        state.network = recalibrated(cut, subject.train.x, recovery, device=task.device)
     elif isinstance(recovery, Rewind):
-        training.append(_rewound(subject, standing, task, recovery, sites))
+        training.append(_rewound(subject, state, task, recovery, sites))
     return Outcome(
-        network=standing.network,
+        network=state.network,
         cut=cut,
-        sites=_sites(sites, standing),
-        decision=standing.decision,
-        difference=standing.difference,
+        sites=_sites(sites, state),
+        decision=state.decision,
+        difference=state.difference,
         training=tuple(training),
-        notes=(*notes, *standing.notes, *standing.decision.notes),
+        notes=(*notes, *state.notes, *state.decision.notes),
     )
 
 
@@ -156,27 +157,27 @@ def _check_recovery(subject: Subject, task: Task) -> None:
         )
 
 
-def _counts(ledger: Ledger, task: Task, rounds: int) -> list[dict[str, int] | None]:
+def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | None]:
     """The units that each site keeps after each round, of those the network came with; None: the method decides."""
     if task.shares is None:
         return [None] * rounds
     if task.target is None:
         return [
-            counts_for_target(ledger, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
+            counts_for_target(sizes, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
             for number in range(1, rounds + 1)
         ]
     targets = [dataclasses.replace(task.target, keep=keep) for keep in round_targets(task.target.keep, rounds)]
-    return [counts_for_target(ledger, task.shares, target) for target in targets]
+    return [counts_for_target(sizes, task.shares, target) for target in targets]
 
 
-def _one_cut(subject: Subject, standing: _Standing, task: Task, counts: dict[str, int] | None, number: int) -> bool:
+def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int] | None, number: int) -> bool:
     """Choose and cut on the network as it stands; whether anything was taken out."""
-    found = find_sites(standing.network, subject.example[:2])
-    sites = tuple(site for site in found.sites if site.name in standing.kept)
+    found = find_sites(state.network, subject.example[:2])
+    sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
         counts = {site.name: min(counts[site.name], site.units) for site in sites}
-    scene = Scene(
-        network=standing.network if task.device == "cpu" else copied(standing.network).to(task.device),
+    context = PruningContext(
+        network=state.network if task.device == "cpu" else copied(state.network).to(task.device),
         sites=sites,
         x=subject.train.x,
         y=subject.train.y,
@@ -189,21 +190,21 @@ def _one_cut(subject: Subject, standing: _Standing, task: Task, counts: dict[str
         identity={**subject.inputs, "round": str(number)},
         progress=task.told(str(task.method)),
     )
-    decision = task.method.choose(scene, counts)
-    cut = cut_out(standing.network, sites, decision.choices, subject.example)
+    decision = task.method.choose(context, counts)
+    cut = cut_out(state.network, sites, decision.choices, subject.example)
     units: dict[str, int] = {}
     for choice in cut.done:
-        units |= _site(sites, choice.site).widths(standing.network, len(choice.kept))
+        units |= _site(sites, choice.site).widths(state.network, len(choice.kept))
     for choice in cut.done:
-        standing.kept[choice.site] = tuple(standing.kept[choice.site][unit] for unit in choice.kept)
-    standing.refused = cut.refused
-    standing.decision = decision
+        state.kept[choice.site] = tuple(state.kept[choice.site][unit] for unit in choice.kept)
+    state.refused = cut.refused
+    state.decision = decision
     if units:
-        before = standing.network
-        standing.network = rebuilt(cut.network, before, units, f"reduced by {task.method}", subject.example)
-        standing.difference = max(standing.difference, _difference(before, standing.network, sites, cut.done, subject))
-        if architecture_of(before) is not None and architecture_of(standing.network) is None:
-            standing.notes += (CHANGED,)
+        before = state.network
+        state.network = rebuilt(cut.network, before, units, f"reduced by {task.method}", subject.example)
+        state.difference = max(state.difference, _difference(before, state.network, sites, cut.done, subject))
+        if architecture_of(before) is not None and architecture_of(state.network) is None:
+            state.notes += (CHANGED,)
     return bool(units)
 
 
@@ -217,9 +218,9 @@ def _difference(
     return float((after(subject.example) - expected).abs().max())
 
 
-def _tuned(subject: Subject, standing: _Standing, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
+def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
     run = fine_tuned(
-        standing.network,
+        state.network,
         subject.data,
         option,
         seed=task.seed,
@@ -228,21 +229,21 @@ def _tuned(subject: Subject, standing: _Standing, task: Task, option: FineTune |
         threads=task.threads,
         device=task.device,
     )
-    standing.network = run.network
+    state.network = run.network
     return run.record
 
 
-def _rewound(subject: Subject, standing: _Standing, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:
+def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:
     """Train the kept units again from an earlier epoch."""
     assert subject.run is not None  # refused before the cut
     original = original_of(subject.run, option, like=subject.network)
     units: dict[str, int] = {}
     for site in sites:
-        if len(standing.kept[site.name]) < site.units:
-            units |= site.widths(subject.network, len(standing.kept[site.name]))
+        if len(state.kept[site.name]) < site.units:
+            units |= site.widths(subject.network, len(state.kept[site.name]))
 
     def cut(network: nn.Module) -> nn.Module:
-        smaller = plain_cut(network, sites, standing.kept)
+        smaller = plain_cut(network, sites, state.kept)
         return rebuilt(smaller, network, units, f"reduced by {task.method}", subject.example)
 
     run = rewound(
@@ -250,35 +251,35 @@ def _rewound(subject: Subject, standing: _Standing, task: Task, option: Rewind, 
         cut,
         option,
         subject.data,
-        reduced=standing.network,
+        reduced=state.network,
         out=task.place("recovery"),
         progress=task.epochs("recovery"),
         threads=task.threads,
         device=task.device,
     )
-    standing.network = run.network
+    state.network = run.network
     return run.record
 
 
-def _sites(sites: tuple[Site, ...], standing: _Standing) -> tuple[SiteReduction, ...]:
-    choices = {choice.site: choice for choice in standing.decision.choices}
+def _sites(sites: tuple[Site, ...], state: _State) -> tuple[SiteReduction, ...]:
+    choices = {choice.site: choice for choice in state.decision.choices}
     return tuple(
         SiteReduction(
             name=site.name,
             layers=site.layers,
             kind=site.kind,
             before=site.units,
-            kept=standing.kept[site.name],
+            kept=state.kept[site.name],
             removals=tuple(map(_gone, choices[site.name].removals)) if site.name in choices else (),
-            refused=standing.refused.get(site.name),
+            refused=state.refused.get(site.name),
             notes=choices[site.name].notes if site.name in choices else (),
         )
         for site in sites
     )
 
 
-def _gone(removal: Removal) -> Gone:
-    return Gone(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)
+def _gone(removal: Removal) -> RemovedUnit:
+    return RemovedUnit(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)
 
 
 def _site(sites: tuple[Site, ...], name: str) -> Site:

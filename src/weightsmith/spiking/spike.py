@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,19 @@ import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile, threshold_range
-from weightsmith.spiking.conversion.preparing import Prepared, Recipe, checked_precision, encoding_of, prepare
+from weightsmith.spiking.conversion.preparing import (
+    ConversionSettings,
+    Prepared,
+    checked_precision,
+    encoding_of,
+    prepare,
+)
 from weightsmith.spiking.conversion.subject import Subject, read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.energy.cost import PriceList, Prices, UnitCounts, spike_cost
@@ -35,8 +41,6 @@ from weightsmith.training.run import TrainRun
 from weightsmith.training.settings import whole
 
 __all__ = ["decisions_of", "spike"]
-
-Told = Callable[[str, int, int], None]
 
 
 def spike(
@@ -58,7 +62,7 @@ def spike(
     seed: int = 0,
     device: str = "cpu",
     out: str | Path | None = None,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
@@ -77,7 +81,7 @@ def spike(
     >>> snn.record.decisions.cost.difference > -0.05
     True
     """
-    recipe = Recipe(
+    recipe = ConversionSettings(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
         encode=encoding_of(encode),
         balance=Balance.of(balance),  # type: ignore[arg-type]
@@ -98,7 +102,7 @@ def spike(
     if out is not None:
         _check_folder(Path(out))
     subject = read_subject(network, data, images=None if images is None else whole("images", images), seed=recipe.seed)
-    prepared = prepare(subject, recipe, _told(progress, "balancing"))
+    prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
     notes = prepared.notes
     if rule is not None and rule.least >= recipe.steps:
         notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
@@ -113,7 +117,7 @@ def spike(
         settle=settle,
         observers=(counts,),
         device=device,
-        progress=_told(progress, "running"),
+        progress=for_stage(progress, "running"),
     )
     settings = {
         "data": subject.data.name,
@@ -170,7 +174,7 @@ def decisions_of(subject: Subject, responses: Responses) -> Decisions:
     )
 
 
-def _populations(prepared: Prepared, recipe: Recipe, responses: Responses) -> tuple[Population, ...]:
+def _populations(prepared: Prepared, recipe: ConversionSettings, responses: Responses) -> tuple[Population, ...]:
     rates, spikes = responses.rates(), responses.spikes()
     return tuple(
         Population(
@@ -185,7 +189,9 @@ def _populations(prepared: Prepared, recipe: Recipe, responses: Responses) -> tu
     )
 
 
-def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, rule: Margin | None, images: int) -> Watched:
+def _watched(
+    subject: Subject, prepared: Prepared, recipe: ConversionSettings, rule: Margin | None, images: int
+) -> Watched:
     """A second run of a few images, with membranes shown."""
     x = subject.judged.x[:images]
     network = prepared.network
@@ -204,10 +210,6 @@ def _watched(subject: Subject, prepared: Prepared, recipe: Recipe, rule: Margin 
     )
     found = correspondence(rates, prepared.converted.activations, x, seed=recipe.seed)
     return Watched(statistics.record(), found, raster.record())
-
-
-def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(stage, done, total)
 
 
 def _check_folder(folder: Path) -> None:

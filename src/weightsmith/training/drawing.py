@@ -17,18 +17,18 @@ from weightsmith.core.seeds import subseed, torch_stream
 from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.feeding import Feed
 from weightsmith.training.freezing import train_mode
-from weightsmith.training.plan import Plan
+from weightsmith.training.plan import TrainingPlan
 
 __all__ = ["batches_of", "begin_epoch", "endless", "own_random_state"]
 
 
-def batches_of(plan: Plan, epoch: int) -> tuple[Tensor, ...]:
+def batches_of(plan: TrainingPlan, epoch: int) -> tuple[Tensor, ...]:
     """The rows of each batch of an epoch: every training row once, in an order of its own."""
     order = torch.randperm(len(plan.train), generator=torch_stream(plan.settings.seed, "order", epoch))
     return torch.split(order[: len(order) - plan.left_out], plan.settings.batch)
 
 
-def begin_epoch(plan: Plan, epoch: int, rank: int = 0) -> None:
+def begin_epoch(plan: TrainingPlan, epoch: int, rank: int = 0) -> None:
     """Put the network into training mode and give its dropout the streams of this epoch and process."""
     seed, device = plan.settings.seed, plan.layout.device.type
     train_mode(plan.network)
@@ -36,7 +36,7 @@ def begin_epoch(plan: Plan, epoch: int, rank: int = 0) -> None:
     reseed_dropout(plan.network, torch_stream(seed, "dropout", epoch, rank, device=device))
 
 
-def endless(plan: Plan) -> Generator[tuple[Tensor, Tensor]]:
+def endless(plan: TrainingPlan) -> Generator[tuple[Tensor, Tensor]]:
     """Batch after batch, epoch after epoch, as training takes them, not augmented."""
     feed = Feed(plan.train, plan.normalisation, plan.layout)
     for epoch in itertools.count(1):

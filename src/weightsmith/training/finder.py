@@ -24,7 +24,7 @@ from weightsmith.training.drawing import endless, own_random_state
 from weightsmith.training.engines.stepping import NotFinite, Stepper
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
-from weightsmith.training.plan import Plan, make_plan
+from weightsmith.training.plan import TrainingPlan, make_plan
 from weightsmith.training.run import Stopped
 from weightsmith.training.settings import Settings
 
@@ -121,7 +121,7 @@ def find_rate(
     )
 
 
-def _swept(plan: Plan, rates: list[float]) -> tuple[list[float], Stopped, str]:
+def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped, str]:
     """The losses up to the end of the sweep, and why it ended."""
     stepper, watch, losses = Stepper(plan, Team()), _Departure(), list[float]()
     with contextlib.closing(endless(plan)) as batches:

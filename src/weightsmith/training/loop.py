@@ -30,7 +30,7 @@ from weightsmith.training.drawing import own_random_state
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
-from weightsmith.training.plan import Plan, TrainingWarning, make_plan
+from weightsmith.training.plan import TrainingPlan, TrainingWarning, make_plan
 from weightsmith.training.run import History, Hook, Progress, TrainRecord, TrainRun
 from weightsmith.training.schedules import Schedule
 from weightsmith.training.settings import Settings, whole
@@ -132,7 +132,7 @@ def train(
     return run
 
 
-def finish(plan: Plan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
+def finish(plan: TrainingPlan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
     """Train; then the network, taken out of the trainer and given its card, and the record."""
     ended = trainer.run()
     network, removed = trainer.release(ended)

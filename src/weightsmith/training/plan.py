@@ -38,7 +38,7 @@ from weightsmith.training.suitability import (
 )
 from weightsmith.training.watching import Monitor
 
-__all__ = ["Plan", "TrainingWarning", "data_of", "make_plan"]
+__all__ = ["TrainingPlan", "TrainingWarning", "data_of", "make_plan"]
 
 _VALIDATION = 0.1  # of the training rows, where something watches the validation and there is none
 
@@ -48,7 +48,7 @@ class TrainingWarning(UserWarning):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A run, ready to start. ``network`` is our own copy; ``card`` will be its card when it is trained."""
 
     network: nn.Module
@@ -90,7 +90,7 @@ class Plan:
 @torch.enable_grad()
 def make_plan(
     network: nn.Module | Architecture | str | Path, data: Any, settings: Settings, processes: int = 1
-) -> Plan:
+) -> TrainingPlan:
     """Build, read or copy the network, split the data, and refuse or warn of what will not work."""
     known, notes = _with_validation(data_of(data), settings)
     module, brings = _network(network, known, settings.seed)
@@ -113,7 +113,7 @@ def make_plan(
             f"{len(part)} rows in batches of {settings.batch} leave {left_out} over, too few for batch norm: every "
             f"epoch leaves out {left_out}, others each time",
         )
-    return Plan(
+    return TrainingPlan(
         network=module,
         train=part,
         validation=known.validation,

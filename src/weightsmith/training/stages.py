@@ -34,11 +34,11 @@ from weightsmith.training.loop import train
 from weightsmith.training.run import TrainRecord
 from weightsmith.training.schedules import Schedule
 
-__all__ = ["ByData", "Cut", "Drop", "Recipe", "Remedy", "Replace", "Stage", "Tried", "scaled"]
+__all__ = ["ByData", "Drop", "Remedy", "Replace", "ReusedPart", "TransferRecipe", "TransferStage", "Tried", "scaled"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Stage(Record):
+class TransferStage(Record):
     """One training of the recipe: what was frozen, and what came out on the validation images.
 
     ``accuracy`` has a Wilson interval; ``gain`` compares, image by image (McNemar), with the best stage before.
@@ -58,13 +58,13 @@ class Stage(Record):
 class Tried:
     """A stage with its network and the validation images it has right."""
 
-    stage: Stage
+    stage: TransferStage
     network: nn.Module
     right: NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class TransferRecipe:
     """What all stages have in common; ``unfreeze`` None frees every block of the base."""
 
     base: nn.Module
@@ -78,7 +78,7 @@ class Recipe:
     out: Path | None
     options: Mapping[str, Any]
 
-    def graft(self, cut: Cut) -> nn.Module:
+    def graft(self, cut: ReusedPart) -> nn.Module:
         """The base cut and given its head, the fresh blocks drawn."""
         network = graft(
             self.base, self.data.input_shape, self.data.classes, reuse=cut.reuse, seed=self.seed, **self.top
@@ -91,7 +91,7 @@ class Recipe:
                 initialise(network.get_submodule(layer), activation.initialiser, generator)
         return network
 
-    def stages(self, cut: Cut, before: tuple[Tried, ...] = ()) -> Iterator[Tried]:
+    def stages(self, cut: ReusedPart, before: tuple[Tried, ...] = ()) -> Iterator[Tried]:
         """Train with the base frozen, then with its top blocks free; ``before`` is what other cuts gave."""
         first = self.stage(self.graft(cut), cut, 0, before)
         yield first
@@ -99,7 +99,7 @@ class Recipe:
         if count:
             yield self.stage(first.network, cut, count, (*before, first))
 
-    def stage(self, network: nn.Module, cut: Cut, unfrozen: int, before: tuple[Tried, ...] = ()) -> Tried:
+    def stage(self, network: nn.Module, cut: ReusedPart, unfrozen: int, before: tuple[Tried, ...] = ()) -> Tried:
         """Train a copy of ``network`` with the top ``unfrozen`` blocks of the base free and the lower ones frozen."""
         freeze(network, "base")
         for block in reused(network)[cut.taken - unfrozen :]:
@@ -118,7 +118,7 @@ class Recipe:
         )
         right = self._right(run.network)
         best = max(before, key=lambda tried: int(tried.right.sum()), default=None)
-        stage = Stage(
+        stage = TransferStage(
             name=_name(cut, unfrozen),
             reuse=cut.reuse,
             fresh=cut.fresh,
@@ -159,7 +159,7 @@ def scaled(schedule: Schedule, factor: float) -> Schedule:
     return dataclasses.replace(schedule, **changes)
 
 
-def _name(cut: Cut, unfrozen: int) -> str:
+def _name(cut: ReusedPart, unfrozen: int) -> str:
     words = [f"{cut.fresh} fresh"] if cut.fresh else []
     return ", ".join([f"top {unfrozen} unfrozen" if unfrozen else "frozen", *words])
 
@@ -177,7 +177,7 @@ def _name(cut: Cut, unfrozen: int) -> str:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ReusedPart:
     """How much of the base is used: ``reuse`` blocks, the top ``fresh`` of them with weights drawn anew."""
 
     reuse: int
@@ -199,11 +199,15 @@ class Remedy(Option):
     def drops(self, images: float) -> bool:
         """Whether blocks are dropped (else replaced) with that many training images per class."""
 
-    def after(self, cut: Cut, images: float) -> Cut | None:
+    def after(self, cut: ReusedPart, images: float) -> ReusedPart | None:
         """What to try after ``cut``; None if no block of the base would be left."""
         if cut.taken <= self.layers:
             return None
-        return Cut(cut.reuse - self.layers, 0) if self.drops(images) else Cut(cut.reuse, cut.fresh + self.layers)
+        return (
+            ReusedPart(cut.reuse - self.layers, 0)
+            if self.drops(images)
+            else ReusedPart(cut.reuse, cut.fresh + self.layers)
+        )
 
 
 class Drop(Remedy, name="drop"):

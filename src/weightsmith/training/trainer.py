@@ -21,7 +21,7 @@ from weightsmith.training.drawing import batches_of, begin_epoch
 from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.engines.stepping import NotFinite, Step, Stepper
 from weightsmith.training.feeding import Feed
-from weightsmith.training.plan import Plan
+from weightsmith.training.plan import TrainingPlan
 from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped
 from weightsmith.training.schedules import Span
 from weightsmith.training.stopping import EarlyStopping
@@ -52,7 +52,7 @@ class Trainer:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: TrainingPlan,
         members: Team,
         checkpoints: Checkpoints,
         *,

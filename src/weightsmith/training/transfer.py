@@ -34,7 +34,7 @@ from weightsmith.training.freezing import unfreeze as unfreeze_all
 from weightsmith.training.optimisers import Momentum, Optimiser
 from weightsmith.training.plan import data_of
 from weightsmith.training.schedules import Schedule, as_schedule
-from weightsmith.training.stages import ByData, Cut, Recipe, Remedy, Stage, Tried
+from weightsmith.training.stages import ByData, Remedy, ReusedPart, TransferRecipe, TransferStage, Tried
 
 __all__ = ["TransferRecord", "TransferRun", "transfer"]
 
@@ -50,7 +50,7 @@ _OPTIONS = (
 class TransferRecord(Record):
     """All stages, the number of the best one (from 0), and what they teach, in words."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[TransferStage, ...]
     best: int
     advice: tuple[str, ...]
     settings: dict[str, Any]
@@ -66,12 +66,12 @@ class TransferRun:
     network: nn.Module
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[TransferStage, ...]:
         """The stages in order."""
         return self.record.stages
 
     @property
-    def best(self) -> Stage:
+    def best(self) -> TransferStage:
         """The stage whose network this is."""
         return self.record.stages[self.record.best]
 
@@ -125,7 +125,7 @@ def transfer(
     optimiser = Optimiser.of(options.get("optimiser", Momentum()))
     if not 0 < finer <= 1:
         raise OptionError(f"finer must be > 0 and ≤ 1: it reduces the rate, not {finer}")
-    recipe = Recipe(
+    recipe = TransferRecipe(
         base=_base(base, normalise),
         data=_ready(data_of(data), validation, seed),
         top={"hidden": tuple(head), "dropout": dropout, "pool": pool},
@@ -174,16 +174,18 @@ def _ready(data: Data, fraction: float | None, seed: int) -> Data:
     return data
 
 
-def _first_cut(recipe: Recipe, reuse: int | None) -> Cut:
+def _first_cut(recipe: TransferRecipe, reuse: int | None) -> ReusedPart:
     """All there is to reuse, or as many blocks as asked for; with fewer than are to be freed, all are freed."""
     network = graft(recipe.base, recipe.data.input_shape, recipe.data.classes, reuse=reuse, **recipe.top)
-    cut = Cut(len(reused(network)))
+    cut = ReusedPart(len(reused(network)))
     if recipe.unfreeze is not None and recipe.unfreeze < 0:
         raise UsageError(f"unfreeze must be a number of blocks or 'all', not {recipe.unfreeze}")
     return cut
 
 
-def _follow(recipe: Recipe, cut: Cut, remedy: Remedy | None, accuracy: float | None) -> tuple[list[Tried], list[str]]:
+def _follow(
+    recipe: TransferRecipe, cut: ReusedPart, remedy: Remedy | None, accuracy: float | None
+) -> tuple[list[Tried], list[str]]:
     """The recipe on one cut after another, until it helped or there is no remedy left."""
     tried: list[Tried] = []
     advice: list[str] = []
@@ -212,7 +214,7 @@ def _best(tried: Sequence[Tried]) -> int:
     return max(range(len(tried)), key=lambda place: (int(tried[place].right.sum()), -place))
 
 
-def _outcome(stage: Stage) -> str:
+def _outcome(stage: TransferStage) -> str:
     told = f"{stage.name} ({stage.reuse} blocks reused): {stage.accuracy.value:.1%} of the validation images are right"
     if stage.gain is None or stage.gain.p is None:
         return told
@@ -223,7 +225,7 @@ def _outcome(stage: Stage) -> str:
     return f"{told}, {points:+.1f} points on the best before ({chance}{doubt})"
 
 
-def _step(cut: Cut, following: Cut | None, images: float, *, taken: bool) -> str:
+def _step(cut: ReusedPart, following: ReusedPart | None, images: float, *, taken: bool) -> str:
     """What is done, or could be done, after a cut that did not help."""
     if following is None:
         return "no block of the base would be left to drop or replace: its data may be too different from these"
@@ -234,7 +236,7 @@ def _step(cut: Cut, following: Cut | None, images: float, *, taken: bool) -> str
     return f"{why} the remedy is to {verb} {blocks}{'' if taken else f'; remedy={verb!r} tries it'}"
 
 
-def _settings(recipe: Recipe) -> dict[str, Any]:
+def _settings(recipe: TransferRecipe) -> dict[str, Any]:
     """What was asked for beside the options of training, which the record of each stage holds."""
     return {
         "data": recipe.data.name,
@@ -248,7 +250,7 @@ def _settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def _finished(
-    recipe: Recipe, tried: Sequence[Tried], advice: Sequence[str], settings: dict[str, Any], origin: Origin
+    recipe: TransferRecipe, tried: Sequence[Tried], advice: Sequence[str], settings: dict[str, Any], origin: Origin
 ) -> TransferRun:
     best = _best(tried)
     network = copied(tried[best].network)

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weightsmith.chain.tailor.candidates import Candidate, on_front, stairs
-from weightsmith.chain.tailor.configurations import Conversion, Way
+from weightsmith.chain.tailor.configurations import Configuration, Conversion
 from weightsmith.chain.tailor.limits import Limits
 
 
 def candidate(number=0, correct=90, energy=10.0, parameters=100, *, way=None, steps=None):
     return Candidate(
         number=number,
-        way=Way() if way is None else way,
+        way=Configuration() if way is None else way,
         steps=steps,
         images=100,
         correct=correct,
@@ -74,7 +74,7 @@ def test_a_candidate_tells_its_accuracy_and_what_it_misses():
 
 
 def test_a_spiking_candidate_says_after_how_many_steps():
-    way = Way(None, Conversion("constant", "percentile", 16))
+    way = Configuration(None, Conversion("constant", "percentile", 16))
     assert str(candidate(way=way, steps=1)) == "spiking, constant, percentile, 1 step"
     assert str(candidate(way=way, steps=7)) == "spiking, constant, percentile, 7 steps"
     assert str(candidate()) == "whole"

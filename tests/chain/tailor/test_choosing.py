@@ -5,15 +5,15 @@ import pytest
 
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.choosing import (
+    LimitStatus,
     Preference,
-    Standing,
     margin_for,
     relaxations,
     standing,
     unreachable,
     violation,
 )
-from weightsmith.chain.tailor.configurations import Way
+from weightsmith.chain.tailor.configurations import Configuration
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.statistics import wilson
 
@@ -21,7 +21,19 @@ from weightsmith.core.statistics import wilson
 def candidates(*values, images=1000):
     """One for each (right answers, energy, parameters)."""
     return [
-        Candidate(number, Way(), None, images, correct, energy, energy / 100, parameters, parameters / 1000, 1, "whole")
+        Candidate(
+            number,
+            Configuration(),
+            None,
+            images,
+            correct,
+            energy,
+            energy / 100,
+            parameters,
+            parameters / 1000,
+            1,
+            "whole",
+        )
         for number, (correct, energy, parameters) in enumerate(values)
     ]
 
@@ -94,11 +106,11 @@ def test_limits_that_nothing_keeps_to_are_told_from_those_that_cannot_be_met_tog
 
 @pytest.mark.parametrize(
     ("right", "expected"),
-    [(900, Standing.ABOVE), (810, Standing.ESTIMATE), (800, Standing.ESTIMATE), (799, Standing.BELOW)],
+    [(900, LimitStatus.ABOVE), (810, LimitStatus.ESTIMATE), (800, LimitStatus.ESTIMATE), (799, LimitStatus.BELOW)],
 )
 def test_an_interval_above_is_told_from_an_estimate_above(right, expected):
     assert standing(wilson(right, 1000), 0.8) is expected
-    assert standing(wilson(right, 1000), None) is Standing.UNLIMITED
+    assert standing(wilson(right, 1000), None) is LimitStatus.UNLIMITED
 
 
 def test_of_what_misses_a_limit_equally_the_more_accurate_stands_for_it():

@@ -8,24 +8,24 @@ import pytest
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.choosing import Preference
 from weightsmith.chain.tailor.concluding import check_any, judge
-from weightsmith.chain.tailor.configurations import Conversion, Cut, Way
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
 from weightsmith.chain.tailor.judging import Answered
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.results import Verdict
 from weightsmith.chain.tailor.runner import Refusal
 from weightsmith.core.errors import UsageError
 
-CUT, CONVERSION = Cut("groups", "macs", 0.3), Conversion("constant", "percentile", 8)
+CUT, CONVERSION = PruningStep("groups", "macs", 0.3), Conversion("constant", "percentile", 8)
 WAYS = {
-    "whole": Way(),
-    "reduced": Way(CUT),
-    "spiking": Way(None, CONVERSION),
-    "both": Way(CUT, CONVERSION),
+    "whole": Configuration(),
+    "reduced": Configuration(CUT),
+    "spiking": Configuration(None, CONVERSION),
+    "both": Configuration(CUT, CONVERSION),
 }
 ROWS = 100
 
 
-class Bench:
+class FakeRunner:
     """Candidates (kind, right of 100, energy), and how many of the judging rows each has right."""
 
     def __init__(self, *rows, judged):
@@ -46,14 +46,14 @@ LIMITS = Limits(accuracy=0.8, energy=20.0)
 
 
 def judged(found=CANDIDATES, limits=LIMITS, rows=(94, 89, 87, 88, 60), margin=0.0):
-    bench = Bench(*found, judged=rows)
-    return judge(bench, Preference(limits, margin)), bench
+    runner = FakeRunner(*found, judged=rows)
+    return judge(runner, Preference(limits, margin)), runner
 
 
 def test_the_best_is_judged_beside_the_best_of_each_kind_alone():
-    result, bench = judged()
+    result, runner = judged()
     assert result.best.number == 3
-    assert sorted(set(bench.asked)) == [0, 1, 2, 3]  # and not the one that lost
+    assert sorted(set(runner.asked)) == [0, 1, 2, 3]  # and not the one that lost
     assert result.judgements[3].accuracy.value == 0.88
     assert result.judgements[3].cost.difference == pytest.approx(0.88 - 0.94)
     told = {each.kind: each for each in result.alone()}
@@ -91,12 +91,14 @@ def test_a_kind_that_could_not_be_tried_has_no_candidate():
 
 def test_progress_is_told_of_judging():
     told = []
-    judge(Bench(*CANDIDATES, judged=(94, 89, 87, 88, 60)), Preference(LIMITS, 0.0), lambda *each: told.append(each))
+    judge(
+        FakeRunner(*CANDIDATES, judged=(94, 89, 87, 88, 60)), Preference(LIMITS, 0.0), lambda *each: told.append(each)
+    )
     assert told == [("judging", 1, 3), ("judging", 2, 3), ("judging", 3, 3)]
 
 
 def test_where_nothing_but_the_whole_network_is_left_the_reasons_are_told_once():
-    whole = Bench(CANDIDATES[0], judged=(94,)).candidates
+    whole = FakeRunner(CANDIDATES[0], judged=(94,)).candidates
     refusals = [
         Refusal(WAYS["reduced"], "no site"),
         Refusal(WAYS["reduced"], "no site"),
@@ -105,4 +107,4 @@ def test_where_nothing_but_the_whole_network_is_left_the_reasons_are_told_once()
     with pytest.raises(UsageError, match="neither be reduced nor converted: no site; tanh$"):
         check_any(SimpleNamespace(candidates=whole, refusals=refusals))
     check_any(SimpleNamespace(candidates=whole, refusals=[]))  # the budget left no time
-    check_any(SimpleNamespace(candidates=Bench(*CANDIDATES, judged=()).candidates, refusals=refusals))
+    check_any(SimpleNamespace(candidates=FakeRunner(*CANDIDATES, judged=()).candidates, refusals=refusals))

@@ -4,25 +4,25 @@ import dataclasses
 
 import pytest
 
-from weightsmith.chain.tailor.configurations import KINDS, Conversion, Cut, Way
+from weightsmith.chain.tailor.configurations import KINDS, Configuration, Conversion, PruningStep
 from weightsmith.reducing.surgery.sizes import Target
 
-CUT, CONVERSION = Cut("groups", "macs", 0.25), Conversion("constant", "percentile", 16)
+CUT, CONVERSION = PruningStep("groups", "macs", 0.25), Conversion("constant", "percentile", 16)
 
 
 @pytest.mark.parametrize(
     ("way", "kind"),
     [
-        (Way(), "whole"),
-        (Way(CUT), "reduced"),
-        (Way(None, CONVERSION), "spiking"),
-        (Way(CUT, CONVERSION), "reduced and spiking"),
+        (Configuration(), "whole"),
+        (Configuration(CUT), "reduced"),
+        (Configuration(None, CONVERSION), "spiking"),
+        (Configuration(CUT, CONVERSION), "reduced and spiking"),
     ],
 )
 def test_the_kind_says_what_was_done(way, kind):
     assert way.kind == kind
     assert kind in KINDS
-    assert Way.from_json(way.to_json()) == way
+    assert Configuration.from_json(way.to_json()) == way
 
 
 def test_a_target_reads_back_as_the_size_it_was_written_for():
@@ -38,7 +38,7 @@ def test_no_two_ways_share_a_key_and_no_two_cuts_a_folder():
     ]  # fmt: skip
     assert len({cut.folder for cut in cuts}) == len(cuts)
     changes = ({}, {"steps": 17}, {"encode": "poisson"}, {"balance": "max-current"}, {"adjust": "l4:1.0"})
-    ways = [Way(cut, dataclasses.replace(CONVERSION, **change)) for cut in cuts for change in changes]
+    ways = [Configuration(cut, dataclasses.replace(CONVERSION, **change)) for cut in cuts for change in changes]
     assert len({way.key for way in ways}) == len(ways)
     assert len(set(ways)) == len(ways)
 
@@ -51,6 +51,11 @@ def test_a_folder_is_a_plain_name_however_long_the_options():
 
 
 def test_words():
-    assert str(Way()) == "whole"
-    assert str(Way(dataclasses.replace(CUT, recover="fine-tune:2"))) == "groups, macs:0.25, uniform, fine-tune:2"
-    assert str(Way(None, dataclasses.replace(CONVERSION, adjust="l4:1.0"))) == "spiking, constant, percentile, l4:1.0"
+    assert str(Configuration()) == "whole"
+    assert (
+        str(Configuration(dataclasses.replace(CUT, recover="fine-tune:2"))) == "groups, macs:0.25, uniform, fine-tune:2"
+    )
+    assert (
+        str(Configuration(None, dataclasses.replace(CONVERSION, adjust="l4:1.0")))
+        == "spiking, constant, percentile, l4:1.0"
+    )

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import weightsmith as ws
-from weightsmith.chain.tailor.choosing import Standing
+from weightsmith.chain.tailor.choosing import LimitStatus
 from weightsmith.chain.tailor.judging import Judgement, answered, judgement, right_answers
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.statistics import mcnemar, wilson
@@ -61,7 +61,7 @@ def test_a_judgement_is_wilson_mcnemar_and_the_limits():
     assert found.accuracy == wilson(84, 100)
     assert found.cost == mcnemar(right, whole)
     assert found.cost.difference == -0.06
-    assert found.standing is Standing.ESTIMATE
+    assert found.standing is LimitStatus.ESTIMATE
     assert found.missed == {"energy": pytest.approx(0.5)}
     assert not found.met
     assert Judgement.from_json(found.to_json()) == found
@@ -71,4 +71,4 @@ def test_a_judgement_within_all_limits_is_met():
     right = np.ones(100, bool)
     found = judgement(0, right, right, energy=1.0, params=1, limits=Limits(accuracy=0.9, energy=2.0, params=2))
     assert found.met
-    assert found.standing is Standing.ABOVE
+    assert found.standing is LimitStatus.ABOVE

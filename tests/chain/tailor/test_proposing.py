@@ -7,7 +7,7 @@ import pytest
 
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.choosing import Preference
-from weightsmith.chain.tailor.configurations import Conversion, Cut, Way
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.proposing import Menu, Proposer
 
@@ -34,7 +34,7 @@ class World:
     def __init__(self, menu=MENU, limits=LIMITS, margin=0.0):
         self.found: list[Candidate] = []
         self.proposer = Proposer(menu, Preference(limits, margin), self.found)
-        self.stages: dict[str, list[Way]] = {}
+        self.stages: dict[str, list[Configuration]] = {}
 
     def run(self):
         tried = set()
@@ -88,7 +88,7 @@ def test_stages_go_from_coarse_to_fine(world):
         "whole", "cutting", "converting", "converting cuts", "tuning", "converting the tuned", "plans", "refining",
         "refining again", "thresholds", "refining at last",
     ]  # fmt: skip
-    assert world.stages["whole"] == [Way()]
+    assert world.stages["whole"] == [Configuration()]
     assert all(way.kind == "reduced" and way.cut.recover is None for way in world.stages["cutting"])
 
 
@@ -225,4 +225,4 @@ def test_a_run_of_one_step_tells_nothing_of_the_cost_of_a_step():
     world = World(dataclasses.replace(MENU, steps=1)).run()
     assert {way.conversion.steps for way in world.stages["converting cuts"]} <= {1}
     assert Conversion("constant", "percentile", 1) in [way.conversion for way in world.stages["converting"]]
-    assert Cut("groups", "macs", 0.2) in [way.cut for way in world.stages["cutting"]]
+    assert PruningStep("groups", "macs", 0.2) in [way.cut for way in world.stages["cutting"]]

@@ -8,7 +8,7 @@ from torch import nn
 
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.choosing import Relaxation
-from weightsmith.chain.tailor.configurations import Conversion, Cut, Way
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
 from weightsmith.chain.tailor.judging import judgement
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.results import Alone, Tailored, TailorRecord, Verdict
@@ -24,8 +24,8 @@ def candidate(number, way, correct, energy, steps=None):
 
 
 def record(verdict=Verdict.MET, right=85, **changes):
-    cut, conversion = Cut("groups", "macs", 0.3), Conversion("constant", "percentile", 8)
-    both = candidate(3, Way(cut, conversion), 85, 10.0, 4)
+    cut, conversion = PruningStep("groups", "macs", 0.3), Conversion("constant", "percentile", 8)
+    both = candidate(3, Configuration(cut, conversion), 85, 10.0, 4)
     whole = np.arange(100) < 90
     judged = judgement(3, np.arange(100) < right, whole, energy=11.0, params=10, limits=LIMITS)
     made = TailorRecord(
@@ -39,9 +39,9 @@ def record(verdict=Verdict.MET, right=85, **changes):
         selection=RowsUsed("test", 100, 200, "b"),
         judging=RowsUsed("test", 100, 200, "c"),
         candidates=(
-            candidate(0, Way(), 90, 100.0),
-            candidate(1, Way(cut), 84, 30.0),
-            candidate(2, Way(None, conversion), 70, 25.0, 2),
+            candidate(0, Configuration(), 90, 100.0),
+            candidate(1, Configuration(cut), 84, 30.0),
+            candidate(2, Configuration(None, conversion), 70, 25.0, 2),
             both,
         ),
         chosen=3,

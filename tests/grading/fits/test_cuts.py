@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weightsmith.core.errors import OptionError
-from weightsmith.grading.fits.cuts import Cut, Hill, SmallestDistance, UnitDeterminant
+from weightsmith.grading.fits.cuts import Hill, SmallestDistance, TailCut, UnitDeterminant
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.fits.scan import best_cut
 
@@ -145,7 +145,7 @@ def test_a_share_of_equal_values_has_no_slope():
 
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_cuts_have_a_text_form_and_ignore_the_scale(cut):
-    assert Cut.parse(str(cut)) == cut
+    assert TailCut.parse(str(cut)) == cut
     values = np.sort(np.random.default_rng(3).pareto(1.5, 90) + 0.1)
     fit, scaled = fit_power_law(values, cut), fit_power_law(values * 1e-60, cut)
     assert fit is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.seeds import stream
-from weightsmith.grading.fits.cuts import Cut, Hill, SmallestDistance, UnitDeterminant
+from weightsmith.grading.fits.cuts import Hill, SmallestDistance, TailCut, UnitDeterminant
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.fits.resampling import Goodness, alpha_interval, goodness_of_fit
 
@@ -35,7 +35,7 @@ def draws(seed: int = 0) -> np.random.Generator:
 
 
 def slow_interval(
-    values: np.ndarray, cut: Cut, resamples: int, confidence: float, rng: np.random.Generator
+    values: np.ndarray, cut: TailCut, resamples: int, confidence: float, rng: np.random.Generator
 ) -> tuple[float, float]:
     """As the module says it, with fits by the definition; for fits with a tail of 8 or more."""
     centre = math.log(fit_power_law(values, cut).alpha - 1)

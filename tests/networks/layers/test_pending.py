@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from weightsmith.networks.layers.forms import Form
-from weightsmith.networks.layers.pending import Findings, Plan, buffer, layer_name
+from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_layer_name(tensor, layer):
 
 
 def test_a_tie_names_the_same_part():
-    plan = Plan("a.in_proj_weight.k", Form("Linear"), (2, 2), "float32", 4, lambda: torch.ones(2, 2), part=".k")
+    plan = PendingLayer("a.in_proj_weight.k", Form("Linear"), (2, 2), "float32", 4, lambda: torch.ones(2, 2), part=".k")
     plan.tie("b.in_proj_weight")
     assert plan.tied_with == ["b.in_proj_weight.k"]
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weightsmith.papers.study.batched import Recipe, train_together
-from weightsmith.papers.study.folds import Lesson, Plan
+from weightsmith.papers.study.batched import TrainingSettings, train_together
+from weightsmith.papers.study.folds import StudyFold, StudyPlan
 from weightsmith.papers.study.rows import read_study_data
 from weightsmith.papers.study.study import read_methods
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.search.evaluator import accuracies
 
 _METHODS = (
@@ -20,48 +20,50 @@ _METHODS = (
 
 
 @pytest.fixture(scope="module")
-def lesson():
+def study_fold():
     y = np.arange(90) % 3
     x = np.random.default_rng(0).normal(size=(90, 4)) + 1.5 * np.eye(3, 4)[y]
     data = read_study_data((x.astype(np.float32), y))
-    plan = Plan((10,), read_methods(_METHODS), Recipe(epochs=5), 3, 1, "zscore", 7, 4, False)
-    return Lesson(data, data.folds(3, 7, 0)[2], plan, repeat=0, number=2)
+    plan = StudyPlan((10,), read_methods(_METHODS), TrainingSettings(epochs=5), 3, 1, "zscore", 7, 4, False)
+    return StudyFold(data, data.folds(3, 7, 0)[2], plan, repeat=0, number=2)
 
 
 @pytest.fixture(scope="module")
-def network(lesson):
-    return train_together([lesson.pupil(10, "network")], 3, lesson.plan.recipe)[0]
+def network(study_fold):
+    return train_together([study_fold.network_of_fold(10, "network")], 3, study_fold.plan.recipe)[0]
 
 
-def test_the_activations_are_looked_at_once_however_many_methods_ask(lesson, network, monkeypatch):
+def test_the_activations_are_looked_at_once_however_many_methods_ask(study_fold, network, monkeypatch):
     looks = []
     for name in ("grams", "evaluator"):
-        usual = getattr(Scene, name)
-        monkeypatch.setattr(Scene, name, lambda *given, name=name, usual=usual: looks.append(name) or usual(*given))
-    rows = lesson.reduced(network)
+        usual = getattr(PruningContext, name)
+        monkeypatch.setattr(
+            PruningContext, name, lambda *given, name=name, usual=usual: looks.append(name) or usual(*given)
+        )
+    rows = study_fold.reduced(network)
     assert sorted(looks) == ["evaluator", "grams"]
-    assert [row.method for row in rows] == ["whole", *map(str, lesson.plan.methods)]
+    assert [row.method for row in rows] == ["whole", *map(str, study_fold.plan.methods)]
     assert len({row.units for row in rows}) > 2
 
 
-def test_rows_of_masks_are_those_of_the_masked_network(lesson, network):
+def test_rows_of_masks_are_those_of_the_masked_network(study_fold, network):
     """A genetic search takes out whole units: the smaller network is right where the masked one is."""
-    scene = lesson._scene(network)
-    method = lesson.plan.methods[-1]
-    (choice,) = method.choose(scene, None).choices
+    context = study_fold._context(network)
+    method = study_fold.plan.methods[-1]
+    (choice,) = method.choose(context, None).choices
     mask = np.isin(np.arange(10), choice.kept)[None]
-    row = lesson.reduced(network)[-1]
+    row = study_fold.reduced(network)[-1]
     for x, y, found in (
-        (lesson.x, lesson.y, row.train_accuracy),
-        (lesson.test_x, lesson.test_y, row.test_accuracy),
+        (study_fold.x, study_fold.y, row.train_accuracy),
+        (study_fold.test_x, study_fold.test_y, row.test_accuracy),
     ):
         expected = accuracies(network.hidden(x), network.outward, network.outward_bias, y, mask)[0]
         assert found == pytest.approx(expected)
     assert (row.units, row.penalty, row.angle) == (len(choice.kept), 80.0, None)
 
 
-def test_random_masks_are_the_same_whatever_the_other_methods_are(lesson, network):
-    rows = {row.method: row for row in lesson.reduced(network)}
+def test_random_masks_are_the_same_whatever_the_other_methods_are(study_fold, network):
+    rows = {row.method: row for row in study_fold.reduced(network)}
     sizes: dict[int, set[float]] = {}
     for row in rows.values():
         if row.random_accuracy is not None:
@@ -69,8 +71,8 @@ def test_random_masks_are_the_same_whatever_the_other_methods_are(lesson, networ
     assert all(len(found) == 1 for found in sizes.values())
 
 
-def test_networks_from_scratch_have_a_seed_of_their_own_and_see_the_same_rows(lesson):
-    network, scratch = lesson.pupil(10, "network"), lesson.pupil(10, "scratch")
+def test_networks_from_scratch_have_a_seed_of_their_own_and_see_the_same_rows(study_fold):
+    network, scratch = study_fold.network_of_fold(10, "network"), study_fold.network_of_fold(10, "scratch")
     assert network.seed != scratch.seed
     assert network.x is scratch.x
-    assert len(lesson.x) + len(lesson.test_x) == 90
+    assert len(study_fold.x) + len(study_fold.test_x) == 90

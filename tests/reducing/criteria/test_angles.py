@@ -404,7 +404,7 @@ def test_refuses_other_angles(angle: float) -> None:
         Angles(angle)
 
 
-class FakeScene:
+class FakeContext:
     """Two sites: sigmoids with a bias to take constants, and ReLU channels whose readers take none."""
 
     def __init__(self) -> None:
@@ -426,21 +426,21 @@ class FakeScene:
 
 
 def test_method_looks_at_every_site_from_its_own_centre() -> None:
-    scene: Any = FakeScene()
-    decision = Angles(5).choose(scene, None)
-    assert scene.asked == {"first": 0.5, "second": 0.0}
+    context: Any = FakeContext()
+    decision = Angles(5).choose(context, None)
+    assert context.asked == {"first": 0.5, "second": 0.0}
     assert [choice.kept for choice in decision.choices] == [(0, 1), (0, 1)]
     assert "cannot take a constant" in decision.choices[1].notes[0]
 
 
 def test_method_measures_from_the_mean_only_where_a_constant_can_go() -> None:
-    scene: Any = FakeScene()
-    decision = Angles(5, centre="mean").choose(scene, None)
+    context: Any = FakeContext()
+    decision = Angles(5, centre="mean").choose(context, None)
     assert [choice.kept for choice in decision.choices] == [(0, 1), (0, 1)]
     assert decision.choices[0].removals[0].constant == pytest.approx(1.0)
 
 
 def test_method_hands_on_how_many_to_keep() -> None:
-    scene: Any = FakeScene()
-    decision = Angles(90).choose(scene, {"first": 2, "second": 1})
+    context: Any = FakeContext()
+    decision = Angles(90).choose(context, {"first": 2, "second": 1})
     assert [len(choice.kept) for choice in decision.choices] == [2, 1]

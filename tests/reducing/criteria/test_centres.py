@@ -39,7 +39,7 @@ def test_numbers_and_no_value_become_text() -> None:
 
 def test_each_site_about_its_own_centre() -> None:
     rows = stream(0, "centres").random((50, 3))
-    scene: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         sites=(
             SimpleNamespace(name="a", activation="sigmoid", takes_constants=True),
             SimpleNamespace(name="b", activation="sigmoid", takes_constants=False),
@@ -52,8 +52,8 @@ def test_each_site_about_its_own_centre() -> None:
             gram.add(rows)
         return made
 
-    scene.grams = grams
+    context.grams = grams
     for centre, expected in (("auto", 0.5), ("mean", rows.mean(axis=0)), ("0.25", 0.25)):
-        found = centred_grams(scene, centre)
+        found = centred_grams(context, centre)
         np.testing.assert_allclose(found["a"].centres, np.broadcast_to(expected, 3))
         np.testing.assert_allclose(found["b"].centres, 0.0)

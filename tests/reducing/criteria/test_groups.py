@@ -236,7 +236,7 @@ def test_method_measures_each_site_from_its_mean() -> None:
     rows = stream(10, "groups").random((60, 4))
     rows[:, 3] = 2 + rows[:, 0] - rows[:, 1]
 
-    class FakeScene:
+    class FakeContext:
         sites = (
             SimpleNamespace(name="free", units=4, activation="relu", takes_constants=True),
             SimpleNamespace(name="bound", units=4, activation="relu", takes_constants=False),
@@ -252,7 +252,7 @@ def test_method_measures_each_site_from_its_mean() -> None:
                 gram.add(rows)
             return grams
 
-    scene: Any = FakeScene()
-    free, bound = Groups(1).choose(scene, None).choices
+    context: Any = FakeContext()
+    free, bound = Groups(1).choose(context, None).choices
     assert (len(free.kept), len(bound.kept)) == (3, 4)
-    assert [len(choice.kept) for choice in Groups(1).choose(scene, {"free": 2, "bound": 1}).choices] == [2, 1]
+    assert [len(choice.kept) for choice in Groups(1).choose(context, {"free": 2, "bound": 1}).choices] == [2, 1]

@@ -8,40 +8,40 @@ import torch
 from tests.reducing.networks import inputs, network
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.plain import Magnitude, Random
 from weightsmith.reducing.surgery.sites import find_sites
 
 
-def _scene(kind: str, seed: int = 0) -> Scene:
+def _scene(kind: str, seed: int = 0) -> PruningContext:
     whole, x = network(kind), inputs(kind)
-    return Scene(whole, find_sites(whole, x[:2]).sites, x, torch.zeros(len(x), dtype=torch.int64), seed=seed)
+    return PruningContext(whole, find_sites(whole, x[:2]).sites, x, torch.zeros(len(x), dtype=torch.int64), seed=seed)
 
 
 @pytest.mark.parametrize("norm", [1, 2])
 def test_the_smallest_weights_go(norm: int) -> None:
-    scene = _scene("vgg")
-    counts = {site.name: site.units // 2 for site in scene.sites}
-    for site, choice in zip(scene.sites, Magnitude(norm).choose(scene, counts).choices, strict=True):  # type: ignore[arg-type]
-        weight = scene.network.get_submodule(site.name).weight.detach().flatten(1).double().numpy()
+    context = _scene("vgg")
+    counts = {site.name: site.units // 2 for site in context.sites}
+    for site, choice in zip(context.sites, Magnitude(norm).choose(context, counts).choices, strict=True):  # type: ignore[arg-type]
+        weight = context.network.get_submodule(site.name).weight.detach().flatten(1).double().numpy()
         sizes = np.linalg.norm(weight, ord=norm, axis=1)
         assert sorted(choice.kept) == sorted(np.argsort(sizes)[-(site.units // 2) :])
 
 
 def test_coupled_layers_count_together() -> None:
-    scene = _scene("resnet conv")
-    site = scene.sites[0]
+    context = _scene("resnet conv")
+    site = context.sites[0]
     assert site.layers == ("conv1", "layer1.0.conv2")
-    sizes = sum(scene.network.get_submodule(name).weight.detach().abs().flatten(1).sum(dim=1) for name in site.layers)
-    counts = {one.name: 1 for one in scene.sites}
-    assert Magnitude().choose(scene, counts).choices[0].kept == (int(sizes.argmax()),)
+    sizes = sum(context.network.get_submodule(name).weight.detach().abs().flatten(1).sum(dim=1) for name in site.layers)
+    counts = {one.name: 1 for one in context.sites}
+    assert Magnitude().choose(context, counts).choices[0].kept == (int(sizes.argmax()),)
 
 
 def test_of_equal_units_the_later_goes() -> None:
-    scene = _scene("mlp")
+    context = _scene("mlp")
     with torch.no_grad():
-        scene.network.dense1.weight.fill_(1.0)
-    assert Magnitude().choose(scene, {"dense1": 3, "dense2": 12}).choices[0].kept == (0, 1, 2)
+        context.network.dense1.weight.fill_(1.0)
+    assert Magnitude().choose(context, {"dense1": 3, "dense2": 12}).choices[0].kept == (0, 1, 2)
 
 
 def test_chance_comes_from_the_seed() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.reducing.fakes import FakeScene, FakeSite
+from tests.reducing.fakes import FakeContext, FakeSite
 
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.reducing.criteria.method import Method
@@ -29,8 +29,8 @@ def test_the_paper_is_the_default():
 
 def test_useless_units_go_and_useful_ones_stay():
     # A useful unit is worth 2 points at least, and any unit costs one tenth.
-    scene: Any = FakeScene()
-    decision = Genetic(penalty=2).choose(scene, None)
+    context: Any = FakeContext()
+    decision = Genetic(penalty=2).choose(context, None)
     assert _kept(decision) == USEFUL
     assert {removal.reason for choice in decision.choices for removal in choice.removals} == {"search"}
     assert decision.trace is not None
@@ -38,19 +38,19 @@ def test_useless_units_go_and_useful_ones_stay():
     assert [row.generation for row in decision.trace.rows] == list(range(51))
     assert decision.trace.rows[-1].best == pytest.approx(100 - 2 * 5 / 20)
     assert decision.trace.rows[-1].best_units == 5
-    assert scene.evaluated <= sum(row.evaluated for row in decision.trace.rows)
+    assert context.evaluated <= sum(row.evaluated for row in decision.trace.rows)
     assert Decision.from_json(decision.to_json()) == decision
 
 
 def test_equation_6_is_equation_5_with_another_penalty():
-    fifth, sixth = Genetic(40).choose(FakeScene(), None), Genetic(2, per="units").choose(FakeScene(), None)
+    fifth, sixth = Genetic(40).choose(FakeContext(), None), Genetic(2, per="units").choose(FakeContext(), None)
     assert _kept(fifth) == _kept(sixth)
     assert sixth.trace is not None
     assert sixth.trace.fitness == "training accuracy % − 2·Nf"
 
 
 def test_a_higher_penalty_leaves_fewer_units_but_never_none():
-    sizes = [sum(map(len, _kept(Genetic(penalty).choose(FakeScene(), None)).values())) for penalty in (2, 200, 1e6)]
+    sizes = [sum(map(len, _kept(Genetic(penalty).choose(FakeContext(), None)).values())) for penalty in (2, 200, 1e6)]
     assert sizes[0] == 5
     assert sizes[0] > sizes[1] >= sizes[2] == 2  # one unit in each of two layers
 
@@ -58,31 +58,31 @@ def test_a_higher_penalty_leaves_fewer_units_but_never_none():
 def test_a_price_and_a_fitness_of_ones_own():
     # Useful units of the second site are made so dear that they do not pay.
     dear = np.where(np.arange(20) >= 12, 1000.0, 0.001)
-    priced = Genetic(penalty=400).choose(FakeScene(price=lambda masks: masks @ dear), None)
+    priced = Genetic(penalty=400).choose(FakeContext(price=lambda masks: masks @ dear), None)
     assert _kept(priced)["first"] == USEFUL["first"]
     assert len(_kept(priced)["second"]) == 1
     assert priced.trace is not None
     assert "price" in priced.trace.fitness
     # A fitness of one's own that wants exactly as many units as it says.
-    own = Genetic().choose(FakeScene(fitness=lambda accuracy, masks: -abs(masks.sum(axis=1) - 13.0)), None)
+    own = Genetic().choose(FakeContext(fitness=lambda accuracy, masks: -abs(masks.sum(axis=1) - 13.0)), None)
     assert sum(map(len, _kept(own).values())) == 13
 
 
 def test_with_counts_the_size_is_held_and_the_most_accurate_found():
-    decision = Genetic().choose(FakeScene(), {"first": 2, "second": 1})
+    decision = Genetic().choose(FakeContext(), {"first": 2, "second": 1})
     assert _kept(decision) == {"first": (4, 8), "second": (4,)}
     assert decision.notes == ("the target holds the number of units, so the penalty played no role",)
-    assert Genetic(generations=1).choose(FakeScene(), None).notes == ()
+    assert Genetic(generations=1).choose(FakeContext(), None).notes == ()
 
 
 def test_rows_are_handed_on():
-    scene: Any = FakeScene()
-    Genetic(generations=1, rows=99).choose(scene, None)
-    assert scene.rows == [99]
+    context: Any = FakeContext()
+    Genetic(generations=1, rows=99).choose(context, None)
+    assert context.rows == [99]
 
 
 def test_same_seed_same_decision():
-    first, again, other = (Genetic(generations=3).choose(FakeScene(seed=seed), None) for seed in (1, 1, 2))
+    first, again, other = (Genetic(generations=3).choose(FakeContext(seed=seed), None) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
@@ -114,14 +114,14 @@ def test_options_out_of_range_are_named(values, told):
 
 def test_a_chromosome_without_bits_is_refused():
     with pytest.raises(OptionError, match="a chromosome of 0 bits"):
-        Genetic().choose(FakeScene(sites=()), None)
+        Genetic().choose(FakeContext(sites=()), None)
 
 
 def test_a_layer_of_one_unit_keeps_it():
-    decision = Genetic(population=6, generations=2).choose(FakeScene(sites=(FakeSite("only", 1),)), None)
+    decision = Genetic(population=6, generations=2).choose(FakeContext(sites=(FakeSite("only", 1),)), None)
     assert _kept(decision) == {"only": (0,)}
 
 
 def test_a_fitness_that_is_not_a_number_is_refused():
     with pytest.raises(UsageError, match="NaN or infinite"):
-        Genetic().choose(FakeScene(fitness=lambda accuracy, masks: accuracy * np.nan), None)
+        Genetic().choose(FakeContext(fitness=lambda accuracy, masks: accuracy * np.nan), None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.reducing.fakes import FakeScene
+from tests.reducing.fakes import FakeContext
 
 from weightsmith.core.errors import OptionError
 from weightsmith.reducing.criteria.method import Method
@@ -23,7 +23,7 @@ def _kept(decision: Decision) -> dict[str, tuple[int, ...]]:
 
 
 def test_the_front_is_the_true_one():
-    decision = Pareto(generations=120).choose(FakeScene(), None)
+    decision = Pareto(generations=120).choose(FakeContext(), None)
     assert {point.units: point.accuracy for point in decision.front} == pytest.approx(
         {count: 100 * share for count, share in BEST.items()}
     )
@@ -37,31 +37,31 @@ def test_the_front_is_the_true_one():
 
 @pytest.mark.parametrize(("loss", "units"), [(0, 5), (2, 5), (2.3, 4), (13.4, 3), (50, 2), (100, 2)])
 def test_the_smallest_within_the_loss_is_taken(loss, units):
-    decision = Pareto(loss, generations=120).choose(FakeScene(), None)
+    decision = Pareto(loss, generations=120).choose(FakeContext(), None)
     assert sum(map(len, _kept(decision).values())) == units
     assert _kept(decision) in [point.kept for point in decision.front]
 
 
 def test_the_loss_may_change_on_a_finished_search(tmp_path: Path):
-    Pareto(0, generations=20).choose(FakeScene(folder=tmp_path), None)
-    again: Any = FakeScene(folder=tmp_path)
+    Pareto(0, generations=20).choose(FakeContext(folder=tmp_path), None)
+    again: Any = FakeContext(folder=tmp_path)
     decision = Pareto(50, generations=20).choose(again, None)
     assert again.evaluated == 0
-    assert decision == Pareto(50, generations=20).choose(FakeScene(), None)
+    assert decision == Pareto(50, generations=20).choose(FakeContext(), None)
 
 
 def test_a_price_stands_in_for_the_units():
     # The most worthy unit of the second site is dearer than all the others together.
     dear = np.ones(20)
     dear[16] = 100.0
-    decision = Pareto(loss=41, generations=120).choose(FakeScene(price=lambda masks: masks @ dear), None)
+    decision = Pareto(loss=41, generations=120).choose(FakeContext(price=lambda masks: masks @ dear), None)
     assert _kept(decision) == {"first": (4, 8), "second": (0,)}
     accuracies = [point.accuracy for point in decision.front]
     assert accuracies == sorted(accuracies)
 
 
 def test_with_counts_the_most_accurate_is_taken():
-    decision = Pareto(loss=100, generations=60).choose(FakeScene(), {"first": 2, "second": 1})
+    decision = Pareto(loss=100, generations=60).choose(FakeContext(), {"first": 2, "second": 1})
     assert _kept(decision) == {"first": (4, 8), "second": (4,)}
     assert [point.units for point in decision.front] == [3]
     assert decision.notes == ("the target holds the number of units, so the most accurate was taken",)
@@ -85,4 +85,4 @@ def test_options_out_of_range_are_named(values, told):
 def test_text_form_and_empty_chromosome():
     assert Method.parse("pareto:2.5,population=30") == Pareto(2.5, population=30)
     with pytest.raises(OptionError, match="a chromosome of 0 bits"):
-        Pareto().choose(FakeScene(sites=()), None)
+        Pareto().choose(FakeContext(sites=()), None)

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.reducing.fakes import FakeScene, FakeSite
+from tests.reducing.fakes import FakeContext, FakeSite
 
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.reducing.search.evolution import State, evolve
 from weightsmith.reducing.search.fitness import guarded
 from weightsmith.reducing.search.genetic import Genetic
-from weightsmith.reducing.search.state import Keeper, choices_of, kept_of, resumed
+from weightsmith.reducing.search.state import SearchState, choices_of, kept_of, resumed
 
 MASK = np.array([True, False, True, False, False, True])
-SCENE: Any = FakeScene(sites=(FakeSite("a", 4), FakeSite("b", 2)))
+SCENE: Any = FakeContext(sites=(FakeSite("a", 4), FakeSite("b", 2)))
 
 
 def test_bits_that_are_off_become_plain_removals():
@@ -34,15 +34,15 @@ def test_bits_that_are_off_become_plain_removals():
     assert kept_of(SCENE, MASK) == {"a": (0, 2), "b": (1,)}
 
 
-def _run(scene: Any, method: Genetic, counts: dict[str, int] | None = None) -> Any:
-    score = guarded(scene.evaluator(None), lambda accuracy, masks: accuracy - masks.sum(axis=1), scene.site_slices)
-    search = functools.partial(evolve, score, scene.bits, method, scene.seed)
-    return resumed(search, method, method.generations, scene, counts)
+def _run(context: Any, method: Genetic, counts: dict[str, int] | None = None) -> Any:
+    score = guarded(context.evaluator(None), lambda accuracy, masks: accuracy - masks.sum(axis=1), context.site_slices)
+    search = functools.partial(evolve, score, context.bits, method, context.seed)
+    return resumed(search, method, method.generations, context, counts)
 
 
 def test_a_killed_search_ends_as_if_it_had_not_been_killed(tmp_path: Path):
     method = Genetic(population=20, generations=12)
-    whole = _run(FakeScene(), method)
+    whole = _run(FakeContext(), method)
 
     class Killed(Exception):
         pass
@@ -52,9 +52,9 @@ def test_a_killed_search_ends_as_if_it_had_not_been_killed(tmp_path: Path):
             raise Killed
 
     with pytest.raises(Killed):
-        _run(FakeScene(folder=tmp_path, progress=kill), method)
+        _run(FakeContext(folder=tmp_path, progress=kill), method)
     told: list[tuple[int, int]] = []
-    again = FakeScene(folder=tmp_path, progress=lambda *done: told.append(done))
+    again = FakeContext(folder=tmp_path, progress=lambda *done: told.append(done))
     state = _run(again, method)
     assert told == [(done, 12) for done in range(6, 13)]
     assert state.rows == whole.rows
@@ -62,18 +62,18 @@ def test_a_killed_search_ends_as_if_it_had_not_been_killed(tmp_path: Path):
         np.testing.assert_array_equal(getattr(state, name), getattr(whole, name))
     assert again.evaluated <= sum(row.evaluated for row in whole.rows[6:])
     bytes_ = (tmp_path / "state.npz").read_bytes()
-    finished = FakeScene(folder=tmp_path)
+    finished = FakeContext(folder=tmp_path)
     assert _run(finished, method).rows == whole.rows
     assert finished.evaluated == 0
     uninterrupted = tmp_path / "other"
-    _run(FakeScene(folder=uninterrupted), method)
+    _run(FakeContext(folder=uninterrupted), method)
     assert (uninterrupted / "state.npz").read_bytes() == bytes_
 
 
 def test_it_may_be_asked_for_more_generations(tmp_path: Path):
-    _run(FakeScene(folder=tmp_path), Genetic(population=20, generations=4))
-    state = _run(FakeScene(folder=tmp_path), Genetic(population=20, generations=9))
-    assert state.rows == _run(FakeScene(), Genetic(population=20, generations=9)).rows
+    _run(FakeContext(folder=tmp_path), Genetic(population=20, generations=4))
+    state = _run(FakeContext(folder=tmp_path), Genetic(population=20, generations=9))
+    assert state.rows == _run(FakeContext(), Genetic(population=20, generations=9)).rows
 
 
 @pytest.mark.parametrize(
@@ -89,21 +89,21 @@ def test_it_may_be_asked_for_more_generations(tmp_path: Path):
 )
 def test_what_belongs_to_another_search_is_refused(tmp_path: Path, change, told):
     method = Genetic(population=20, generations=2)
-    _run(FakeScene(folder=tmp_path), method)
+    _run(FakeContext(folder=tmp_path), method)
     with pytest.raises(UsageError, match=f"another search: {told} was"):
-        _run(FakeScene(folder=tmp_path, **change), method)
+        _run(FakeContext(folder=tmp_path, **change), method)
 
 
 def test_other_settings_and_counts_are_another_search(tmp_path: Path):
-    _run(FakeScene(folder=tmp_path), Genetic(population=20, generations=2))
+    _run(FakeContext(folder=tmp_path), Genetic(population=20, generations=2))
     with pytest.raises(UsageError, match=r"another search: flip was 0\.1 and is 0\.2"):
-        _run(FakeScene(folder=tmp_path), Genetic(population=20, generations=2, flip=0.2))
+        _run(FakeContext(folder=tmp_path), Genetic(population=20, generations=2, flip=0.2))
     with pytest.raises(UsageError, match="another search: counts was None"):
-        _run(FakeScene(folder=tmp_path), Genetic(population=20, generations=2), {"first": 3, "second": 2})
+        _run(FakeContext(folder=tmp_path), Genetic(population=20, generations=2), {"first": 3, "second": 2})
 
 
 def test_counts_hold_the_sites_they_name():
-    state = _run(FakeScene(), Genetic(population=20, generations=5), {"second": 3})
+    state = _run(FakeContext(), Genetic(population=20, generations=5), {"second": 3})
     assert (state.population[:, 12:].sum(axis=1) == 3).all()
     assert len(set(state.population[:, :12].sum(axis=1).tolist())) > 1
 
@@ -121,10 +121,10 @@ def _state(bits: int = 9) -> State:
 
 
 def test_what_is_kept_comes_back_to_the_last_bit(tmp_path: Path):
-    state, keeper = _state(), Keeper(tmp_path, CALL)
-    assert keeper.read(4) is None
-    keeper.write(state)
-    found = Keeper(tmp_path, dict(reversed(CALL.items()))).read(4)
+    state, kept_state = _state(), SearchState(tmp_path, CALL)
+    assert kept_state.read(4) is None
+    kept_state.write(state)
+    found = SearchState(tmp_path, dict(reversed(CALL.items()))).read(4)
     assert found is not None
     assert (found.generation, found.rows, found.met) == (4, state.rows, state.met)
     assert list(found.known.items()) == list(state.known.items())
@@ -138,16 +138,16 @@ def test_what_is_kept_comes_back_to_the_last_bit(tmp_path: Path):
 def test_an_empty_mask_is_remembered_as_never(tmp_path: Path):
     state = _state(2)
     assert -np.inf in state.known.values()
-    Keeper(tmp_path, CALL).write(state)
-    found = Keeper(tmp_path, CALL).read(4)
+    SearchState(tmp_path, CALL).write(state)
+    found = SearchState(tmp_path, CALL).read(4)
     assert found is not None
     assert found.known == state.known
 
 
 def test_without_a_folder_nothing_is_kept():
-    keeper = Keeper(None, CALL)
-    keeper.write(_state())
-    assert keeper.read(4) is None
+    kept_state = SearchState(None, CALL)
+    kept_state.write(_state())
+    assert kept_state.read(4) is None
 
 
 @pytest.mark.parametrize(
@@ -155,27 +155,27 @@ def test_without_a_folder_nothing_is_kept():
     [("seed", 1, "seed was 0 and is 1"), ("sites", {"dense1": 8}, "sites was"), ("rows", 5, "rows was None and is 5")],
 )
 def test_the_state_of_another_search_is_refused(tmp_path: Path, key, value, told):
-    Keeper(tmp_path, CALL).write(_state())
+    SearchState(tmp_path, CALL).write(_state())
     with pytest.raises(UsageError, match=f"another search: {told}.*; give another folder") as raised:
-        Keeper(tmp_path, {**CALL, key: value}).read(4)
+        SearchState(tmp_path, {**CALL, key: value}).read(4)
     assert "\n" not in str(raised.value)
 
 
 def test_more_generations_go_on_and_fewer_are_refused(tmp_path: Path):
-    Keeper(tmp_path, CALL).write(_state())
-    assert Keeper(tmp_path, CALL).read(40) is not None
+    SearchState(tmp_path, CALL).write(_state())
+    assert SearchState(tmp_path, CALL).read(40) is not None
     with pytest.raises(UsageError, match="stands at generation 4, beyond the 3 asked for"):
-        Keeper(tmp_path, CALL).read(3)
+        SearchState(tmp_path, CALL).read(3)
 
 
 def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path):
     path = tmp_path / "state.npz"
-    Keeper(tmp_path, CALL).write(_state())
+    SearchState(tmp_path, CALL).write(_state())
     whole = path.read_bytes()
     for length in range(0, len(whole), 97):
         path.write_bytes(whole[:length])
         with pytest.raises(FileRefused):
-            Keeper(tmp_path, CALL).read(4)
+            SearchState(tmp_path, CALL).read(4)
 
 
 def _rewritten(path: Path, **changes: np.ndarray) -> None:
@@ -188,10 +188,10 @@ def _rewritten(path: Path, **changes: np.ndarray) -> None:
 
 def test_changed_content_is_refused(tmp_path: Path):
     path = tmp_path / "state.npz"
-    Keeper(tmp_path, CALL).write(_state())
+    SearchState(tmp_path, CALL).write(_state())
     _rewritten(path, scores=np.zeros(10))
     with pytest.raises(FileRefused, match="does not match its digest"):
-        Keeper(tmp_path, CALL).read(4)
+        SearchState(tmp_path, CALL).read(4)
 
 
 @pytest.mark.parametrize(
@@ -205,16 +205,16 @@ def test_changed_content_is_refused(tmp_path: Path):
     ],
 )
 def test_foreign_content_is_refused(tmp_path: Path, facts, told):
-    Keeper(tmp_path, CALL).write(_state())
+    SearchState(tmp_path, CALL).write(_state())
     _rewritten(tmp_path / "state.npz", facts=np.frombuffer(facts, np.uint8))
     with pytest.raises(FileRefused, match=told):
-        Keeper(tmp_path, CALL).read(4)
+        SearchState(tmp_path, CALL).read(4)
 
 
 def test_pickled_objects_and_other_archives_are_refused(tmp_path: Path):
     np.savez(tmp_path / "state.npz", facts=np.array([{"a": 1}], dtype=object))
     with pytest.raises(FileRefused, match="pickled"):
-        Keeper(tmp_path, CALL).read(4)
+        SearchState(tmp_path, CALL).read(4)
     np.savez(tmp_path / "state.npz", weight=np.zeros(3))
     with pytest.raises(FileRefused, match="is not the state of a search"):
-        Keeper(tmp_path, CALL).read(4)
+        SearchState(tmp_path, CALL).read(4)

@@ -13,7 +13,7 @@ from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.operations import operations
 from weightsmith.reducing.surgery.removal import plain_cut
 from weightsmith.reducing.surgery.sites import find_sites
-from weightsmith.reducing.surgery.sizes import Ledger, Macs, Params, Target, counts_for_target, shares_by_plan
+from weightsmith.reducing.surgery.sizes import Macs, Params, SizeModel, Target, counts_for_target, shares_by_plan
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -22,12 +22,12 @@ from weightsmith.reducing.surgery.sizes import Ledger, Macs, Params, Target, cou
 def test_sizes_are_those_of_the_cut_network(kind: str, seed: int) -> None:
     whole, x = network(kind), inputs(kind, 2)
     sites = find_sites(whole, x).sites
-    ledger = Ledger(whole, sites, x)
+    sizes = SizeModel(whole, sites, x)
     generator = np.random.default_rng(seed)
     counts = {site.name: int(generator.integers(1, site.units + 1)) for site in sites}
     cut = plain_cut(whole, sites, {name: range(count) for name, count in counts.items()})
-    assert ledger.size(counts) == sum(value.numel() for value in cut.parameters())
-    assert ledger.size(counts, "macs") == operations(cut, x)
+    assert sizes.size(counts) == sum(value.numel() for value in cut.parameters())
+    assert sizes.size(counts, "macs") == operations(cut, x)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -35,14 +35,14 @@ def test_sizes_are_those_of_the_cut_network(kind: str, seed: int) -> None:
 def test_targets_are_met_and_not_overshot_by_more_than_a_unit(kind: str, target: Target) -> None:
     whole, x = network(kind), inputs(kind, 2)
     sites = find_sites(whole, x).sites
-    ledger = Ledger(whole, sites, x)
-    counts = counts_for_target(ledger, {site.name: target.keep for site in sites}, target)
-    allowed = target.keep * ledger.size({}, target.measure)
-    assert ledger.size(counts, target.measure) <= allowed
+    sizes = SizeModel(whole, sites, x)
+    counts = counts_for_target(sizes, {site.name: target.keep for site in sites}, target)
+    allowed = target.keep * sizes.size({}, target.measure)
+    assert sizes.size(counts, target.measure) <= allowed
     shares = [counts[site.name] / site.units for site in sites]
     steps = [1 / site.units for site in sites]
     assert max(shares) - min(shares) <= 2 * max(steps)  # a share for all, but for rounding and the unit given out
-    assert ledger.size({name: count + 1 for name, count in counts.items()}, target.measure) > allowed
+    assert sizes.size({name: count + 1 for name, count in counts.items()}, target.measure) > allowed
     assert all(1 <= counts[site.name] <= site.units for site in sites)
 
 
@@ -52,9 +52,9 @@ def test_shares_of_a_plan_are_kept_in_proportion() -> None:
     plan = LayerPlan({"dense1": 0.8, "dense2": 0.4}, {"dense1": 220, "dense2": 252}, "by hand", 0.6)
     shares = shares_by_plan(sites, plan)
     assert shares == {"dense1": 0.8, "dense2": 0.4}
-    ledger = Ledger(whole, sites, x)
-    assert counts_for_target(ledger, shares, None) == {"dense1": 16, "dense2": 5}
-    smaller = counts_for_target(ledger, shares, Params(0.3))
+    sizes = SizeModel(whole, sites, x)
+    assert counts_for_target(sizes, shares, None) == {"dense1": 16, "dense2": 5}
+    smaller = counts_for_target(sizes, shares, Params(0.3))
     assert smaller["dense1"] / 20 == pytest.approx(2 * smaller["dense2"] / 12, abs=0.1)
 
 
@@ -73,9 +73,9 @@ def test_coupled_layers_take_the_weighted_mean_of_their_shares() -> None:
 def test_what_cannot_be_met_is_said() -> None:
     whole, x = network("mlp"), inputs("mlp", 2)
     sites = find_sites(whole, x).sites
-    ledger = Ledger(whole, sites[:1], x)
+    sizes = SizeModel(whole, sites[:1], x)
     with pytest.raises(UsageError, match=r"params:0.05: one unit per site still leaves \d+.\d% of the params"):
-        counts_for_target(ledger, {"dense1": 0.05}, Params(0.05))
+        counts_for_target(sizes, {"dense1": 0.05}, Params(0.05))
     plan = LayerPlan({"dense1": 0.5}, {"dense1": 1}, "half a plan", 0.5)
     with pytest.raises(UsageError, match=r"half a plan.* says nothing of dense2"):
         shares_by_plan(sites, plan)
@@ -96,11 +96,11 @@ def test_text_forms() -> None:
 def test_sites_keep_multiples_where_asked(multiple: int) -> None:
     whole, x = network("mlp"), inputs("mlp", 2)
     sites = find_sites(whole, x).sites
-    ledger = Ledger(whole, sites, x)
+    sizes = SizeModel(whole, sites, x)
     target = Params(0.6, multiple=multiple)
-    counts = counts_for_target(ledger, {site.name: 0.6 for site in sites}, target)
+    counts = counts_for_target(sizes, {site.name: 0.6 for site in sites}, target)
     assert all(count % multiple == 0 for count in counts.values())
-    assert 0.3 * ledger.size({}) < ledger.size(counts) <= 0.6 * ledger.size({})
+    assert 0.3 * sizes.size({}) < sizes.size(counts) <= 0.6 * sizes.size({})
     assert str(target) == f"params:0.6,multiple={multiple}"
     with pytest.raises(UsageError, match="8 units per site still leave"):
-        counts_for_target(ledger, {site.name: 0.2 for site in sites}, Params(0.2, multiple=8))
+        counts_for_target(sizes, {site.name: 0.2 for site in sites}, Params(0.2, multiple=8))

@@ -10,7 +10,7 @@ from matplotlib.colors import same_color
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reducing.decisions import FrontPoint, Trace, TraceRow
-from weightsmith.reducing.results import Gone, SiteReduction
+from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reporting.figures import reducing
 from weightsmith.reporting.figures.reducing import (
     draw_front,
@@ -191,7 +191,7 @@ def test_all_figures_of_reducing_have_one_home():
 
 
 def site(name="dense1", before=10, kept=4, reasons=(), **more):
-    gone = tuple(Gone(kept + place, reason) for place, reason in enumerate(reasons))
+    gone = tuple(RemovedUnit(kept + place, reason) for place, reason in enumerate(reasons))
     return SiteReduction(name, more.pop("layers", (name,)), "dense", before, tuple(range(kept)), gone, **more)
 
 

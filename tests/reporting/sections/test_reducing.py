@@ -8,7 +8,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.core.statistics import mcnemar
-from weightsmith.reducing.results import Gone, ReductionRecord
+from weightsmith.reducing.results import ReductionRecord, RemovedUnit
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice
 from weightsmith.reporting.sections.reducing import chosen_of_front, points_of, reduction_section
@@ -201,7 +201,7 @@ def test_the_facts_hold_settings_seed_and_digests(record, read):
 def test_everything_can_be_drawn_and_names_cannot_act(record, read, hostile):
     sites = tuple(
         dataclasses.replace(
-            site, name=f"{hostile}{place}", layers=(hostile, "b"), removals=(Gone(1, hostile),), notes=(hostile,)
+            site, name=f"{hostile}{place}", layers=(hostile, "b"), removals=(RemovedUnit(1, hostile),), notes=(hostile,)
         )
         for place, site in enumerate(record.sites)
     )

@@ -16,7 +16,7 @@ import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.spiking.conversion.balance import Percentile
 from weightsmith.spiking.conversion.preparing import (
-    Recipe,
+    ConversionSettings,
     calibration_rows,
     checked_precision,
     encoding_of,
@@ -41,8 +41,10 @@ def subject() -> Subject:
     return read_subject(run, digits, images=30, seed=0)
 
 
-def recipe(**changes: Any) -> Recipe:
-    return dataclasses.replace(Recipe(IF(), Constant(), Percentile(), None, None, "float32", 8, 0), **changes)
+def recipe(**changes: Any) -> ConversionSettings:
+    return dataclasses.replace(
+        ConversionSettings(IF(), Constant(), Percentile(), None, None, "float32", 8, 0), **changes
+    )
 
 
 def thresholds(prepared: Any) -> torch.Tensor:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from tests.spiking.networks import KINDS, Keeper, chain, inputs, levels, network, weights
+from tests.spiking.networks import KINDS, SpikeRecorder, chain, inputs, levels, network, weights
 
 from weightsmith.core.errors import UsageError
 from weightsmith.spiking.conversion.quantise import LARGEST, check_quantised, floating_nodes, quantised, units_of
@@ -70,7 +70,7 @@ def test_weights_that_are_whole_already_stay():
         Synapses("out", "flat", whole(4, 6 * 9)),
     ]
     found = chain(nodes, (3, 5, 5))
-    x, plain, kept = inputs(found), Keeper(), Keeper()
+    x, plain, kept = inputs(found), SpikeRecorder(), SpikeRecorder()
     twin = found.run(x, 30, precision="float64", path="steps", observers=[plain])
     got = quantised(found).run(x, 30, precision="int8", observers=[kept])
     assert np.array_equal(plain.trains["relu"], kept.trains["relu"])
@@ -91,9 +91,9 @@ def test_spikes_stay_nearly_the_same(kind):
 def test_the_other_precisions_give_the_same_spikes():
     """Currents are exact in any type: only what leaks may be rounded otherwise, and that only in float32."""
     found = quantised(network("residual", LIF(0.9)))
-    keepers = {precision: Keeper() for precision in ("int8", "float64")}
-    for precision, keeper in keepers.items():
-        found.run(inputs(found), 30, precision=precision, observers=[keeper])
+    keepers = {precision: SpikeRecorder() for precision in ("int8", "float64")}
+    for precision, recorder in keepers.items():
+        found.run(inputs(found), 30, precision=precision, observers=[recorder])
     assert all(np.array_equal(keepers["int8"].trains[name], train) for name, train in keepers["float64"].trains.items())
 
 

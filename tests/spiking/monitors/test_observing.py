@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from tests.spiking.networks import Keeper, inputs, network
+from tests.spiking.networks import SpikeRecorder, inputs, network
 
 from weightsmith.spiking.graph import INPUT
 from weightsmith.spiking.l4.membranes import MembraneMoments
@@ -15,7 +15,7 @@ from weightsmith.spiking.monitors.raster import Raster
 from weightsmith.spiking.monitors.unit_counts import UnitCounts
 
 MAKERS = {
-    "keeper": lambda found: Keeper(),
+    "keeper": lambda found: SpikeRecorder(),
     "statistics": lambda found: Statistics(found, images=2),
     "rates": lambda found: Rates(found, images=2),
     "moments": lambda found: MembraneMoments([node.name for node in found.populations]),
@@ -39,7 +39,7 @@ def test_all_observers_keep_to_the_protocol(name):
 @pytest.mark.parametrize("path", ["events", "steps"])
 def test_each_is_shown_what_it_asks_for(path):
     found = network("conv")
-    plain, all_of_it = Keeper(), Keeper(membranes=True, inputs=True)
+    plain, all_of_it = SpikeRecorder(), SpikeRecorder(membranes=True, inputs=True)
     found.run(inputs(found, 2), 5, observers=[plain, all_of_it], path=path)
     assert list(plain.parts) == ["relu1", "relu2"]
     assert list(all_of_it.parts) == [INPUT, "relu1", "relu2"]

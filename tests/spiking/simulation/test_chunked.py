@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.spiking.networks import KINDS, NEURONS, Keeper, chain, inputs, levels, network, weights
+from tests.spiking.networks import KINDS, NEURONS, SpikeRecorder, chain, inputs, levels, network, weights
 
 from weightsmith.core.errors import UsageError, WeightsmithError
 from weightsmith.spiking.conversion.quantise import quantised
@@ -42,18 +42,18 @@ def _small_parts(monkeypatch):
 
 @functools.cache
 def _twin(kind, neuron, encode):
-    keeper = Keeper(inputs=True)
+    recorder = SpikeRecorder(inputs=True)
     found = network(kind, neuron, encode)
-    return found.run(inputs(found), STEPS, path="steps", precision="float64", observers=[keeper]), keeper.trains
+    return found.run(inputs(found), STEPS, path="steps", precision="float64", observers=[recorder]), recorder.trains
 
 
 def _same(found, responses, trains, **options):
     """Hold a run against the twin's answers and every single spike."""
-    keeper = Keeper(inputs=True)
-    got = found.run(inputs(found), STEPS, observers=[keeper], **options)
-    assert set(keeper.trains) == set(trains)
+    recorder = SpikeRecorder(inputs=True)
+    got = found.run(inputs(found), STEPS, observers=[recorder], **options)
+    assert set(recorder.trains) == set(trains)
     for name, train in trains.items():
-        assert np.array_equal(keeper.trains[name], train), name
+        assert np.array_equal(recorder.trains[name], train), name
     assert np.array_equal(got.answers, responses.answers)
     assert np.array_equal(got.scores, responses.scores)
     assert np.array_equal(got.ended, responses.ended)
@@ -125,14 +125,14 @@ def test_whole_numbers_are_exact(kind, neuron):
     """8-bit weights give the very bits of the float64 twin, also with a leak that no binary number is."""
     for encode in (Poisson(), Constant()):
         found = quantised(network(kind, neuron, encode))
-        keeper = Keeper(membranes=True)
-        twin = found.run(inputs(found), STEPS, precision="int8", path="steps", observers=[keeper])
+        recorder = SpikeRecorder(membranes=True)
+        twin = found.run(inputs(found), STEPS, precision="int8", path="steps", observers=[recorder])
         for path in ("events", "dense") if isinstance(encode, Poisson) else ("auto",):
-            kept = Keeper(membranes=True)
+            kept = SpikeRecorder(membranes=True)
             got = found.run(inputs(found), STEPS, precision="int8", path=path, observers=[kept])
-            for name, train in keeper.trains.items():
+            for name, train in recorder.trains.items():
                 assert np.array_equal(kept.trains[name], train), (name, path)
-                assert np.array_equal(kept.tested[name], keeper.tested[name]), (name, path)
+                assert np.array_equal(kept.tested[name], recorder.tested[name]), (name, path)
             assert np.array_equal(got.scores, twin.scores)
 
 
@@ -144,22 +144,22 @@ def test_whole_numbers_beyond_float32():
         Neurons("relu", "one", torch.tensor([total - 1, total, total + 1], dtype=torch.float64)),
         Synapses("out", "relu", torch.ones(2, 3)),
     ]
-    found, keeper = chain(nodes, (160_001,)), Keeper()
+    found, recorder = chain(nodes, (160_001,)), SpikeRecorder()
     for path in ("events", "dense"):
-        keeper = Keeper()
-        found.run(torch.ones(1, 160_001), 1, precision="int8", path=path, observers=[keeper])
-        assert keeper.trains["relu"].reshape(-1).tolist() == [1, 0, 0]
-    found.run(torch.ones(1, 160_001), 1, path="events", observers=[keeper := Keeper()])
-    assert keeper.trains["relu"].reshape(-1).tolist() != [1, 0, 0]
+        recorder = SpikeRecorder()
+        found.run(torch.ones(1, 160_001), 1, precision="int8", path=path, observers=[recorder])
+        assert recorder.trains["relu"].reshape(-1).tolist() == [1, 0, 0]
+    found.run(torch.ones(1, 160_001), 1, path="events", observers=[recorder := SpikeRecorder()])
+    assert recorder.trains["relu"].reshape(-1).tolist() != [1, 0, 0]
 
 
 @pytest.mark.parametrize("kind", ["mlp", "conv", "gates", "units", "flattened"])
 def test_membranes_are_those_of_the_twin(kind):
     for neuron in NEURONS:
         found = network(kind, neuron)
-        twin, kept = Keeper(membranes=True), Keeper(membranes=True)
+        twin, kept = SpikeRecorder(membranes=True), SpikeRecorder(membranes=True)
         found.run(inputs(found), STEPS, precision="float64", path="steps", observers=[twin])
-        found.run(inputs(found), STEPS, precision="float64", path="events", observers=[kept, Keeper()])
+        found.run(inputs(found), STEPS, precision="float64", path="events", observers=[kept, SpikeRecorder()])
         for name, membranes in twin.tested.items():
             assert np.array_equal(kept.tested[name], membranes)
             assert np.array_equal(kept.trains[name], twin.trains[name])
@@ -202,7 +202,7 @@ def test_however_a_run_is_cut(monkeypatch, chunk, block):
     for kind in ("mlp", "residual", "gates", "units"):
         found = network(kind, LIF(0.9))
         x = inputs(found, 7)
-        whole, cut = Keeper(), Keeper()
+        whole, cut = SpikeRecorder(), SpikeRecorder()
         found.run(x, STEPS, path="events", observers=[whole])
         with monkeypatch.context() as patch:
             patch.setattr(chunked, "_CHUNK", chunk)
@@ -306,7 +306,7 @@ def test_trains_into_a_layer_that_keeps_its_weights():
     found = quantised(network("conv", IF(), Constant()))
     assert not torch.equal(found.synapses[0].weight, found.synapses[0].weight.round())
     trains = np.random.default_rng(0).integers(-1, 2, (2, 9, *found.input_shape)).astype(np.int8)
-    twin, kept = Keeper(), Keeper()
+    twin, kept = SpikeRecorder(), SpikeRecorder()
     simulate_trains(found, trains, precision="int8", path="steps", observers=[twin])
     simulate_trains(found, trains, precision="int8", path="events", observers=[kept])
     assert all(np.array_equal(kept.trains[name], twin.trains[name]) for name in twin.trains)
@@ -360,17 +360,17 @@ def _networks(draw):
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(found=_networks(), images=st.integers(1, 3), path=st.sampled_from(PATHS))
 def test_random_networks(found, images, path):
-    x, twin = inputs(found, images)[:images], Keeper(inputs=True)
+    x, twin = inputs(found, images)[:images], SpikeRecorder(inputs=True)
     found.run(x, 11, path="steps", precision="float64", observers=[twin])
     for precision in ("float64", "float32"):
-        kept = Keeper(inputs=True)
+        kept = SpikeRecorder(inputs=True)
         found.run(x, 11, path=path, precision=precision, observers=[kept])
         assert all(np.array_equal(kept.trains[name], train) for name, train in twin.trains.items())
     try:
         whole = quantised(found)
     except WeightsmithError:
         return
-    kept, twin = Keeper(), Keeper()
+    kept, twin = SpikeRecorder(), SpikeRecorder()
     whole.run(x, 11, path="steps", precision="int8", observers=[twin])
     whole.run(x, 11, path=path, precision="int8", observers=[kept])
     assert all(np.array_equal(kept.trains[name], train) for name, train in twin.trains.items())
@@ -384,7 +384,7 @@ def test_an_add_of_one_node_with_itself():
         Synapses("b", "n", weights(2, 4, seed=3)),
     ]
     found = chain(nodes, (6,))
-    kept, twin = Keeper(), Keeper()
+    kept, twin = SpikeRecorder(), SpikeRecorder()
     found.run(inputs(found), 12, path="steps", observers=[twin])
     found.run(inputs(found), 12, path="events", observers=[kept])
     assert np.array_equal(kept.trains["n"], twin.trains["n"])
@@ -396,11 +396,11 @@ def test_spike_trains_come_in_channel_order():
     trains = np.random.default_rng(1).integers(-1, 2, (3, 17, *found.input_shape)).astype(np.int8)
     engine = ChunkEngine(found, Trains(trains), "float32", 17)
     engine.begin(np.arange(2))
-    keeper = Keeper(inputs=True)
-    engine.advance(0, 8, [keeper])
+    recorder = SpikeRecorder(inputs=True)
+    engine.advance(0, 8, [recorder])
     engine.keep(np.array([False, True]))
-    engine.advance(8, 8, [keeper])
-    shown = keeper.trains[INPUT]
+    engine.advance(8, 8, [recorder])
+    shown = recorder.trains[INPUT]
     assert np.array_equal(shown[0, :8], trains[0, :8].transpose(0, 2, 3, 1).reshape(8, 42, 3))
     assert np.array_equal(shown[1, :16], trains[1, :16].transpose(0, 2, 3, 1).reshape(16, 42, 3))
     assert not shown[0, 8:].any()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.spiking.networks import Keeper, inputs, network
+from tests.spiking.networks import SpikeRecorder, inputs, network
 
 from weightsmith.core.errors import OptionError
 from weightsmith.spiking.simulation.exits import Exit, Margin
@@ -55,13 +55,13 @@ def test_the_margin_rule_by_an_independent_loop(rule, path):
 
 
 def test_spikes_after_the_end_are_not_counted():
-    found, rule, keeper = network("conv"), Margin(1.5, least=3), Keeper(inputs=True)
+    found, rule, recorder = network("conv"), Margin(1.5, least=3), SpikeRecorder(inputs=True)
     x = inputs(found, 30)
     got = found.run(x, 50, early=rule, precision="float64")
-    found.run(x, 50, precision="float64", observers=[keeper])
+    found.run(x, 50, precision="float64", observers=[recorder])
     assert got.ended.min() < 10 < got.ended.max()
     alive = np.arange(50) < got.ended[:, None]
-    for name, train in keeper.trains.items():
+    for name, train in recorder.trains.items():
         counts = np.abs(train.astype(int)).sum(axis=(2, 3)) * alive
         if name == "input":
             assert np.array_equal(got.inputs_per_step, counts.sum(axis=0))

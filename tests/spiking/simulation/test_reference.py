@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.spiking.networks import KINDS, NEURONS, Keeper, chain, inputs, network
+from tests.spiking.networks import KINDS, NEURONS, SpikeRecorder, chain, inputs, network
 from torch.nn.functional import conv2d
 
 from weightsmith.core.errors import UsageError
@@ -221,11 +221,11 @@ def _engine(found, x, precision="float64"):
 def test_chunks_are_steps_one_after_the_other():
     found = network("gates", LIF(0.9))
     x = inputs(found, 5)
-    engine, keeper = _engine(found, x), Keeper(membranes=True, inputs=True)
+    engine, recorder = _engine(found, x), SpikeRecorder(membranes=True, inputs=True)
     engine.begin(np.array([1, 3, 4]))
-    first, counts = engine.advance(0, 4, [keeper])
+    first, counts = engine.advance(0, 4, [recorder])
     engine.keep(np.array([True, False, True]))
-    second, more = engine.advance(4, 3, [keeper])
+    second, more = engine.advance(4, 3, [recorder])
     assert (first.shape, second.shape) == ((3, 4, 10), (2, 3, 10))
     stepper, source = Stepper(found, torch.float64), source_of(found, x, 2, 0)
     state = stepper.begin(5)
@@ -238,11 +238,11 @@ def test_chunks_are_steps_one_after_the_other():
             assert np.array_equal(seen[name][:, at], values[name][alive].flatten(1).sum(dim=1).numpy())
             shape = found.shapes[name]
             shown = values[name].reshape(5, shape[0], -1).transpose(1, 2).numpy()
-            assert np.array_equal(keeper.trains[name][alive, step], shown[alive])
+            assert np.array_equal(recorder.trains[name][alive, step], shown[alive])
             membranes = tested[name].reshape(5, shape[0], -1).transpose(1, 2).numpy()
-            assert np.array_equal(keeper.tested[name][alive, step], membranes[alive])
+            assert np.array_equal(recorder.tested[name][alive, step], membranes[alive])
         entering = source.step(slice(None), step).flatten(2).transpose(1, 2).numpy()
-        assert np.array_equal(keeper.trains[INPUT][alive, step], entering[alive])
+        assert np.array_equal(recorder.trains[INPUT][alive, step], entering[alive])
         assert np.array_equal(seen[INPUT][:, at], np.abs(entering).sum(axis=(1, 2))[alive])
 
 
@@ -267,10 +267,10 @@ def test_types():
 
 def test_constant_currents_are_no_spikes():
     found = network("mlp", encode=Constant())
-    engine, keeper = _engine(found, inputs(found)), Keeper(inputs=True)
+    engine, recorder = _engine(found, inputs(found)), SpikeRecorder(inputs=True)
     engine.begin(np.arange(3))
-    _, counts = engine.advance(0, 2, [keeper])
-    assert set(counts) == set(keeper.trains) == {"relu1", "relu2"}
+    _, counts = engine.advance(0, 2, [recorder])
+    assert set(counts) == set(recorder.trains) == {"relu1", "relu2"}
 
 
 def test_several_blocks(monkeypatch):

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from tests.spiking.networks import KINDS, NEURONS, Keeper, inputs, network
+from tests.spiking.networks import KINDS, NEURONS, SpikeRecorder, inputs, network
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.spiking.encoding import Constant, Poisson
@@ -22,10 +22,10 @@ from weightsmith.spiking.simulation.tally import Tally
 @pytest.mark.parametrize("path", ["auto", "events", "steps"])
 def test_any_part_of_the_images_sees_the_same_spikes(path):
     found = network("conv", LIF(0.9))
-    x, whole = inputs(found, 9), Keeper(inputs=True)
+    x, whole = inputs(found, 9), SpikeRecorder(inputs=True)
     full = simulate(found, x, 20, seed=3, path=path, precision="float64", observers=[whole])
     for rows in (slice(0, 1), slice(2, 7), slice(8, 9)):
-        part = Keeper(inputs=True)
+        part = SpikeRecorder(inputs=True)
         got = simulate(found, x[rows], 20, seed=3, first=rows.start, path=path, precision="float64", observers=[part])
         assert np.array_equal(got.answers, full.answers[rows])
         assert np.array_equal(got.scores, full.scores[rows])
@@ -75,10 +75,10 @@ def test_a_threshold_and_its_weights_times_a_power_of_two(kind, population, unit
         found = found.replaced(
             dataclasses.replace(node, weight=weight) for node, weight in zip(found.synapses, noise, strict=True)
         )
-        x, plain = inputs(found), Keeper()
+        x, plain = inputs(found), SpikeRecorder()
         simulate(found, x, 20, precision=precision, observers=[plain])
         for factor in (0.125, 8.0):
-            kept = Keeper()
+            kept = SpikeRecorder()
             simulate(_scaled(found, population, unit, factor), x, 20, precision=precision, observers=[kept])
             assert all(np.array_equal(kept.trains[name], train) for name, train in plain.trains.items())
     assert int(plain.trains[population][..., unit].sum()) > 0
@@ -87,9 +87,9 @@ def test_a_threshold_and_its_weights_times_a_power_of_two(kind, population, unit
 def test_given_trains_are_the_run_that_draws_them():
     for kind in ("mlp", "conv", "gates"):
         found = network(kind, LIF(0.9))
-        x, keeper = inputs(found), Keeper(inputs=True)
-        drawn = simulate(found, x, 18, precision="float64", observers=[keeper])
-        shown = keeper.trains[INPUT]
+        x, recorder = inputs(found), SpikeRecorder(inputs=True)
+        drawn = simulate(found, x, 18, precision="float64", observers=[recorder])
+        shown = recorder.trains[INPUT]
         trains = shown.transpose(0, 1, 3, 2).reshape(3, 18, *found.input_shape)
         for path in ("auto", "events", "dense", "steps"):
             got = simulate_trains(found, trains, precision="float64", path=path)
@@ -124,15 +124,15 @@ def test_memory_does_not_grow_with_the_steps(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_are_those_of_the_trains(kind):
-    found, keeper = network(kind), Keeper(inputs=True)
-    got = simulate(found, inputs(found, 4), 10, observers=[keeper])
+    found, recorder = network(kind), SpikeRecorder(inputs=True)
+    got = simulate(found, inputs(found, 4), 10, observers=[recorder])
     for name, units in got.units.items():
-        train = keeper.trains[name]
+        train = recorder.trains[name]
         assert units == train[0, 0].size
         assert np.array_equal(got.spikes_per_step[name], train.sum(axis=(0, 2, 3)))
         assert np.array_equal(got.spikes_per_image[name], train.sum(axis=(1, 2, 3)))
         assert got.rates()[name] == pytest.approx(train.mean())
-    assert np.array_equal(got.inputs_per_step, np.abs(keeper.trains[INPUT].astype(int)).sum(axis=(0, 2, 3)))
+    assert np.array_equal(got.inputs_per_step, np.abs(recorder.trains[INPUT].astype(int)).sum(axis=(0, 2, 3)))
     assert (got.images, got.steps) == (4, 10)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from weightsmith.spiking.conversion.preparing import Recipe
+from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Pool, Synapses
 from weightsmith.spiking.network import SpikingNetwork
@@ -37,8 +37,8 @@ def network(encode: Poisson | Constant, *, pooled: bool = False) -> SpikingNetwo
     return SpikingNetwork(nodes, (2, 6, 6), IF(), encode)
 
 
-def recipe(encode: Poisson | Constant) -> Recipe:
-    return Recipe(IF(), encode, None, None, None, "float64", STEPS, 3)  # type: ignore[arg-type]  # it is not balanced
+def recipe(encode: Poisson | Constant) -> ConversionSettings:
+    return ConversionSettings(IF(), encode, None, None, None, "float64", STEPS, 3)  # type: ignore[arg-type]  # it is not balanced
 
 
 @pytest.mark.parametrize("encode", [Poisson(), Constant()])

@@ -14,7 +14,7 @@ from torch import nn
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.core.statistics import mcnemar
-from weightsmith.spiking.conversion.preparing import Recipe, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.l4.adjust import L4
 from weightsmith.spiking.sweep.results import SpikeSweep
@@ -85,7 +85,7 @@ def test_a_setting_gives_what_the_verb_gives(smoothing: float | None) -> None:
     result = spike_sweep(network(), digits(), **{**grid, "resets": ("soft",), "steps": 24, "race": None})
     (chosen,) = result.chosen
     subject = read_subject(network(), digits(), images=60, seed=0)
-    recipe = Recipe(
+    recipe = ConversionSettings(
         neuron=ws.LIF(0.9),
         encode=ws.Poisson(),
         balance=ws.MaxCurrent(32, 24, factor=0.6),

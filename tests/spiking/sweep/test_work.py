@@ -15,7 +15,7 @@ import weightsmith as ws
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import mcnemar
 from weightsmith.spiking.conversion.balance import MaxCurrent
-from weightsmith.spiking.conversion.preparing import Recipe, calibration_rows, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, calibration_rows, prepare
 from weightsmith.spiking.conversion.subject import Subject, read_subject
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.l4.adjust import population_means
@@ -23,7 +23,7 @@ from weightsmith.spiking.neurons import IF
 from weightsmith.spiking.sweep.grid import Grid
 from weightsmith.spiking.sweep.work import Book, SweepWork, reached
 
-RECIPE = Recipe(IF(), Poisson(), MaxCurrent(16, 12), None, None, "float32", 12, 0)
+RECIPE = ConversionSettings(IF(), Poisson(), MaxCurrent(16, 12), None, None, "float32", 12, 0)
 GRID = Grid((1.0, 0.9), ("soft",), (0.3, 1.5), (1.0,))
 LENGTHS = (4, 12)
 NOWHERE = Book(None, {})

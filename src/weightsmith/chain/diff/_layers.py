@@ -14,6 +14,7 @@ from weightsmith.chain.diff._records import LayerDiff, LayerFacts, LoneLayer, Mi
 from weightsmith.chain.diff._running import Rows, example_for
 from weightsmith.chain.diff._sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.grading.distances import LayerDistance, distances
 from weightsmith.grading.grade import grade
@@ -21,7 +22,7 @@ from weightsmith.grading.results import Grades, LayerGrade
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.layers.walk import LayerWeights, walk
 from weightsmith.networks.models.catalogue import bare_names
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.centres import centred_grams
 from weightsmith.reducing.surgery.sites import find_sites
 
@@ -43,7 +44,7 @@ class Layers:
 
 
 def compare_layers(
-    a: Side, b: Side, *, evidence: object, seed: int, progress: Callable[[str], Callable[[int, int], None] | None]
+    a: Side, b: Side, *, evidence: object, seed: int, progress: Callable[[str], StepCallback | None]
 ) -> Layers:
     """Layers matched by name; prefixes of wrappers (``module.``) do not keep names apart."""
     found = Layers()
@@ -186,5 +187,5 @@ def _measured(network: nn.Module, side: Side, rows: Rows) -> _Found:
     with pinned_threads(1):
         sites = find_sites(network, example_for(side.card, x[:2])).sites
         small = tuple(site for site in sites if site.units <= _MOST_UNITS)
-        grams = centred_grams(Scene(network, small, x, y), "auto")
+        grams = centred_grams(PruningContext(network, small, x, y), "auto")
     return {site.name: (site.units, *spread_of(grams[site.name].cosines(), ~grams[site.name].zero)) for site in small}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from weightsmith.chain.diff._records import LatencyDiff, LoneAccuracy, Missing, 
 from weightsmith.chain.diff._sides import Side
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.data.datasets import as_data
@@ -84,7 +85,7 @@ def on_rows(side: Side, rows: Rows) -> Side:
 
 
 def answers_of(
-    side: Side, rows: Rows, *, steps: int | None, seed: int, prices: Prices, progress: Callable[[int, int], None] | None
+    side: Side, rows: Rows, *, steps: int | None, seed: int, prices: Prices, progress: StepCallback | None
 ) -> Answers:
     """The answers of a network; one that cannot take the rows, or cannot be run at all, says why."""
     if side.spiking is not None:
@@ -212,7 +213,7 @@ def _spiking_answers(
     *,
     seed: int,
     prices: Prices,
-    progress: Callable[[int, int], None] | None,
+    progress: StepCallback | None,
 ) -> Answers:
     counts = UnitCounts(network)
     found = simulate(network, rows.part.x, seed=seed, observers=(counts,), progress=progress, **how)

@@ -45,6 +45,7 @@ from weightsmith.chain.diff._running import (
 from weightsmith.chain.diff._sides import Asked, Side, open_sides
 from weightsmith.chain.reading.results import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.progress import ProgressCallback, StepCallback
 from weightsmith.core.records import Lineage, Origin
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.models.architecture import Architecture
@@ -66,8 +67,6 @@ __all__ = [
     "diff",
 ]
 
-Told = Callable[[str, int, int], None]
-
 
 def diff(
     a: Any,
@@ -85,7 +84,7 @@ def diff(
     latency: bool = True,
     batches: Sequence[int] = (1, 64),
     repeats: int = 20,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
 ) -> NetworkDiff:
     """Compare network ``b`` with network ``a``: modules, spiking networks, runs of verbs, files or result folders.
 
@@ -143,9 +142,9 @@ class _How:
     seed: int
     prices: Prices
     timing: tuple[tuple[int, ...], int] | None
-    progress: Told | None
+    progress: ProgressCallback | None
 
-    def told(self, stage: str) -> Callable[[int, int], None] | None:
+    def told(self, stage: str) -> StepCallback | None:
         """What to tell of the progress of one stage."""
         progress = self.progress
         return None if progress is None else lambda done, total: progress(stage, done, total)

@@ -12,7 +12,7 @@ from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Maker", "Told", "accuracy_beside", "record_beside", "told_by"]
+__all__ = ["Maker", "StoredAccuracy", "accuracy_beside", "accuracy_in", "record_beside"]
 
 Maker = TrainRecord | ReductionRecord | SpikeRecord | TailorRecord
 """The records of verbs that make a network."""
@@ -20,7 +20,7 @@ Maker = TrainRecord | ReductionRecord | SpikeRecord | TailorRecord
 _OWN = "network.safetensors"
 
 
-class Told(NamedTuple):
+class StoredAccuracy(NamedTuple):
     """An accuracy that a record tells, and of which rows."""
 
     accuracy: float
@@ -43,27 +43,27 @@ def record_beside(path: Path, digest: str) -> Maker | None:
     return None
 
 
-def accuracy_beside(path: Path, digest: str, record: Maker) -> Told | None:
+def accuracy_beside(path: Path, digest: str, record: Maker) -> StoredAccuracy | None:
     """How right the network at ``path`` was: in its evaluation if there is one, otherwise in its record."""
     folder = _folder(path)
     if folder is not None and (folder / EVALUATION).is_file():
         found = read_record(folder / EVALUATION)
         if isinstance(found, Evaluation) and found.origin.inputs.get("network") == digest:
-            return Told(found.accuracy.value, found.split)
-    return told_by(record)
+            return StoredAccuracy(found.accuracy.value, found.split)
+    return accuracy_in(record)
 
 
-def told_by(record: Maker) -> Told | None:
+def accuracy_in(record: Maker) -> StoredAccuracy | None:
     """The accuracy in a record; of a training that of the epoch whose weights the network has."""
     if isinstance(record, ReductionRecord):
-        return Told(record.measured.reduced.value, record.measured.split)
+        return StoredAccuracy(record.measured.reduced.value, record.measured.split)
     if isinstance(record, SpikeRecord):
-        return Told(record.decisions.spiking.value, record.decisions.split)
+        return StoredAccuracy(record.decisions.spiking.value, record.decisions.split)
     if isinstance(record, TailorRecord):
-        return Told(record.judged.accuracy.value, record.judging.split)
+        return StoredAccuracy(record.judged.accuracy.value, record.judging.split)
     for row in record.history.rows:
         if row.epoch == record.restored and row.validation_accuracy is not None:
-            return Told(row.validation_accuracy, "validation")
+            return StoredAccuracy(row.validation_accuracy, "validation")
     return None
 
 

@@ -40,7 +40,7 @@ from weightsmith.spiking.results import Decisions, Population
 from weightsmith.spiking.sweep.results import Chosen, SettingResult, SpikeSweep
 from weightsmith.training.diagnosis.gradients import LayerGradients
 from weightsmith.training.run import EpochRow, TrainRecord
-from weightsmith.training.stages import Stage
+from weightsmith.training.stages import TransferStage
 
 __all__ = ["check_sound"]
 
@@ -90,7 +90,7 @@ _SHARES: dict[type[Record], str] = {
     Judgement: "accuracy",
     Measured: "whole cut reduced",
     SpikeSweep: "plain",
-    Stage: "accuracy",
+    TransferStage: "accuracy",
     TailorRecord: "whole",
 }
 _RULES: Mapping[type[Record], Callable[[Any], Iterator[tuple[bool, str]]]] = {**OF_RESULTS, **OF_SPIKING}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from weightsmith.chain.tailor.configurations import Kind, Way
+from weightsmith.chain.tailor.configurations import Configuration, Kind
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval, wilson
@@ -39,7 +39,7 @@ class Candidate(Record):
     """
 
     number: int
-    way: Way
+    way: Configuration
     steps: int | None
     images: int
     correct: int

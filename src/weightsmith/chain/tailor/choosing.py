@@ -28,12 +28,21 @@ from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval
 
-__all__ = ["Preference", "Relaxation", "Standing", "margin_for", "relaxations", "standing", "unreachable", "violation"]
+__all__ = [
+    "LimitStatus",
+    "Preference",
+    "Relaxation",
+    "margin_for",
+    "relaxations",
+    "standing",
+    "unreachable",
+    "violation",
+]
 
 _POINTS = 10.0
 
 
-class Standing(enum.Enum):
+class LimitStatus(enum.Enum):
     """How an accuracy stands to the limit on it."""
 
     ABOVE = "its interval lies above"
@@ -42,16 +51,16 @@ class Standing(enum.Enum):
     UNLIMITED = "no limit"
 
 
-def standing(accuracy: Interval, limit: float | None) -> Standing:
+def standing(accuracy: Interval, limit: float | None) -> LimitStatus:
     """Whether all of the interval, or only the estimate, reaches the limit."""
     if limit is None:
-        return Standing.UNLIMITED
+        return LimitStatus.UNLIMITED
     if accuracy.low >= limit:
-        return Standing.ABOVE
-    return Standing.ESTIMATE if accuracy.value >= limit else Standing.BELOW
+        return LimitStatus.ABOVE
+    return LimitStatus.ESTIMATE if accuracy.value >= limit else LimitStatus.BELOW
 
 
-def margin_for(ways: int, level: float = 0.05) -> float:
+def margin_for(configs: int, level: float = 0.05) -> float:
     """How many standard errors the best of so many ways must lie above a limit: z of 1 − level/ways (Bonferroni).
 
     Numbers of steps of one run are not counted: they share their rows and spikes, and nearly all of their luck.
@@ -59,7 +68,7 @@ def margin_for(ways: int, level: float = 0.05) -> float:
     >>> [round(margin_for(ways), 2) for ways in (1, 10, 100)]
     [1.64, 2.58, 3.29]
     """
-    return statistics.NormalDist().inv_cdf(1 - level / max(1, ways))
+    return statistics.NormalDist().inv_cdf(1 - level / max(1, configs))
 
 
 def violation(missed: Mapping[str, float]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.chain.tailor.candidates import Candidate
-from weightsmith.chain.tailor.choosing import Preference, Standing, relaxations, unreachable
+from weightsmith.chain.tailor.choosing import LimitStatus, Preference, relaxations, unreachable
 from weightsmith.chain.tailor.configurations import Kind
 from weightsmith.chain.tailor.judging import Judgement, judgement
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.results import Alone, TailorRecord, Verdict
-from weightsmith.chain.tailor.runner import Workbench
+from weightsmith.chain.tailor.runner import CandidateRunner
 from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
 from weightsmith.networks.card import weights_digest
@@ -48,7 +48,7 @@ class Judged:
             return Verdict.NOT_MET
         if not found.met:
             return Verdict.NOT_CONFIRMED
-        return Verdict.BY_ESTIMATE if found.standing is Standing.ESTIMATE else Verdict.MET
+        return Verdict.BY_ESTIMATE if found.standing is LimitStatus.ESTIMATE else Verdict.MET
 
     def alone(self) -> tuple[Alone, ...]:
         """What each kind of work alone comes to."""
@@ -60,17 +60,17 @@ class Judged:
         )
 
 
-def judge(bench: Workbench, preference: Preference, progress: Callable[[str, int, int], None] | None = None) -> Judged:
+def judge(runner: CandidateRunner, preference: Preference, progress: ProgressCallback | None = None) -> Judged:
     """Choose by the selection rows, then ask the judging rows: once for the best, once for the best of each kind."""
-    candidates, limits = bench.candidates, preference.limits
+    candidates, limits = runner.candidates, preference.limits
     best = preference.best(candidates)
     assert best is not None  # the whole network is always among them
     rivals = {kind: preference.best(found for found in candidates if found.kind == kind) for kind in _ALONE}
     wanted = {found.number: found for found in (best, *rivals.values()) if found is not None}
-    whole = bench.judged(candidates[0]).right
+    whole = runner.judged(candidates[0]).right
     judgements = {}
     for place, found in enumerate(wanted.values(), 1):
-        answers = bench.judged(found)
+        answers = runner.judged(found)
         judgements[found.number] = judgement(
             found.number, answers.right, whole, energy=answers.energy, params=found.parameters, limits=limits
         )
@@ -80,7 +80,7 @@ def judge(bench: Workbench, preference: Preference, progress: Callable[[str, int
 
 
 def concluded(
-    bench: Workbench,
+    runner: CandidateRunner,
     judged: Judged,
     made: nn.Module | SpikingNetwork,
     *,
@@ -89,55 +89,55 @@ def concluded(
     origin: Origin,
 ) -> TailorRecord:
     """The record of a search whose best candidate gave the network ``made``."""
-    architecture = architecture_of(bench.network)
+    architecture = architecture_of(runner.network)
     met = judged.verdict is not Verdict.NOT_MET
     return TailorRecord(
         settings=settings,
-        network=type(bench.network).__name__ if architecture is None else str(architecture),
+        network=type(runner.network).__name__ if architecture is None else str(architecture),
         limits=judged.limits,
-        energy=bench.energy,
-        macs=bench.macs,
-        parameters=bench.parameters,
-        train=bench.rows.train,
-        selection=bench.rows.selection,
-        judging=bench.rows.judged,
-        candidates=tuple(bench.candidates),
+        energy=runner.energy,
+        macs=runner.macs,
+        parameters=runner.parameters,
+        train=runner.rows.train,
+        selection=runner.rows.selection,
+        judging=runner.rows.judged,
+        candidates=tuple(runner.candidates),
         chosen=judged.best.number,
         verdict=judged.verdict,
         judged=judged.judgements[judged.best.number],
         whole=wilson(int(judged.whole.sum()), len(judged.whole)),
         alone=judged.alone(),
-        unreachable=() if met else unreachable(bench.candidates, judged.limits),
-        relaxations=() if met else relaxations(bench.candidates, judged.limits),
-        refused={str(refusal.way): refusal.reason for refusal in bench.refusals},
+        unreachable=() if met else unreachable(runner.candidates, judged.limits),
+        relaxations=() if met else relaxations(runner.candidates, judged.limits),
+        refused={str(refusal.way): refusal.reason for refusal in runner.refusals},
         untried=untried,
-        notes=_notes(bench, spiking=settings["spiking"]),
+        notes=_notes(runner, spiking=settings["spiking"]),
         result=spiking_digest(made) if isinstance(made, SpikingNetwork) else weights_digest(made),
         origin=origin,
     )
 
 
-def _notes(bench: Workbench, *, spiking: bool) -> tuple[str, ...]:
-    notes = list(bench.rows.choosing.notes)
+def _notes(runner: CandidateRunner, *, spiking: bool) -> tuple[str, ...]:
+    notes = list(runner.rows.choosing.notes)
     if not spiking:
         notes.append("nothing was made spiking: no energy is limited, or it was not wanted (spiking=True tries it)")
     for kind, word in (("reduced", "reduced"), ("spiking", "converted")):
-        if not any(candidate.kind == kind for candidate in bench.candidates):
-            reasons = dict.fromkeys(refusal.reason for refusal in bench.refusals if refusal.way.kind == kind)
+        if not any(candidate.kind == kind for candidate in runner.candidates):
+            reasons = dict.fromkeys(refusal.reason for refusal in runner.refusals if refusal.way.kind == kind)
             notes += [f"the network cannot be {word}, so that this was left out: {reason}" for reason in reasons]
-    if bench.uncounted:
-        more = " …" * (len(bench.uncounted) > 3)
-        notes.append(f"not counted in the energy: {', '.join(bench.uncounted[:3])}{more}")
-    if bench.judged_before:
+    if runner.uncounted:
+        more = " …" * (len(runner.uncounted) > 3)
+        notes.append(f"not counted in the energy: {', '.join(runner.uncounted[:3])}{more}")
+    if runner.judged_before:
         notes.append(
-            f"candidates that the judging rows were asked about before, in other calls: {bench.judged_before}; "
+            f"candidates that the judging rows were asked about before, in other calls: {runner.judged_before}; "
             "the more often they are asked, the less they prove"
         )
     return tuple(notes)
 
 
-def check_any(bench: Workbench) -> None:
+def check_any(runner: CandidateRunner) -> None:
     """Refuse to go on where nothing but the whole network is left."""
-    if bench.refusals and all(candidate.kind == "whole" for candidate in bench.candidates):
-        reasons = dict.fromkeys(refusal.reason for refusal in bench.refusals)
+    if runner.refusals and all(candidate.kind == "whole" for candidate in runner.candidates):
+        reasons = dict.fromkeys(refusal.reason for refusal in runner.refusals)
         raise UsageError(f"the network can neither be reduced nor converted: {'; '.join(reasons)}")

@@ -1,6 +1,6 @@
 """A way through the chain: what is cut out of a network, and how what is left is made spiking.
 
->>> way = Way(Cut("groups", "params", 0.25), Conversion("constant", "percentile", 32))
+>>> way = Configuration(Cut("groups", "params", 0.25), Conversion("constant", "percentile", 32))
 >>> way.kind, str(way)
 ('reduced and spiking', 'groups, params:0.25, uniform; spiking, constant, percentile')
 """
@@ -13,14 +13,14 @@ from typing import Literal
 
 from weightsmith.core.records import Record, digest_of
 
-__all__ = ["KINDS", "Conversion", "Cut", "Kind", "Way"]
+__all__ = ["KINDS", "Configuration", "Conversion", "Kind", "PruningStep"]
 
 Kind = Literal["whole", "reduced", "spiking", "reduced and spiking"]
 KINDS: tuple[Kind, ...] = ("whole", "reduced", "spiking", "reduced and spiking")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Cut(Record):
+class PruningStep(Record):
     """A reduction: by which method, to which share of what, shared out by which plan, recovered how (text forms)."""
 
     by: str
@@ -58,10 +58,10 @@ class Conversion(Record):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Way(Record):
+class Configuration(Record):
     """What is done to the network; nothing at all leaves it whole."""
 
-    cut: Cut | None = None
+    cut: PruningStep | None = None
     conversion: Conversion | None = None
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.chain.tailor.choosing import Standing, standing
+from weightsmith.chain.tailor.choosing import LimitStatus, standing
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
@@ -35,7 +35,7 @@ class Judgement(Record):
     accuracy: Interval
     cost: Comparison
     energy: float
-    standing: Standing
+    standing: LimitStatus
     missed: dict[str, float]
 
     @property

@@ -20,7 +20,7 @@ from typing import Literal
 
 from weightsmith.chain.tailor.candidates import Candidate, on_front
 from weightsmith.chain.tailor.choosing import Preference
-from weightsmith.chain.tailor.configurations import Conversion, Cut, Kind, Way
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, Kind, PruningStep
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
 
 __all__ = ["Menu", "Proposer"]
@@ -36,7 +36,7 @@ _FEWEST = 4  # steps
 _IN_ANY_CASE = 0.15
 _ADJUST = "l4:1.0"
 
-Stage = tuple[str, Callable[[], list[Way]]]
+SearchPhase = tuple[str, Callable[[], list[Configuration]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Proposer:
     def __init__(self, menu: Menu, preference: Preference, found: Sequence[Candidate]) -> None:
         self._menu, self._preference, self._found = menu, preference, found
 
-    def stages(self) -> Iterator[Stage]:
+    def stages(self) -> Iterator[SearchPhase]:
         """The stages with the functions that propose; each is to be asked when those before it are done."""
         menu = self._menu
-        yield "whole", lambda: [Way()]
-        yield "cutting", lambda: [Way(self._cut(keep)) for keep in menu.keeps()]
+        yield "whole", lambda: [Configuration()]
+        yield "cutting", lambda: [Configuration(self._cut(keep)) for keep in menu.keeps()]
         if menu.spiking:
             yield (
                 "converting",
-                lambda: [Way(None, Conversion(code, menu.balance, menu.steps)) for code in menu.encodings],
+                lambda: [Configuration(None, Conversion(code, menu.balance, menu.steps)) for code in menu.encodings],
             )
             yield "converting cuts", self._conversions
         if menu.recover is not None:
@@ -98,10 +98,10 @@ class Proposer:
         """The best of a kind so far."""
         return self._preference.best(found for found in self._found if found.kind == kind)
 
-    def _cut(self, keep: float, recover: str | None = None) -> Cut:
-        return Cut("groups", self._menu.measure, keep, "uniform", recover)
+    def _cut(self, keep: float, recover: str | None = None) -> PruningStep:
+        return PruningStep("groups", self._menu.measure, keep, "uniform", recover)
 
-    def _conversions(self) -> list[Way]:
+    def _conversions(self) -> list[Configuration]:
         """Cuts on the front of all that does not spike, from large to small, converted as suits the whole network best.
 
         There are none if the whole network does not convert.
@@ -113,12 +113,14 @@ class Proposer:
         asked = self._preference.limits.accuracy
         worth = [found for found in on_front(plain) if asked is None or found.share >= asked - _HOPELESS]
         return [
-            Way(found.way.cut, dataclasses.replace(twin.way.conversion, steps=self._steps(found.macs, twin.way)))
+            Configuration(
+                found.way.cut, dataclasses.replace(twin.way.conversion, steps=self._steps(found.macs, twin.way))
+            )
             for found in sorted(worth, key=lambda found: -found.macs)
             if found.way.cut is not None
         ]
 
-    def _steps(self, macs: int, like: Way) -> int:
+    def _steps(self, macs: int, like: Configuration) -> int:
         """Steps for which a network of this size is run: no further than its energy can be of use.
 
         What a step costs is told by the way ``like``, from its first to its last step that was worth anything.
@@ -134,30 +136,30 @@ class Proposer:
         useful = first.steps + math.ceil(room / each) if each > 0 else self._menu.steps
         return max(_FEWEST, min(self._menu.steps, useful))
 
-    def _tuned(self) -> list[Way]:
+    def _tuned(self) -> list[Configuration]:
         """Cuts that lost accuracy, from small to large: the small ones are trained sooner, and need it most."""
         whole = next(found for found in self._found if found.kind == "whole")
         lost = [found for found in self._found if found.kind == "reduced" and found.share < whole.share - _LOST]
         return [
-            Way(dataclasses.replace(found.way.cut, recover=self._menu.recover))
+            Configuration(dataclasses.replace(found.way.cut, recover=self._menu.recover))
             for found in sorted(lost, key=lambda found: found.macs)
             if found.way.cut is not None
         ]
 
-    def _plans(self) -> list[Way]:
-        ways = []
+    def _plans(self) -> list[Configuration]:
+        configs = []
         for kind in self._reducing_kinds():
             best = self.best(kind)
             if best is None or best.way.cut is None:
                 continue
             for by, plan in _OTHERS:
                 cut = dataclasses.replace(best.way.cut, by=by, plan=plan)
-                ways.append(dataclasses.replace(best.way, cut=cut))
-        return ways
+                configs.append(dataclasses.replace(best.way, cut=cut))
+        return configs
 
-    def _refined(self) -> list[Way]:
+    def _refined(self) -> list[Configuration]:
         """Sizes half way between the best and its neighbours of the same family, on a logarithmic scale."""
-        ways = []
+        configs = []
         for kind in self._reducing_kinds():
             best = self.best(kind)
             if best is None or best.way.cut is None:
@@ -171,16 +173,16 @@ class Proposer:
                 # A plain network that keeps to the limits only gets dearer when it is larger.
                 dearer = other > keep and kind == "reduced" and self._preference.met(best)
                 if max(keep / other, other / keep) >= _NEAR and not dearer:
-                    ways.append(self._resized(best, round(math.sqrt(keep * other), 4)))
-        return ways
+                    configs.append(self._resized(best, round(math.sqrt(keep * other), 4)))
+        return configs
 
-    def _resized(self, best: Candidate, keep: float) -> Way:
+    def _resized(self, best: Candidate, keep: float) -> Configuration:
         assert best.way.cut is not None
         cut = dataclasses.replace(best.way.cut, keep=keep)
         if best.way.conversion is None:
-            return Way(cut)
+            return Configuration(cut)
         steps = self._steps(round(best.macs * keep / best.way.cut.keep), best.way)
-        return Way(cut, dataclasses.replace(best.way.conversion, steps=steps))
+        return Configuration(cut, dataclasses.replace(best.way.conversion, steps=steps))
 
     def _family(self, best: Candidate) -> list[float]:
         """Sizes that were tried in the same way but for the number of steps."""
@@ -193,8 +195,8 @@ class Proposer:
             and dataclasses.replace(found.way.cut, keep=best.way.cut.keep) == best.way.cut
         ]
 
-    def _thresholds(self) -> list[Way]:
-        ways = []
+    def _thresholds(self) -> list[Configuration]:
+        configs = []
         kinds: tuple[Kind, ...] = ("reduced and spiking", "spiking")
         for kind in kinds:
             best = self.best(kind)
@@ -207,8 +209,8 @@ class Proposer:
             changes += [{"adjust": _ADJUST}] if plain.encode.startswith("poisson") else []
             for change in changes:
                 conversion = dataclasses.replace(plain, **change)  # type: ignore[arg-type]
-                ways.append(dataclasses.replace(best.way, conversion=conversion))
-        return ways
+                configs.append(dataclasses.replace(best.way, conversion=conversion))
+        return configs
 
     def _reducing_kinds(self) -> tuple[Kind, ...]:
         return ("reduced and spiking", "reduced") if self._menu.spiking else ("reduced",)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from weightsmith.chain.tailor.candidates import Candidate, on_front
-from weightsmith.chain.tailor.choosing import Relaxation, Standing
+from weightsmith.chain.tailor.choosing import LimitStatus, Relaxation
 from weightsmith.chain.tailor.configurations import Kind
 from weightsmith.chain.tailor.judging import Judgement
 from weightsmith.chain.tailor.limits import Limits
@@ -125,7 +125,7 @@ class Tailored:
     def __str__(self) -> str:
         """One line: whether the limits are met, by what, and what it comes to."""
         record, best = self.record, self.record.best
-        sure = "" if record.judged.standing is not Standing.ESTIMATE else " (interval reaches below the limit)"
+        sure = "" if record.judged.standing is not LimitStatus.ESTIMATE else " (interval reaches below the limit)"
         share = record.judged.energy / record.energy
         return (
             f"{record.verdict.value}: {best.kind} ({best}), accuracy {record.whole.value:.2%} → "

@@ -17,7 +17,7 @@ from torch import nn
 
 from weightsmith.chain.links import keep_by_alpha
 from weightsmith.chain.tailor.candidates import Candidate, Point, stairs
-from weightsmith.chain.tailor.configurations import Conversion, Cut, Way
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
 from weightsmith.chain.tailor.judging import Answered, answered, right_answers
 from weightsmith.chain.tailor.rows import Divided
 from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
@@ -32,7 +32,7 @@ from weightsmith.networks.weights import open_weights
 from weightsmith.reducing.reduce import reduce
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.conversion.balance import Balance
-from weightsmith.spiking.conversion.preparing import Recipe, encoding_of, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.energy.cost import Prices
 from weightsmith.spiking.l4.adjust import Adjust
@@ -40,7 +40,7 @@ from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.spike import spike
 
-__all__ = ["Conditions", "Refusal", "Workbench"]
+__all__ = ["CandidateRunner", "Conditions", "Refusal"]
 
 _JUDGED = "judged "
 
@@ -62,11 +62,11 @@ class Conditions:
 class Refusal:
     """A way that cannot be gone, and why."""
 
-    way: Way
+    way: Configuration
     reason: str
 
 
-class Workbench:
+class CandidateRunner:
     """The network with its rows, the journal, and what was found so far."""
 
     def __init__(
@@ -95,39 +95,39 @@ class Workbench:
         """The energy of the whole network for an input, in picojoules."""
         return self.conditions.prices.multiply * self.macs
 
-    def knows(self, way: Way) -> bool:
+    def knows(self, config: Configuration) -> bool:
         """Whether this way was gone, or refused, in this search."""
-        return way.key in self._tried
+        return config.key in self._tried
 
-    def of(self, way: Way) -> list[Candidate]:
+    def of(self, config: Configuration) -> list[Candidate]:
         """What came of a way."""
-        return [candidate for candidate in self.candidates if candidate.way == way]
+        return [candidate for candidate in self.candidates if candidate.way == config]
 
-    def go(self, way: Way, stage: str) -> list[Candidate]:
+    def go(self, config: Configuration, stage: str) -> list[Candidate]:
         """Go a way, or read in the journal what came of it; nothing comes of one that is refused."""
-        if way.key not in self._journal:
+        if config.key not in self._journal:
             begin = time.perf_counter()
-            self._journal.append(way.key, self._outcome(way), time.perf_counter() - begin)
-        written = self._journal[way.key]
-        self.spent += self._journal.seconds(way.key)
-        self._tried.add(way.key)
+            self._journal.append(config.key, self._outcome(config), time.perf_counter() - begin)
+        written = self._journal[config.key]
+        self.spent += self._journal.seconds(config.key)
+        self._tried.add(config.key)
         if "refused" in written:
-            self.refusals.append(Refusal(way, written["refused"]))
+            self.refusals.append(Refusal(config, written["refused"]))
             return []
         found = [
-            self._candidate(way, Point.from_dict(point), written, stage, place)
+            self._candidate(config, Point.from_dict(point), written, stage, place)
             for place, point in enumerate(written["points"])
         ]
         self.candidates += found
         return found
 
-    def made(self, way: Way) -> nn.Module | SpikingNetwork:
+    def made(self, config: Configuration) -> nn.Module | SpikingNetwork:
         """The network that a way gives, made again from what is kept."""
-        plain = self.network if way.cut is None else self._reduced(way.cut)[0]
-        if way.conversion is None:
+        plain = self.network if config.cut is None else self._reduced(config.cut)[0]
+        if config.conversion is None:
             return plain
         subject = read_subject(plain, self.rows.choosing, images=1, seed=self.conditions.seed)
-        return prepare(subject, self._recipe(way.conversion)).network
+        return prepare(subject, self._recipe(config.conversion)).network
 
     def judged(self, candidate: Candidate) -> Answered:
         """The answers of a candidate to the judging rows, asked for once."""
@@ -164,33 +164,35 @@ class Workbench:
             right = right_answers(network, self.rows.judging, batch=conditions.batch, threads=conditions.threads)
         return Answered(right, candidate.energy)
 
-    def _outcome(self, way: Way) -> dict[str, Any]:
+    def _outcome(self, config: Configuration) -> dict[str, Any]:
         """What is written of a way: its points and sizes, or why it cannot be gone."""
         try:
             with pinned_threads(self.conditions.threads):
-                return self._measured(way)
+                return self._measured(config)
         except (UsageError, DataMismatch) as error:
-            if way.kind == "whole" or isinstance(error, MissingExtra):
+            if config.kind == "whole" or isinstance(error, MissingExtra):
                 raise  # nothing else can be tried either; or the user can help it, and it must not be written down
             return {"refused": str(error)}
 
-    def _measured(self, way: Way) -> dict[str, Any]:
+    def _measured(self, config: Configuration) -> dict[str, Any]:
         conditions = self.conditions
-        plain, macs = (self.network, self.macs) if way.cut is None else self._reduced(way.cut)
-        if way.conversion is None:
+        plain, macs = (self.network, self.macs) if config.cut is None else self._reduced(config.cut)
+        if config.conversion is None:
             points = [Point(self._correct(plain), conditions.prices.multiply * macs)]
         else:
-            points = self._spiking(plain, way.conversion)
+            points = self._spiking(plain, config.conversion)
         return {
             "points": [point.to_dict() for point in points],
             "parameters": sum(value.numel() for value in plain.parameters()),
             "macs": macs,
         }
 
-    def _candidate(self, way: Way, point: Point, written: dict[str, Any], stage: str, place: int) -> Candidate:
+    def _candidate(
+        self, config: Configuration, point: Point, written: dict[str, Any], stage: str, place: int
+    ) -> Candidate:
         return Candidate(
             number=len(self.candidates) + place,
-            way=way,
+            way=config,
             steps=point.steps,
             images=self.rows.selection.rows,
             correct=point.correct,
@@ -202,14 +204,14 @@ class Workbench:
             stage=stage,
         )
 
-    def _reduced(self, cut: Cut) -> tuple[nn.Module, int]:
+    def _reduced(self, cut: PruningStep) -> tuple[nn.Module, int]:
         """The network that a cut leaves, and its MACs; the last one stays in memory, because it is often used next."""
         key = cut.to_json()
         if self._last is None or self._last[0] != key:
             self._last = key, self._kept(cut) or self._made_anew(cut)
         return self._last[1]
 
-    def _kept(self, cut: Cut) -> tuple[nn.Module, int] | None:
+    def _kept(self, cut: PruningStep) -> tuple[nn.Module, int] | None:
         """A finished reduction from its folder; None if there is none, or if its file cannot be loaded without help."""
         folder = self._folder / cut.folder
         if not (folder / "record.json").exists():
@@ -220,7 +222,7 @@ class Workbench:
         record = ReductionRecord.from_json((folder / "record.json").read_text(encoding="utf-8"))
         return load(folder), record.reduced.macs
 
-    def _made_anew(self, cut: Cut) -> tuple[nn.Module, int]:
+    def _made_anew(self, cut: PruningStep) -> tuple[nn.Module, int]:
         conditions = self.conditions
         made = reduce(
             self.network,
@@ -239,7 +241,7 @@ class Workbench:
         )
         return made.network, made.record.reduced.macs
 
-    def _plan(self, cut: Cut) -> str | LayerPlan:
+    def _plan(self, cut: PruningStep) -> str | LayerPlan:
         if cut.plan != "alpha":
             return cut.plan
         plan = keep_by_alpha(self.network, cut.keep, threads=self.conditions.threads)
@@ -270,9 +272,9 @@ class Workbench:
         ).record
         return stairs(record.decisions.correct, record.cost.curve)
 
-    def _recipe(self, conversion: Conversion) -> Recipe:
+    def _recipe(self, conversion: Conversion) -> ConversionSettings:
         """As :func:`~weightsmith.spiking.spike.spike` reads the same options."""
-        return Recipe(
+        return ConversionSettings(
             neuron=self.conditions.neuron,
             encode=encoding_of(conversion.encode),
             balance=Balance.of(conversion.balance),  # type: ignore[arg-type]  # the family has these members

@@ -111,8 +111,8 @@ def _notes(record: TailorRecord) -> Iterator[str]:
     for limit in record.unreachable:
         yield f"No network that was tried keeps to the limit on {limit}, whatever the others."
     for relaxed in record.relaxations:
-        way = record.candidates[relaxed.candidate]
-        yield f"With {_relaxed(relaxed)} all limits would be kept to, by {way}."
+        config = record.candidates[relaxed.candidate]
+        yield f"With {_relaxed(relaxed)} all limits would be kept to, by {config}."
     if record.untried:
         more = len(record.untried) - _NAMED
         named = "; ".join(record.untried[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

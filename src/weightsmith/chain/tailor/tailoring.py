@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from weightsmith.chain.tailor.limits import Limits, Wanted, read_seconds
 from weightsmith.chain.tailor.proposing import Menu, Proposer
 from weightsmith.chain.tailor.results import Tailored, TailorRecord
 from weightsmith.chain.tailor.rows import divided
-from weightsmith.chain.tailor.runner import Conditions, Workbench
+from weightsmith.chain.tailor.runner import CandidateRunner, Conditions
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
+from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
@@ -39,7 +40,6 @@ from weightsmith.training.settings import whole
 
 __all__ = ["tailor"]
 
-Told = Callable[[str, int, int], None]
 
 _SEARCHING = 2.0  # standard errors, while it is not known how many ways there will be
 
@@ -68,7 +68,7 @@ def tailor(
     batch: int = 256,
     threads: int = 1,
     out: str | Path | None = None,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Tailored:
     """The cheapest network that keeps to limits: reduced, fine-tuned, made spiking, or some of these.
 
@@ -121,19 +121,19 @@ def tailor(
     card = meaning_digest(card_of(module))  # equal weights fed otherwise are another network
     call = {"settings": settings, "card": card, **origin.to_dict()}
     with _place(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
-        bench = Workbench(module, found, conditions, folder / "reductions", journal)
-        limits = asked.wanted.of(energy=bench.energy, params=bench.parameters)
-        menu = asked.menu(limits, bench)
+        runner = CandidateRunner(module, found, conditions, folder / "reductions", journal)
+        limits = asked.wanted.of(energy=runner.energy, params=runner.parameters)
+        menu = asked.menu(limits, runner)
         preference = Preference(limits, _SEARCHING if asked.margin is None else asked.margin)
-        untried = _search(bench, Proposer(menu, preference, bench.candidates), asked.budget, progress)
-        check_any(bench)
-        tried = len({candidate.way.key for candidate in bench.candidates})
+        untried = _search(runner, Proposer(menu, preference, runner.candidates), asked.budget, progress)
+        check_any(runner)
+        tried = len({candidate.way.key for candidate in runner.candidates})
         final = Preference(limits, margin_for(tried) if asked.margin is None else asked.margin)
-        judged = judge(bench, final, progress)
-        made = bench.made(judged.best.way)
+        judged = judge(runner, final, progress)
+        made = runner.made(judged.best.way)
         told = {"accuracy": accuracy, "energy": energy, "params": params, **asked.written(menu), "margin": final.margin}
         told["steps"] = judged.best.steps  # what the network is to be run for; None if it does not spike
-        record = concluded(bench, judged, made, untried=untried, settings={**told, **settings}, origin=origin)
+        record = concluded(runner, judged, made, untried=untried, settings={**told, **settings}, origin=origin)
         if out is not None:
             _write(folder, record, made)
     return Tailored(record, made)
@@ -152,11 +152,11 @@ class _Asked:
     encodings: tuple[str, ...]
     balance: str
 
-    def menu(self, limits: Limits, bench: Workbench) -> Menu:
+    def menu(self, limits: Limits, runner: CandidateRunner) -> Menu:
         """What may be tried, now that the whole network is known."""
         return Menu(
-            energy=None if limits.energy is None else limits.energy / bench.energy,
-            params=None if limits.params is None else limits.params / bench.parameters,
+            energy=None if limits.energy is None else limits.energy / runner.energy,
+            params=None if limits.params is None else limits.params / runner.parameters,
             recover=self.recover,
             spiking=not limits.size_only if self.spiking is None else self.spiking,
             steps=self.steps,
@@ -171,18 +171,20 @@ class _Asked:
         return {"budget": self.budget, "recover": self.recover, "spiking": menu.spiking, **told}
 
 
-def _search(bench: Workbench, proposer: Proposer, budget: float | None, progress: Told | None) -> tuple[str, ...]:
+def _search(
+    runner: CandidateRunner, proposer: Proposer, budget: float | None, progress: ProgressCallback | None
+) -> tuple[str, ...]:
     """Try what is proposed until all is done or the time is spent; what was not tried."""
     stages = proposer.stages()
     for stage, propose in stages:
-        ways = [way for way in dict.fromkeys(propose()) if not bench.knows(way)]
-        for place, way in enumerate(ways):
-            if budget is not None and bench.spent >= budget:
-                left = [str(way) for way in ways[place:]]
+        configs = [config for config in dict.fromkeys(propose()) if not runner.knows(config)]
+        for place, config in enumerate(configs):
+            if budget is not None and runner.spent >= budget:
+                left = [str(config) for config in configs[place:]]
                 return (*left, *(f"{name}: not begun" for name, _ in stages))
-            bench.go(way, stage)
+            runner.go(config, stage)
             if progress is not None:
-                progress(stage, place + 1, len(ways))
+                progress(stage, place + 1, len(configs))
     return ()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import functools
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 
 from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, OptionError, UsageError
 from weightsmith.core.parallel import completed
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.faces.descriptors import Descriptor
 from weightsmith.data.faces.features import FaceFeatures, LeftOut
@@ -56,7 +57,7 @@ def describe_faces(
     phog: PHOG | str = "phog",
     crops: str | Path | None = None,
     workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> FaceFeatures:
     """The largest face of every image in ``folder``, one subfolder per class, brought to ``size`` pixels a side.
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from weightsmith.core.options import Option, param
 
-__all__ = ["Cut", "Hill", "SmallestDistance", "UnitDeterminant"]
+__all__ = ["Hill", "SmallestDistance", "TailCut", "UnitDeterminant"]
 
 _NO_TAIL = -1, math.inf, math.inf
 
 
-class Cut(Option):
+class TailCut(Option):
     """The family of rules for λ_min."""
 
     @abstractmethod
@@ -32,7 +32,7 @@ class Cut(Option):
         """The index at which the tail starts, its α and its D; the index is −1 where no tail has any spread."""
 
 
-class SmallestDistance(Cut, name="ks"):
+class SmallestDistance(TailCut, name="ks"):
     """Of all eigenvalues but the largest, the one with the smallest Kolmogorov–Smirnov distance D; no least tail.
 
     (Clauset, Shalizi & Newman, SIAM Review 51 (2009) 661, section 3.3; of equally near ones the smallest.)
@@ -46,7 +46,7 @@ class SmallestDistance(Cut, name="ks"):
         return start, alpha, distance
 
 
-class UnitDeterminant(Cut, name="erg"):
+class UnitDeterminant(TailCut, name="erg"):
     """The largest λ_min with ∏_{λ ≥ λ_min} λ/λ̄ < 1, λ̄ the mean of all n eigenvalues given: the tail has |det X| = 1.
 
     After division by λ̄ the eigenvalues sum to n, as those of a matrix with unit variance do. Going down from the
@@ -66,7 +66,7 @@ class UnitDeterminant(Cut, name="erg"):
         return _fitted(logs, logs.size - tail)
 
 
-class Hill(Cut, name="hill"):
+class Hill(TailCut, name="hill"):
     """The largest ⌈share·n⌉ of n eigenvalues: Hill's estimator (Annals of Statistics 3 (1975) 1163) with a fixed tail.
 
     AlphaPruning (Lu et al., NeurIPS 2024) takes the median, ``share=0.5``. Nothing is searched: α is the slope of the

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
-from weightsmith.grading.fits.cuts import Cut, SmallestDistance
+from weightsmith.grading.fits.cuts import SmallestDistance, TailCut
 
 __all__ = ["PowerLaw", "TailScan", "distances", "fit_power_law", "logarithms"]
 
@@ -42,7 +42,7 @@ class PowerLaw(Record):
     D: float
     tail: int
     evals: int
-    cut: Cut
+    cut: TailCut
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class TailScan(Record):
     D: NDArray[np.float64]
 
 
-def fit_power_law(eigenvalues: NDArray[np.float64], cut: Cut = _SMALLEST_DISTANCE) -> PowerLaw | None:
+def fit_power_law(eigenvalues: NDArray[np.float64], cut: TailCut = _SMALLEST_DISTANCE) -> PowerLaw | None:
     """Fit ascending, positive eigenvalues; None where no two of the tail differ, so that there is no slope to fit.
 
     >>> fit = fit_power_law(np.array([1.0, 2.0, 4.0, 8.0]))

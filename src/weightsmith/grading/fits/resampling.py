@@ -38,7 +38,7 @@ from weightsmith.core._bootstrap import check_confidence
 from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval
-from weightsmith.grading.fits.cuts import Cut, SmallestDistance
+from weightsmith.grading.fits.cuts import SmallestDistance, TailCut
 from weightsmith.grading.fits.powerlaw import PowerLaw, logarithms
 
 __all__ = ["Goodness", "alpha_interval", "goodness_of_fit"]
@@ -59,7 +59,7 @@ class Goodness(Record):
 def alpha_interval(
     eigenvalues: NDArray[np.float64],
     *,
-    cut: Cut = _SMALLEST_DISTANCE,
+    cut: TailCut = _SMALLEST_DISTANCE,
     resamples: int = 200,
     confidence: float = 0.95,
     least: int = 8,
@@ -125,7 +125,7 @@ def goodness_of_fit(
     return Goodness(p, resamples, p < _LEVEL)
 
 
-def _estimates(logs: NDArray[np.float64], cut: Cut, least: int) -> tuple[float, float]:
+def _estimates(logs: NDArray[np.float64], cut: TailCut, least: int) -> tuple[float, float]:
     """α of the fit, and α of the best fit with a tail long enough."""
     from weightsmith.grading.fits.scan import best_cut
 
@@ -135,7 +135,7 @@ def _estimates(logs: NDArray[np.float64], cut: Cut, least: int) -> tuple[float, 
 
 
 def _alphas(
-    logs: NDArray[np.float64], cut: Cut, rng: np.random.Generator, resamples: int, least: int
+    logs: NDArray[np.float64], cut: TailCut, rng: np.random.Generator, resamples: int, least: int
 ) -> NDArray[np.float64]:
     from weightsmith.grading.fits.refits import refitted_alphas, resample
 

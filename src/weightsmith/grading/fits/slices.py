@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.records import Record
-from weightsmith.grading.fits.cuts import Cut, SmallestDistance
+from weightsmith.grading.fits.cuts import SmallestDistance, TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
 
 __all__ = ["SliceFit", "fit_slices"]
@@ -34,7 +34,7 @@ class SliceFit(Record):
     lambda_max: float
 
 
-def fit_slices(parts: NDArray[np.float64], least: int, cut: Cut = _SMALLEST_DISTANCE) -> tuple[SliceFit, ...]:
+def fit_slices(parts: NDArray[np.float64], least: int, cut: TailCut = _SMALLEST_DISTANCE) -> tuple[SliceFit, ...]:
     """The fits of all rows of ascending eigenvalues that have at least ``least`` positive ones and a tail.
 
     >>> found = fit_slices(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 4.0]]), 3)
@@ -56,7 +56,7 @@ def fit_slices(parts: NDArray[np.float64], least: int, cut: Cut = _SMALLEST_DIST
     )
 
 
-def _fitted_alone(parts: NDArray[np.float64], least: int, cut: Cut) -> Iterator[SliceFit]:
+def _fitted_alone(parts: NDArray[np.float64], least: int, cut: TailCut) -> Iterator[SliceFit]:
     """One fit after another, for the rules that have no kernel for all rows."""
     for index, row in enumerate(parts):
         positive = row[row > 0]

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.records import Record
-from weightsmith.grading.fits.cuts import Cut, Hill, SmallestDistance
+from weightsmith.grading.fits.cuts import Hill, SmallestDistance, TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
 from weightsmith.grading.random_matrix.twin import spectrum_like
 from weightsmith.grading.spectra.spectrum import Spectrum
@@ -60,7 +60,7 @@ def fixed_aspect(
     *,
     aspect: float = 1.0,
     most: int = 2,
-    cut: Cut = _SMALLEST_DISTANCE,
+    cut: TailCut = _SMALLEST_DISTANCE,
     device: str = "cpu",
 ) -> FixedAspect | None:
     """α of at most ``most`` blocks with ``aspect`` times as many rows as columns; None where none of them has a fit.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.layers.pending import Plan
+from weightsmith.networks.layers.pending import PendingLayer
 from weightsmith.networks.layers.walk import LayerWeights, Walk, find_layers, opened
 from weightsmith.networks.weights import LeftOut, Weights
 
@@ -75,7 +75,7 @@ def _tensors(weights: Weights) -> dict[str, Tensor]:
     return values
 
 
-def _place(plan: Plan, tensors: Mapping[str, Tensor]) -> Tensor | None:
+def _place(plan: PendingLayer, tensors: Mapping[str, Tensor]) -> Tensor | None:
     """Where the weight of a layer is stored: a tensor, or for a joint projection the rows that are its own."""
     name = plan.name.removesuffix(plan.part) if plan.part else plan.name
     stored = tensors.get(f"{name}.weight", tensors.get(name))
@@ -87,7 +87,7 @@ def _place(plan: Plan, tensors: Mapping[str, Tensor]) -> Tensor | None:
     return stored if tuple(stored.shape) == plan.shape else None
 
 
-def _unstacked(plan: Plan, matrices: Tensor) -> Tensor:
+def _unstacked(plan: PendingLayer, matrices: Tensor) -> Tensor:
     """The inverse of :meth:`.Form.stack`: each value goes where stacking the places themselves says it came from."""
     places = plan.form.stack(torch.arange(math.prod(plan.shape), device=matrices.device).reshape(plan.shape))
     flat = matrices.new_empty(places.numel())

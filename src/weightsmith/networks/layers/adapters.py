@@ -28,7 +28,7 @@ from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
 from weightsmith.networks.layers.forms import Form
 from weightsmith.networks.layers.names import find_in_weights
-from weightsmith.networks.layers.pending import Findings, Plan
+from weightsmith.networks.layers.pending import Findings, PendingLayer
 from weightsmith.networks.readers.ranges import read_json, shown
 from weightsmith.networks.weights import Entry, Weights
 
@@ -71,7 +71,7 @@ def find_in_adapter(weights: Weights) -> Findings:
     findings = Findings()
     for name, pair in pairs.items():
         planned = _plan(weights, settings, name, pair)
-        if isinstance(planned, Plan):
+        if isinstance(planned, PendingLayer):
             findings.plans.append(planned)
             continue
         for part in pair.factors:
@@ -208,7 +208,7 @@ def _sorted_out(entries: Mapping[str, Entry]) -> tuple[dict[str, _Pair], list[tu
     return pairs, loose
 
 
-def _plan(weights: Weights, settings: _Settings, layer: str, pair: _Pair) -> Plan | str:
+def _plan(weights: Weights, settings: _Settings, layer: str, pair: _Pair) -> PendingLayer | str:
     """The product of a pair as a layer, or why there is none."""
     a, b = pair.parts.get("A"), pair.parts.get("B")
     if a is None or b is None:
@@ -237,7 +237,7 @@ def _plan(weights: Weights, settings: _Settings, layer: str, pair: _Pair) -> Pla
         notes.append(f"started by {settings.start}, which takes a part of the base into the product")
     form = Form("Embedding" if pair.embedding else "Linear" if len(shape) == 2 else f"Conv{len(shape) - 2}d")
     read = functools.partial(_product, weights, pair, scaling, shape)
-    return Plan(layer, form, shape, a.dtype, a.parameters + b.parameters, read, notes)
+    return PendingLayer(layer, form, shape, a.dtype, a.parameters + b.parameters, read, notes)
 
 
 def _product_shape(a: tuple[int, ...], b: tuple[int, ...], embedding: bool) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from torch.nn.utils import parametrize
 
 from weightsmith.networks.layers.forms import Form
 from weightsmith.networks.layers.names import Channels, guess, split_attention
-from weightsmith.networks.layers.pending import Findings, Plan, buffer, layer_name
+from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
 from weightsmith.networks.weights import Entry, as_float
 
 __all__ = ["find_in_module"]
@@ -81,7 +81,7 @@ class _Search:
 
     def __init__(self) -> None:
         self.findings = Findings()
-        self._seen: dict[int, list[Plan]] = {}
+        self._seen: dict[int, list[PendingLayer]] = {}
 
     def visit(self, module: nn.Module, name: str, source: _Source, form: Form | None) -> None:
         """Plan the layer of one weight, tie it to an earlier one, or leave it out with the reason."""
@@ -98,7 +98,7 @@ class _Search:
             self.findings.plans += planned
 
     @staticmethod
-    def _plan(module: nn.Module, name: str, source: _Source, form: Form | None) -> list[Plan] | str:
+    def _plan(module: nn.Module, name: str, source: _Source, form: Form | None) -> list[PendingLayer] | str:
         reason = _unreadable(source.parameters[0])
         if reason is not None:
             return reason
@@ -117,7 +117,7 @@ class _Search:
         dtype = str(source.parameters[0].dtype).removeprefix("torch.")
         if form.kind == "MultiheadAttention" and form.gates == 3:
             return split_attention(Entry(name, source.shape, dtype), read)
-        return [Plan(layer_name(name), form, source.shape, dtype, source.stored, read, notes)]
+        return [PendingLayer(layer_name(name), form, source.shape, dtype, source.stored, read, notes)]
 
 
 def _forms(module: nn.Module) -> Mapping[str, Form]:

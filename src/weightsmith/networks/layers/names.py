@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weightsmith.networks.layers.effective import Effective, find_effective
 from weightsmith.networks.layers.forms import GATES, Form
-from weightsmith.networks.layers.pending import Findings, Plan, buffer, layer_name
+from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
 from weightsmith.networks.weights import Entry, Weights
 
 __all__ = ["Channels", "Guess", "find_in_weights", "guess", "split_attention"]
@@ -58,7 +58,7 @@ def find_in_weights(weights: Weights) -> Findings:
     """The layers among the entries of ``weights``, each read only when asked for."""
     findings = Findings(left_out=list(weights.left_out))
     effective = find_effective(weights.entries)
-    plans: dict[str, list[Plan]] = {}
+    plans: dict[str, list[PendingLayer]] = {}
     channels = Channels()
     for name, entry in weights.entries.items():
         if name in weights.aliases:
@@ -164,17 +164,19 @@ def _plan_effective(findings: Findings, weights: Weights, made: Effective, chann
     channels.pass_through(form, made.shape)
     stored = sum(weights.entries[part].parameters for part in made.parts[: made.trained])
     dtype = weights.entries[made.parts[0]].dtype
-    findings.plans.append(Plan(layer_name(made.name), form, made.shape, dtype, stored, read, [*notes, made.note]))
+    findings.plans.append(
+        PendingLayer(layer_name(made.name), form, made.shape, dtype, stored, read, [*notes, made.note])
+    )
 
 
-def _plans(entry: Entry, form: Form, notes: list[str], read: Callable[[], Tensor]) -> list[Plan]:
+def _plans(entry: Entry, form: Form, notes: list[str], read: Callable[[], Tensor]) -> list[PendingLayer]:
     """The layers of one tensor: one, or query, key and value apart."""
     if form.kind == "MultiheadAttention" and form.gates == 3:
         return split_attention(entry, read)
-    return [Plan(layer_name(entry.name), form, entry.shape, entry.dtype, entry.parameters, read, notes)]
+    return [PendingLayer(layer_name(entry.name), form, entry.shape, entry.dtype, entry.parameters, read, notes)]
 
 
-def split_attention(entry: Entry, read: Callable[[], Tensor]) -> list[Plan]:
+def split_attention(entry: Entry, read: Callable[[], Tensor]) -> list[PendingLayer]:
     """The joint input projection of an attention layer as three layers: query, key, value."""
     rows, columns = entry.shape[0] // 3, entry.shape[1]
 
@@ -182,7 +184,7 @@ def split_attention(entry: Entry, read: Callable[[], Tensor]) -> list[Plan]:
         return read().narrow(0, index * rows, rows)
 
     return [
-        Plan(
+        PendingLayer(
             entry.name + part,
             Form("MultiheadAttention"),
             (rows, columns),

@@ -11,11 +11,11 @@ from torch import Tensor
 from weightsmith.networks.layers.forms import Form
 from weightsmith.networks.weights import LeftOut
 
-__all__ = ["Findings", "Plan", "buffer", "layer_name"]
+__all__ = ["Findings", "PendingLayer", "buffer", "layer_name"]
 
 
 @dataclass
-class Plan:
+class PendingLayer:
     """One layer to come. ``parameters`` counts what is stored behind it, ``read`` gives the effective weight.
 
     ``part`` is the end of the name when a tensor makes several layers (``.q`` of a joint projection).
@@ -40,7 +40,7 @@ class Plan:
 class Findings:
     """The layers of a network in order, and everything that is none."""
 
-    plans: list[Plan] = field(default_factory=list)
+    plans: list[PendingLayer] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
     def leave(self, name: str, shape: tuple[int, ...], reason: str, parameters: int | None = None) -> None:

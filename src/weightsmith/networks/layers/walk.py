@@ -23,7 +23,7 @@ from weightsmith.networks.card import weights_digest
 from weightsmith.networks.layers.adapters import find_in_adapter, is_adapter
 from weightsmith.networks.layers.modules import find_in_module
 from weightsmith.networks.layers.names import find_in_weights
-from weightsmith.networks.layers.pending import Findings, Plan
+from weightsmith.networks.layers.pending import Findings, PendingLayer
 from weightsmith.networks.weights import Entry, LeftOut, Weights, open_weights
 
 __all__ = ["LayerOutline", "LayerWeights", "Walk", "find_layers", "network_digest", "opened", "walk", "why_no_values"]
@@ -70,7 +70,7 @@ class Walk(Iterable[LayerWeights]):
     layers: tuple[LayerOutline, ...]
     left_out: tuple[LeftOut, ...]
 
-    def __init__(self, plans: Iterable[Plan], left_out: Iterable[LeftOut]) -> None:
+    def __init__(self, plans: Iterable[PendingLayer], left_out: Iterable[LeftOut]) -> None:
         self._plans = tuple(plans)
         self.left_out = tuple(left_out)
         self.layers = tuple(
@@ -190,7 +190,7 @@ def network_digest(network: object) -> str:
     return weights_digest({name: value for name, value in found.state_dict().items() if why_no_values(value) is None})
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: PendingLayer) -> tuple[str, ...]:
     tied = [f"shares its weight with {', '.join(plan.tied_with)}"] if plan.tied_with else []
     return (*plan.notes, *tied)
 

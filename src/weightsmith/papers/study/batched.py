@@ -23,14 +23,14 @@ from weightsmith.networks.models.activations import Activation
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.papers.study.shallow import Shallow
 
-__all__ = ["Pupil", "Recipe", "train_together"]
+__all__ = ["FoldNetwork", "TrainingSettings", "train_together"]
 
 _MOST_UNITS = 8192  # hidden units of a group: activations of a batch of 32 then stay in the cache
 _LARGEST_SHARE, _LARGEST_REST = 1.25, 8  # how much wider than the narrowest a network of its group may be
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class TrainingSettings:
     """How every network is trained: Adam at a constant rate, cross-entropy, all epochs."""
 
     rate: float = 0.01
@@ -41,7 +41,7 @@ class Recipe:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pupil:
+class FoldNetwork:
     """One network to be: its training rows and labels, its hidden units, the seed of its weights and of its order."""
 
     x: NDArray[np.float32]
@@ -50,7 +50,7 @@ class Pupil:
     seed: int
 
 
-def train_together(pupils: Sequence[Pupil], classes: int, recipe: Recipe) -> list[Shallow]:
+def train_together(pupils: Sequence[FoldNetwork], classes: int, recipe: TrainingSettings) -> list[Shallow]:
     """The trained networks, in the order of ``pupils``; which train in one group depends on their sizes alone."""
     trained: dict[int, Shallow] = {}
     for group in _groups(pupils):
@@ -59,16 +59,16 @@ def train_together(pupils: Sequence[Pupil], classes: int, recipe: Recipe) -> lis
     return [trained[place] for place in range(len(pupils))]
 
 
-def _groups(pupils: Sequence[Pupil]) -> list[list[int]]:
+def _groups(pupils: Sequence[FoldNetwork]) -> list[list[int]]:
     """Pupils with as many rows and about as many units, and not too many of them."""
     groups: list[list[int]] = []
     for place in sorted(range(len(pupils)), key=lambda k: (len(pupils[k].x), pupils[k].units)):
-        pupil, first = pupils[place], pupils[groups[-1][0]] if groups else None
+        network_of_fold, first = pupils[place], pupils[groups[-1][0]] if groups else None
         fits = (
             first is not None
-            and len(first.x) == len(pupil.x)
-            and pupil.units <= _LARGEST_SHARE * first.units + _LARGEST_REST
-            and pupil.units * (len(groups[-1]) + 1) <= _MOST_UNITS
+            and len(first.x) == len(network_of_fold.x)
+            and network_of_fold.units <= _LARGEST_SHARE * first.units + _LARGEST_REST
+            and network_of_fold.units * (len(groups[-1]) + 1) <= _MOST_UNITS
         )
         if fits:
             groups[-1].append(place)
@@ -80,16 +80,16 @@ def _groups(pupils: Sequence[Pupil]) -> list[list[int]]:
 class _Group:
     """Networks with the same number of training rows, padded to the widest."""
 
-    def __init__(self, members: Sequence[Pupil], classes: int, recipe: Recipe) -> None:
+    def __init__(self, members: Sequence[FoldNetwork], classes: int, recipe: TrainingSettings) -> None:
         self.members, self.classes, self.recipe = members, classes, recipe
-        self.widest = max(pupil.units for pupil in members)
+        self.widest = max(network_of_fold.units for network_of_fold in members)
         self.rows = len(members[0].x)
         # The networks of one fold share their rows: these are in memory once.
-        sources = {id(pupil.x): pupil for pupil in members}
+        sources = {id(network_of_fold.x): network_of_fold for network_of_fold in members}
         where = {key: place for place, key in enumerate(sources)}
-        self.source = torch.tensor([where[id(pupil.x)] for pupil in members])[:, None]
-        self.x = torch.from_numpy(np.stack([pupil.x for pupil in sources.values()]))
-        self.y = torch.from_numpy(np.stack([pupil.y for pupil in sources.values()]))
+        self.source = torch.tensor([where[id(network_of_fold.x)] for network_of_fold in members])[:, None]
+        self.x = torch.from_numpy(np.stack([network_of_fold.x for network_of_fold in sources.values()]))
+        self.y = torch.from_numpy(np.stack([network_of_fold.y for network_of_fold in sources.values()]))
 
     def trained(self) -> list[Shallow]:
         """Train all, and take them apart again."""
@@ -112,7 +112,7 @@ class _Group:
         return [self._taken(place, [part.detach() for part in parameters]) for place in range(len(self.members))]
 
     def _order(self, epoch: int) -> Tensor:
-        draws = (torch_stream(pupil.seed, "order", epoch) for pupil in self.members)
+        draws = (torch_stream(network_of_fold.seed, "order", epoch) for network_of_fold in self.members)
         return torch.stack([torch.randperm(self.rows, generator=generator) for generator in draws])
 
     def _initial(self) -> list[Tensor]:
@@ -124,26 +124,26 @@ class _Group:
             torch.zeros(count, self.widest, self.classes),
             torch.zeros(count, 1, self.classes),
         ]
-        for place, pupil in enumerate(self.members):
+        for place, network_of_fold in enumerate(self.members):
             network = Mlp(
-                (pupil.units,),
+                (network_of_fold.units,),
                 input_shape=(inputs,),
                 classes=self.classes,
                 activation=self.recipe.activation,
                 initialiser=self.recipe.initialiser,
-            ).build(pupil.seed)
+            ).build(network_of_fold.seed)
             weight, bias, outward, outward_bias = (value.detach() for value in network.parameters())
-            parts[0][place, :, : pupil.units] = weight.T
-            parts[1][place, 0, : pupil.units] = bias
-            parts[2][place, : pupil.units] = outward.T
+            parts[0][place, :, : network_of_fold.units] = weight.T
+            parts[1][place, 0, : network_of_fold.units] = bias
+            parts[2][place, : network_of_fold.units] = outward.T
             parts[3][place, 0] = outward_bias
         return parts
 
     def _switches(self) -> Tensor | None:
         """1 for a unit that a network has, 0 for one it only goes along with; None if all are as wide."""
-        if all(pupil.units == self.widest for pupil in self.members):
+        if all(network_of_fold.units == self.widest for network_of_fold in self.members):
             return None
-        widths = torch.tensor([pupil.units for pupil in self.members])
+        widths = torch.tensor([network_of_fold.units for network_of_fold in self.members])
         return (torch.arange(self.widest) < widths[:, None, None]).float()
 
     def _taken(self, place: int, parts: Sequence[Tensor]) -> Shallow:

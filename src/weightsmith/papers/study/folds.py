@@ -13,27 +13,27 @@ import torch
 from weightsmith.core.seeds import subseed
 from weightsmith.data.splits import Fold
 from weightsmith.networks.models.mlp import Mlp
-from weightsmith.papers.study.batched import Pupil, Recipe
+from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings
 from weightsmith.papers.study.rows import Scaling, StudyData
 from weightsmith.papers.study.shallow import Shallow
 from weightsmith.reducing.baselines import random_masks
-from weightsmith.reducing.context import Scene
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.search.evaluator import Evaluator, Readout
 from weightsmith.reducing.study_table import WHOLE, StudyRow
 from weightsmith.reducing.surgery.sites import find_sites
 
-__all__ = ["Lesson", "Plan"]
+__all__ = ["StudyFold", "StudyPlan"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """What a study does, every option read."""
 
     hidden: tuple[int, ...]
     methods: tuple[Method, ...]
-    recipe: Recipe
+    recipe: TrainingSettings
     folds: int
     repeats: int
     scaling: Scaling
@@ -56,18 +56,18 @@ class Plan:
         }
 
 
-class Lesson:
+class StudyFold:
     """One fold of one repeat: its scaled rows, and what is done with a network on them."""
 
-    def __init__(self, data: StudyData, fold: Fold, plan: Plan, repeat: int, number: int) -> None:
+    def __init__(self, data: StudyData, fold: Fold, plan: StudyPlan, repeat: int, number: int) -> None:
         self.data, self.plan, self.repeat, self.number = data, plan, repeat, number
         x = data.inputs(fold.train, plan.scaling)
         self.x, self.y = np.ascontiguousarray(x[fold.train]), data.y[fold.train]
         self.test_x, self.test_y = np.ascontiguousarray(x[fold.test]), data.y[fold.test]
 
-    def pupil(self, units: int, purpose: str) -> Pupil:
+    def network_of_fold(self, units: int, purpose: str) -> FoldNetwork:
         """A network to be trained on this fold; those trained from scratch have a seed of their own."""
-        return Pupil(self.x, self.y, units, subseed(self.plan.seed, purpose, self.repeat, self.number))
+        return FoldNetwork(self.x, self.y, units, subseed(self.plan.seed, purpose, self.repeat, self.number))
 
     def tested(self, network: Shallow) -> float:
         """Percent right of the test rows."""
@@ -75,12 +75,12 @@ class Lesson:
 
     def reduced(self, network: Shallow) -> list[StudyRow]:
         """The row of the network itself, then one for each method."""
-        scene = self._scene(network)
+        context = self._context(network)
         train, test = network.hidden(self.x), network.hidden(self.test_x)
         guess = Readout(test, network.outward, network.outward_bias, self.test_y)
         rows = [self._row(WHOLE, network, network.units, network.accuracy(train, self.y), self.tested(network))]
         for method in self.plan.methods:
-            (choice,) = method.choose(scene, None).choices
+            (choice,) = method.choose(context, None).choices
             smaller = network.reduced(choice)
             row = self._row(
                 str(method),
@@ -111,7 +111,7 @@ class Lesson:
         seed = subseed(self.plan.seed, "random", self.repeat, self.number)
         return random_masks(guess, [slice(0, guess.units)], [units], repeats=self.plan.random, seed=seed).mean
 
-    def _scene(self, network: Shallow) -> Scene:
+    def _context(self, network: Shallow) -> PruningContext:
         recipe = self.plan.recipe
         module = Mlp(
             (network.units,),
@@ -131,7 +131,7 @@ class Lesson:
         )
 
 
-class _Remembering(Scene):
+class _Remembering(PruningContext):
     """A scene that looks at the activations once, however many methods ask."""
 
     @functools.cached_property

@@ -10,18 +10,19 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.parallel import completed
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.models.mlp import Mlp
-from weightsmith.papers.study.batched import Pupil, Recipe, train_together
-from weightsmith.papers.study.folds import Lesson, Plan
+from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, train_together
+from weightsmith.papers.study.folds import StudyFold, StudyPlan
 from weightsmith.papers.study.rows import Scaling, StudyData, check_scaling, read_study_data
 from weightsmith.papers.study.shallow import Shallow
 from weightsmith.reducing.criteria.angles import Angles
@@ -59,7 +60,7 @@ def reduction_study(
     scratch: bool = True,
     workers: int = 1,
     out: str | Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> Study:
     """Train networks of one hidden layer by repeated stratified k-fold, reduce each by all ``methods``, and compare.
 
@@ -75,10 +76,12 @@ def reduction_study(
     >>> [(found.method, found.n) for found in study.summaries]
     [('whole', 2), ('angles:45.0', 2)]
     """
-    plan = Plan(
+    plan = StudyPlan(
         hidden=_several("hidden", hidden),
         methods=read_methods(methods),
-        recipe=Recipe(_positive("rate", rate), whole("epochs", epochs), whole("batch", batch), activation, initialiser),
+        recipe=TrainingSettings(
+            _positive("rate", rate), whole("epochs", epochs), whole("batch", batch), activation, initialiser
+        ),
         folds=whole("folds", folds, least=2),
         repeats=whole("repeats", repeats),
         scaling=check_scaling(scaling),
@@ -109,7 +112,7 @@ def reduction_study(
 
 
 def _rows(
-    data: StudyData, plan: Plan, workers: int, out: Path | None, progress: Callable[[int, int], None] | None
+    data: StudyData, plan: StudyPlan, workers: int, out: Path | None, progress: StepCallback | None
 ) -> tuple[StudyRow, ...]:
     """The rows of every group, from the journal or computed, in the order of initial sizes and repeats."""
     groups = [(hidden, repeat) for hidden in plan.hidden for repeat in range(plan.repeats)]
@@ -130,20 +133,20 @@ def _rows(
     return tuple(StudyRow.from_dict(row) for key in keys for row in found[key])
 
 
-def _group(data: StudyData, plan: Plan, group: tuple[int, int]) -> tuple[list[dict[str, Any]], float]:
+def _group(data: StudyData, plan: StudyPlan, group: tuple[int, int]) -> tuple[list[dict[str, Any]], float]:
     """All folds of one initial size and repeat: trained together, reduced one by one."""
     start = time.perf_counter()
     hidden, repeat = group
     folds = data.folds(plan.folds, plan.seed, repeat)
-    lessons = [Lesson(data, fold, plan, repeat, number) for number, fold in enumerate(folds)]
-    networks = _trained([lesson.pupil(hidden, "network") for lesson in lessons], data, plan)
-    rows = [lesson.reduced(network) for lesson, network in zip(lessons, networks, strict=True)]
+    lessons = [StudyFold(data, fold, plan, repeat, number) for number, fold in enumerate(folds)]
+    networks = _trained([study_fold.network_of_fold(hidden, "network") for study_fold in lessons], data, plan)
+    rows = [study_fold.reduced(network) for study_fold, network in zip(lessons, networks, strict=True)]
     if plan.scratch:
         rows = _beside_scratch(lessons, rows, data, plan)
     return [row.to_dict() for several in rows for row in several], time.perf_counter() - start
 
 
-def _trained(pupils: Sequence[Pupil], data: StudyData, plan: Plan) -> list[Shallow]:
+def _trained(pupils: Sequence[FoldNetwork], data: StudyData, plan: StudyPlan) -> list[Shallow]:
     networks = train_together(pupils, len(data.classes), plan.recipe)
     for network in networks:
         if not network.finite:
@@ -155,12 +158,12 @@ def _trained(pupils: Sequence[Pupil], data: StudyData, plan: Plan) -> list[Shall
 
 
 def _beside_scratch(
-    lessons: Sequence[Lesson], rows: Sequence[list[StudyRow]], data: StudyData, plan: Plan
+    lessons: Sequence[StudyFold], rows: Sequence[list[StudyRow]], data: StudyData, plan: StudyPlan
 ) -> list[list[StudyRow]]:
     """The rows with the accuracy of a network of their size; methods that end at one size in a fold share it."""
     wanted = {
-        (number, row.units): lesson.pupil(row.units, "scratch")
-        for number, (lesson, several) in enumerate(zip(lessons, rows, strict=True))
+        (number, row.units): study_fold.network_of_fold(row.units, "scratch")
+        for number, (study_fold, several) in enumerate(zip(lessons, rows, strict=True))
         for row in several
         if row.method != WHOLE
     }

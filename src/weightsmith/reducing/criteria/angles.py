@@ -30,7 +30,7 @@ from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
 __all__ = ["Angles", "Pair", "angles_between", "choose_by_angles", "pairs", "threshold_of"]
 
@@ -75,9 +75,9 @@ class Angles(Method, name="angles"):
         if self.order == "effect" and self.complementary == "remove":
             raise OptionError("angles: order=effect merges units; it cannot remove both of a complementary pair")
 
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Each site by itself, down to as many units as it may keep or to the angle."""
-        grams = centred_grams(scene, self.centre)
+        grams = centred_grams(context, self.centre)
         weigh = self.order == "effect" or (self.order == "auto" and counts is not None)
         return Decision(
             tuple(
@@ -88,9 +88,9 @@ class Angles(Method, name="angles"):
                     self,
                     None if counts is None else counts[site.name],
                     constants=site.takes_constants,
-                    reading=scene.reading_norms(site) if weigh else None,
+                    reading=context.reading_norms(site) if weigh else None,
                 )
-                for site in scene.sites
+                for site in context.sites
             )
         )
 

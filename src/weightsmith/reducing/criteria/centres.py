@@ -18,7 +18,7 @@ from weightsmith.core.errors import OptionError
 from weightsmith.reducing.criteria.gram import Gram
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
 __all__ = ["WITHOUT_CONSTANTS", "centre_of", "centre_text", "centred_grams"]
 
@@ -62,8 +62,8 @@ def centre_of(centre: str, activation: str | None) -> float | None:
     return number
 
 
-def centred_grams(scene: Scene, centre: str) -> dict[str, Gram]:
-    """The Gram matrix of every site of ``scene`` about ``centre``, from one pass over the training rows."""
-    wanted = {site.name: centre_of(centre, site.activation) if site.takes_constants else 0.0 for site in scene.sites}
-    grams = scene.grams({name: number or 0.0 for name, number in wanted.items()})
+def centred_grams(context: PruningContext, centre: str) -> dict[str, Gram]:
+    """The Gram matrix of every site of ``context`` about ``centre``, from one pass over the training rows."""
+    wanted = {site.name: centre_of(centre, site.activation) if site.takes_constants else 0.0 for site in context.sites}
+    grams = context.grams({name: number or 0.0 for name, number in wanted.items()})
     return {name: gram.about_mean() if wanted[name] is None else gram for name, gram in grams.items()}

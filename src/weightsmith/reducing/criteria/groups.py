@@ -32,7 +32,7 @@ from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
 __all__ = ["Groups", "choose_by_groups"]
 
@@ -62,11 +62,11 @@ class Groups(Method, name="groups"):
         """The centre must be a known word or a number."""
         centre_of(self.centre, None)
 
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Each site by itself, down to as many units as it may keep or to the angle."""
         if self.pivot == "effect" and counts is None:
             raise UsageError(f"{self}: who is least missed can be told only with a target (params:0.5) or a plan")
-        grams = centred_grams(scene, self.centre)
+        grams = centred_grams(context, self.centre)
         weigh = self.pivot == "effect" or (self.pivot == "auto" and counts is not None)
         return Decision(
             tuple(
@@ -77,9 +77,9 @@ class Groups(Method, name="groups"):
                     self,
                     None if counts is None else counts[site.name],
                     constants=site.takes_constants,
-                    reading=scene.reading_norms(site) if weigh else None,
+                    reading=context.reading_norms(site) if weigh else None,
                 )
-                for site in scene.sites
+                for site in context.sites
             )
         )
 

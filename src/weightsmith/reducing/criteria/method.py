@@ -10,7 +10,7 @@ from weightsmith.core.options import Option
 from weightsmith.reducing.decisions import Decision
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
 __all__ = ["Method"]
 
@@ -22,5 +22,5 @@ class Method(Option, family="method"):
     """Whether the method cannot tell by itself how much to take out."""
 
     @abstractmethod
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """What to take out; ``counts`` are the units to keep per site, None where no target was given."""

@@ -16,7 +16,7 @@ from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
     from weightsmith.reducing.surgery.sites import Site
 
 __all__ = ["Magnitude", "Random"]
@@ -32,17 +32,17 @@ class Magnitude(Method, name="magnitude"):
 
     needs_target: ClassVar[bool] = True
 
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """The smallest of each site, until as many are left as it may keep."""
         return Decision(
-            tuple(_smallest(site, self._sizes(scene, site), _given(counts, self), "norm") for site in scene.sites)
+            tuple(_smallest(site, self._sizes(context, site), _given(counts, self), "norm") for site in context.sites)
         )
 
     @torch.no_grad()
-    def _sizes(self, scene: Scene, site: Site) -> NDArray[np.float64]:
+    def _sizes(self, context: PruningContext, site: Site) -> NDArray[np.float64]:
         total = np.zeros(site.units)
         for port in site.writers:
-            weight = scene.network.get_submodule(port.layer).get_parameter("weight")
+            weight = context.network.get_submodule(port.layer).get_parameter("weight")
             rows = weight.detach().double().abs().pow(self.norm).flatten(1).sum(dim=1).cpu().numpy()
             total += rows[port.indices].sum(axis=1)
         return total
@@ -53,13 +53,13 @@ class Random(Method, name="random"):
 
     needs_target: ClassVar[bool] = True
 
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """As many of each site as it must lose."""
         given = _given(counts, self)
         return Decision(
             tuple(
-                _smallest(site, stream(scene.seed, "random", site.name).permutation(site.units), given, "random")
-                for site in scene.sites
+                _smallest(site, stream(context.seed, "random", site.name).permutation(site.units), given, "random")
+                for site in context.sites
             )
         )
 

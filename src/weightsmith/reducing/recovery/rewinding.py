@@ -28,7 +28,7 @@ from weightsmith.training.drawing import own_random_state
 from weightsmith.training.freezing import freeze
 from weightsmith.training.loop import finish, write_run
 from weightsmith.training.losses import Loss
-from weightsmith.training.plan import Plan, data_of, make_plan
+from weightsmith.training.plan import TrainingPlan, data_of, make_plan
 from weightsmith.training.run import Progress, TrainRecord, TrainRun
 from weightsmith.training.schedules import Schedule, Shifted
 from weightsmith.training.settings import Settings, whole
@@ -187,7 +187,7 @@ def _settings(
     )
 
 
-def _check_data(plan: Plan, record: TrainRecord) -> None:
+def _check_data(plan: TrainingPlan, record: TrainRecord) -> None:
     """A run goes on with the rows it had: on others it would be another run."""
     for split in ("train", "validation"):
         if plan.inputs.get(split) != record.origin.inputs.get(split):

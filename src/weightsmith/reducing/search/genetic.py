@@ -15,7 +15,7 @@ from weightsmith.reducing.search.fitness import guarded, penalised
 from weightsmith.reducing.search.state import choices_of, resumed
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
 __all__ = ["Genetic"]
 
@@ -45,21 +45,21 @@ class Genetic(Method, name="genetic"):
                 f"genetic: elite must be < population ({self.population}), not {self.elite}: nothing would ever change"
             )
 
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Search, and take out what the best mask of the hall of fame leaves off."""
-        check_bits(scene.bits)
-        fitness = scene.fitness or penalised(self.penalty, self.per, scene.bits, scene.price)
-        score = guarded(scene.evaluator(self.rows), fitness, scene.site_slices)
-        search = functools.partial(evolve, score, scene.bits, self, scene.seed)
-        state = resumed(search, self, self.generations, scene, counts)
+        check_bits(context.bits)
+        fitness = context.fitness or penalised(self.penalty, self.per, context.bits, context.price)
+        score = guarded(context.evaluator(self.rows), fitness, context.site_slices)
+        search = functools.partial(evolve, score, context.bits, self, context.seed)
+        state = resumed(search, self, self.generations, context, counts)
         # A price may still differ between masks of one size.
-        held = counts and self.penalty and scene.fitness is None and scene.price is None
+        held = counts and self.penalty and context.fitness is None and context.price is None
         notes = ("the target holds the number of units, so the penalty played no role",) if held else ()
-        return Decision(choices_of(scene, state.hall[0]), Trace(self._fitness_text(scene), state.rows), notes=notes)
+        return Decision(choices_of(context, state.hall[0]), Trace(self._fitness_text(context), state.rows), notes=notes)
 
-    def _fitness_text(self, scene: Scene) -> str:
-        if scene.fitness is not None:
+    def _fitness_text(self, context: PruningContext) -> str:
+        if context.fitness is not None:
             return "a function of its own"
-        size = "Nf" if scene.price is None else "price"
-        share = f"{size}/{'Ni' if scene.price is None else 'price of all'}"
+        size = "Nf" if context.price is None else "price"
+        share = f"{size}/{'Ni' if context.price is None else 'price of all'}"
         return f"training accuracy % − {self.penalty:g}·{share if self.per == 'share' else size}"

@@ -17,7 +17,7 @@ from weightsmith.reducing.search.nsga2 import explore
 from weightsmith.reducing.search.state import choices_of, kept_of, resumed
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
 __all__ = ["Pareto"]
 
@@ -38,20 +38,20 @@ class Pareto(Method, name="pareto"):
     flip: float = param(default=0.1, ge=0, le=1, doc="chance of each bit of one that does")
     rows: int | None = param(default=None, ge=1, doc="training rows that accuracy is measured on; none: all")
 
-    def choose(self, scene: Scene, counts: Mapping[str, int] | None) -> Decision:
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Search for the front, and take out what the network taken from it leaves off."""
-        check_bits(scene.bits)
-        score = guarded(scene.evaluator(self.rows), lambda accuracy, _masks: accuracy, scene.site_slices)
-        price = units if scene.price is None else scene.price
-        search = functools.partial(explore, score, price, scene.bits, self, scene.seed)
-        state = resumed(search, self, self.generations, scene, counts)
+        check_bits(context.bits)
+        score = guarded(context.evaluator(self.rows), lambda accuracy, _masks: accuracy, context.site_slices)
+        price = units if context.price is None else context.price
+        search = functools.partial(explore, score, price, context.bits, self, context.seed)
+        state = resumed(search, self, self.generations, context, counts)
         taken = len(state.hall) - 1 if counts else self._cheapest(state)
         front = tuple(
-            FrontPoint(-point, int(np.count_nonzero(mask)), kept_of(scene, mask))
+            FrontPoint(-point, int(np.count_nonzero(mask)), kept_of(context, mask))
             for mask, point in zip(state.hall, state.hall_scores[:, 1].tolist(), strict=True)
         )
         notes = ("the target holds the number of units, so the most accurate was taken",) if counts else ()
-        return Decision(choices_of(scene, state.hall[taken]), Trace("training accuracy %", state.rows), front, notes)
+        return Decision(choices_of(context, state.hall[taken]), Trace("training accuracy %", state.rows), front, notes)
 
     def _cheapest(self, state: State) -> int:
         """The first of the front, which runs from cheap to accurate, that has lost no more than is allowed."""

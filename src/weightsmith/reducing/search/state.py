@@ -22,9 +22,9 @@ from weightsmith.reducing.search.evolution import State
 from weightsmith.reducing.search.operators import Repair, hold
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.context import Scene
+    from weightsmith.reducing.context import PruningContext
 
-__all__ = ["Keeper", "Search", "choices_of", "kept_of", "resumed"]
+__all__ = ["Search", "SearchState", "choices_of", "kept_of", "resumed"]
 
 
 # What may differ between a search and the one that goes on from it: how far it goes, and what is taken in the end.
@@ -39,52 +39,54 @@ class Search(Protocol):
         ...
 
 
-def resumed(search: Search, method: Method, generations: int, scene: Scene, counts: Mapping[str, int] | None) -> State:
+def resumed(
+    search: Search, method: Method, generations: int, context: PruningContext, counts: Mapping[str, int] | None
+) -> State:
     """The end of ``search``, which goes on from what it has left in the scene's folder and keeps its state there.
 
     With ``counts`` exactly so many units of each site named in it stay in every mask.
     """
     repair = None
     if counts:
-        held = [(place, counts[site.name]) for site, place in _places(scene) if site.name in counts]
+        held = [(place, counts[site.name]) for site, place in _places(context) if site.name in counts]
         repair = hold([place for place, _ in held], [count for _, count in held])
-    keeper = Keeper(scene.folder, _call(method, scene, counts))
+    kept_state = SearchState(context.folder, _call(method, context, counts))
 
     def each(state: State) -> None:
-        keeper.write(state)
-        if scene.progress is not None:
-            scene.progress(state.generation, generations)
+        kept_state.write(state)
+        if context.progress is not None:
+            context.progress(state.generation, generations)
 
-    return search(repair=repair, start=keeper.read(generations), each=each)
+    return search(repair=repair, start=kept_state.read(generations), each=each)
 
 
-def choices_of(scene: Scene, mask: NDArray[np.bool_]) -> tuple[Choice, ...]:
+def choices_of(context: PruningContext, mask: NDArray[np.bool_]) -> tuple[Choice, ...]:
     """The plain removal, site by site, of every unit that ``mask`` leaves off."""
     return tuple(
         Choice(site, len(part), tuple(Removal(unit, reason="search") for unit in np.flatnonzero(~part).tolist()))
-        for site, part in scene.split(mask).items()
+        for site, part in context.split(mask).items()
     )
 
 
-def kept_of(scene: Scene, mask: NDArray[np.bool_]) -> dict[str, tuple[int, ...]]:
+def kept_of(context: PruningContext, mask: NDArray[np.bool_]) -> dict[str, tuple[int, ...]]:
     """The units that ``mask`` leaves on, by site."""
-    return {site: tuple(np.flatnonzero(part).tolist()) for site, part in scene.split(mask).items()}
+    return {site: tuple(np.flatnonzero(part).tolist()) for site, part in context.split(mask).items()}
 
 
-def _places(scene: Scene) -> Any:
-    return zip(scene.sites, scene.site_slices, strict=True)
+def _places(context: PruningContext) -> Any:
+    return zip(context.sites, context.site_slices, strict=True)
 
 
-def _call(method: Method, scene: Scene, counts: Mapping[str, int] | None) -> dict[str, Any]:
+def _call(method: Method, context: PruningContext, counts: Mapping[str, int] | None) -> dict[str, Any]:
     """All that the search depends on: a state may be gone on from only if it is the same."""
     return {
         **{key: value for key, value in method.to_dict().items() if key not in _NOT_PART_OF_THE_CALL},
-        "seed": scene.seed,
-        "sites": {site.name: site.units for site in scene.sites},
+        "seed": context.seed,
+        "sites": {site.name: site.units for site in context.sites},
         "counts": None if counts is None else dict(counts),
-        "fitness": None if scene.fitness is None else identity_of(scene.fitness),
-        "price": None if scene.price is None else identity_of(scene.price),
-        **{f"{name} digest": digest for name, digest in scene.identity.items()},
+        "fitness": None if context.fitness is None else identity_of(context.fitness),
+        "price": None if context.price is None else identity_of(context.price),
+        **{f"{name} digest": digest for name, digest in context.identity.items()},
     }
 
 
@@ -100,7 +102,7 @@ _FORMAT = 1
 _ARRAYS = ("population", "scores", "hall", "hall_scores")
 
 
-class Keeper:
+class SearchState:
     """The state of one search in ``folder``; with None as the folder nothing is kept and nothing found."""
 
     def __init__(self, folder: Path | None, call: Mapping[str, Any]) -> None:

@@ -29,11 +29,11 @@ from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.surgery.masking import masked
 from weightsmith.reducing.surgery.sites import Port, Site
 
-__all__ = ["Cut", "cut_out", "plain_cut"]
+__all__ = ["CutNetwork", "cut_out", "plain_cut"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Cut:
+class CutNetwork:
     """The smaller network, the choices that were carried out, why others were not, and the largest difference seen."""
 
     network: nn.Module
@@ -42,7 +42,7 @@ class Cut:
     difference: float
 
 
-def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice], batch: Tensor) -> Cut:
+def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice], batch: Tensor) -> CutNetwork:
     """A copy of ``network`` without the units that ``choices`` take out, checked on ``batch``.
 
     All sites are cut at once; only if the result is not what it should be are they cut one by one, to find which.
@@ -51,7 +51,7 @@ def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]
     wanted = [choice for choice in choices if choice.removals]
     whole = _attempt(network, known, wanted, batch)
     if isinstance(whole, _Checked):
-        return Cut(whole.network, tuple(wanted), {}, whole.difference)
+        return CutNetwork(whole.network, tuple(wanted), {}, whole.difference)
     done: list[Choice] = []
     refused: dict[str, str] = {}
     best = _Checked(copy.deepcopy(network), 0.0)
@@ -62,7 +62,7 @@ def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]
             best = tried
         else:
             refused[choice.site] = tried
-    return Cut(best.network, tuple(done), refused, best.difference)
+    return CutNetwork(best.network, tuple(done), refused, best.difference)
 
 
 def plain_cut(network: nn.Module, sites: Sequence[Site], kept: Mapping[str, Sequence[int]]) -> nn.Module:

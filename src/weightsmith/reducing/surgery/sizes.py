@@ -27,7 +27,7 @@ from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.operations import count_operations
 from weightsmith.reducing.surgery.sites import Site
 
-__all__ = ["Ledger", "Macs", "Params", "Target", "counts_for_target", "shares_by_plan"]
+__all__ = ["Macs", "Params", "SizeModel", "Target", "counts_for_target", "shares_by_plan"]
 
 Measure = Literal["params", "macs"]
 
@@ -71,7 +71,7 @@ class _Entry:
     shrinking: tuple[tuple[int, str, int], ...]
 
 
-class Ledger:
+class SizeModel:
     """The sizes of a network as a function of the units kept at each site."""
 
     def __init__(self, network: nn.Module, sites: Sequence[Site], example: Tensor) -> None:
@@ -129,17 +129,17 @@ def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 
     return shares
 
 
-def counts_for_target(ledger: Ledger, shares: Mapping[str, float], target: Target | None) -> dict[str, int]:
+def counts_for_target(sizes: SizeModel, shares: Mapping[str, float], target: Target | None) -> dict[str, int]:
     """Units to keep per site: the shares as they are without a target, scaled by one factor with one.
 
     What rounding leaves of the target is given out, at most one unit (or multiple) to a site, first to the one that
     lost most by it.
     """
     if target is None:
-        return _counts(ledger, shares, 1.0, 1)
-    whole = ledger.size({}, target.measure)
+        return _counts(sizes, shares, 1.0, 1)
+    whole = sizes.size({}, target.measure)
     allowed = target.keep * whole
-    least = ledger.size(_counts(ledger, shares, 0.0, target.multiple), target.measure)
+    least = sizes.size(_counts(sizes, shares, 0.0, target.multiple), target.measure)
     if least > allowed:
         units = "one unit" if target.multiple == 1 else f"{target.multiple} units"
         raise UsageError(
@@ -149,27 +149,27 @@ def counts_for_target(ledger: Ledger, shares: Mapping[str, float], target: Targe
     low, high = 0.0, 1.0 / min(shares.values())
     for _ in range(60):
         middle = (low + high) / 2
-        if ledger.size(_counts(ledger, shares, middle, target.multiple), target.measure) <= allowed:
+        if sizes.size(_counts(sizes, shares, middle, target.multiple), target.measure) <= allowed:
             low = middle
         else:
             high = middle
-    found = _counts(ledger, shares, low, target.multiple)
-    return _filled(ledger, found, {name: low * share for name, share in shares.items()}, target)
+    found = _counts(sizes, shares, low, target.multiple)
+    return _filled(sizes, found, {name: low * share for name, share in shares.items()}, target)
 
 
-def _counts(ledger: Ledger, shares: Mapping[str, float], factor: float, multiple: int) -> dict[str, int]:
+def _counts(sizes: SizeModel, shares: Mapping[str, float], factor: float, multiple: int) -> dict[str, int]:
     found = {}
     for name, share in shares.items():
-        units = ledger.units[name]
+        units = sizes.units[name]
         step = min(multiple, units)
         found[name] = min(units, max(step, step * round(units * factor * share / step)))
     return found
 
 
-def _filled(ledger: Ledger, counts: dict[str, int], shares: Mapping[str, float], target: Target) -> dict[str, int]:
-    allowed = target.keep * ledger.size({}, target.measure)
-    for name in sorted(counts, key=lambda name: counts[name] - ledger.units[name] * shares[name]):
-        more = {**counts, name: min(ledger.units[name], counts[name] + target.multiple)}
-        if ledger.size(more, target.measure) <= allowed:
+def _filled(sizes: SizeModel, counts: dict[str, int], shares: Mapping[str, float], target: Target) -> dict[str, int]:
+    allowed = target.keep * sizes.size({}, target.measure)
+    for name in sorted(counts, key=lambda name: counts[name] - sizes.units[name] * shares[name]):
+        more = {**counts, name: min(sizes.units[name], counts[name] + target.multiple)}
+        if sizes.size(more, target.measure) <= allowed:
             counts = more
     return counts

@@ -185,8 +185,9 @@ _WIDTH = 5.5
 def gone_by_reason(site: SiteReduction) -> dict[str, int]:
     """Units that went by why, the commonest reason first; what went in earlier rounds, whose reasons are not kept.
 
-    >>> from weightsmith.reducing.results import Gone, SiteReduction
-    >>> gone_by_reason(SiteReduction("fc", ("fc",), "dense", 5, (0, 4), (Gone(1, "similar", 0), Gone(2, "constant"))))
+    >>> from weightsmith.reducing.results import RemovedUnit, SiteReduction
+    >>> removed = (RemovedUnit(1, "similar", 0), RemovedUnit(2, "constant"))
+    >>> gone_by_reason(SiteReduction("fc", ("fc",), "dense", 5, (0, 4), removed))
     {'constant': 1, 'similar': 1, 'earlier rounds': 1}
     """
     counts = Counter(removal.reason or "no reason given" for removal in site.removals)

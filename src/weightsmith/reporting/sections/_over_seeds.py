@@ -26,7 +26,7 @@ from weightsmith.reporting.sections._numbers import significant
 from weightsmith.reporting.sections._wording import percent
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Stage", "over_seeds", "stages_over_seeds"]
+__all__ = ["SeedGroup", "over_seeds", "stages_over_seeds"]
 
 _UNSEEN = ("seed", "device", "threads", "price")  # settings in which repetitions may differ; a price is measured
 _GENERATIONS = 64  # beyond which an ancestry is no longer followed
@@ -34,7 +34,7 @@ _SEED = re.compile(r"[\s,_/.(-]*\b(seed)?[\s_=-]*\d*[\s,_/.-]*$", re.IGNORECASE)
 _SEED_INSIDE = re.compile(r"(^|/)seed[\s_=-]*\d+(?=/|$)", re.IGNORECASE)
 
 
-class Stage(NamedTuple):
+class SeedGroup(NamedTuple):
     """What differs in nothing but its seed: a name, the seeds, and the networks in their order."""
 
     name: str
@@ -42,7 +42,7 @@ class Stage(NamedTuple):
     networks: tuple[KnownNetwork, ...]
 
 
-def stages_over_seeds(results: Sequence[NamedRecord]) -> list[Stage]:
+def stages_over_seeds(results: Sequence[NamedRecord]) -> list[SeedGroup]:
     """Stages that were done with at least two seeds, where all networks were judged.
 
     Two results are the same stage if they are of one kind, with the same settings, on networks of the same stage.
@@ -62,11 +62,11 @@ def stages_over_seeds(results: Sequence[NamedRecord]) -> list[Stage]:
         }
         seeds = tuple(sorted(seed for seed in found if seed is not None))
         if len(seeds) > 1:
-            stages.append(Stage(_common(members), seeds, tuple(found[seed] for seed in seeds)))
+            stages.append(SeedGroup(_common(members), seeds, tuple(found[seed] for seed in seeds)))
     return _told_apart(stages)
 
 
-def over_seeds(stages: Sequence[Stage]) -> tuple[Drawing, Table]:
+def over_seeds(stages: Sequence[SeedGroup]) -> tuple[Drawing, Table]:
     """The figure and the table of stages."""
     groups = {stage.name: _accuracies(stage) for stage in stages}
     rows: list[dict[str, Cell]] = [
@@ -91,7 +91,7 @@ def over_seeds(stages: Sequence[Stage]) -> tuple[Drawing, Table]:
     return drawing, Table("Over seeds", columns, tuple(map(_row, stages)), file="over-seeds.csv")
 
 
-def _told_apart(stages: Sequence[Stage]) -> list[Stage]:
+def _told_apart(stages: Sequence[SeedGroup]) -> list[SeedGroup]:
     """Stages under names of their own."""
     counts = Counter(stage.name for stage in stages)
     seen: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def _told_apart(stages: Sequence[Stage]) -> list[Stage]:
     return found
 
 
-def _accuracies(stage: Stage) -> list[tuple[str, float]]:
+def _accuracies(stage: SeedGroup) -> list[tuple[str, float]]:
     return [
         (f"seed {seed}", each.judged.accuracy.value)
         for seed, each in zip(stage.seeds, stage.networks, strict=True)
@@ -111,7 +111,7 @@ def _accuracies(stage: Stage) -> list[tuple[str, float]]:
     ]
 
 
-def _row(stage: Stage) -> tuple[Cell | Shown, ...]:
+def _row(stage: SeedGroup) -> tuple[Cell | Shown, ...]:
     values = [value for _, value in _accuracies(stage)]
     mean, deviation = statistics.fmean(values), statistics.stdev(values)
     ends = mean_interval(values)

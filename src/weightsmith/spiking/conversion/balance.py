@@ -14,7 +14,6 @@ MaxCurrent(images=512, steps=100, factor=0.7, blocks='search')
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.options import Option, param
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads, stream
 from weightsmith.spiking.conversion.amplitudes import with_amplitudes
@@ -35,8 +35,6 @@ from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.simulation.sources import source_of
 
 __all__ = ["Balance", "Balanced", "MaxCurrent", "Percentile", "ThresholdRange", "balanced", "threshold_range"]
-
-Progress = Callable[[int, int], None]
 
 
 class Balance(Option, family="balance"):
@@ -89,7 +87,7 @@ def balanced(
     x: Tensor,
     *,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: StepCallback | None = None,
 ) -> Balanced:
     """Find thresholds for ``converted`` on training inputs ``x`` as they come from the data.
 
@@ -110,7 +108,7 @@ def balanced(
 
 
 def _by_percentile(
-    converted: Converted, balance: Percentile, x: Tensor, progress: Progress | None
+    converted: Converted, balance: Percentile, x: Tensor, progress: StepCallback | None
 ) -> tuple[SpikingNetwork, list[str]]:
     levels = activation_levels(converted, x, balance.percent, per_channel=balance.per_channel, progress=progress)
     network, notes = converted.network, list[str]()
@@ -160,7 +158,7 @@ def _level_of(node: Neurons, level: Level, percent: float, notes: list[str]) -> 
 
 
 def _by_current(
-    network: SpikingNetwork, balance: MaxCurrent, x: Tensor, seed: int, progress: Progress | None
+    network: SpikingNetwork, balance: MaxCurrent, x: Tensor, seed: int, progress: StepCallback | None
 ) -> tuple[SpikingNetwork, list[str]]:
     for node in network.synapses:
         if node.bias is not None and bool((node.bias != 0).any()):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tempfile
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import DataMismatch
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.spiking.graph import INPUT, Add, Neurons, Node
 from weightsmith.spiking.network import SpikingNetwork
@@ -40,7 +41,7 @@ def largest_currents(
     steps: int,
     *,
     searched: Collection[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> dict[str, float]:
     """The largest current of each population of ``searched`` (all of them by default).
 

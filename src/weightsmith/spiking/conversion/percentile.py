@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import StepCallback
 from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.conversion.convert import Converted
 
@@ -70,7 +70,7 @@ def activation_levels(
     percent: float,
     *,
     per_channel: bool = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> dict[str, Level]:
     """For every population the percentile of what its ReLU gives in the plain network, over images and positions.
 

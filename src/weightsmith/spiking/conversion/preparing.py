@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.spiking.conversion.balance import Balanced, MaxCurrent, Percentile, balanced
@@ -25,11 +25,19 @@ from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Mismatch
 from weightsmith.training.schedules import Constant as Rate
 
-__all__ = ["Prepared", "Recipe", "calibration_rows", "checked_precision", "encoding_of", "prepare", "with_mismatch"]
+__all__ = [
+    "ConversionSettings",
+    "Prepared",
+    "calibration_rows",
+    "checked_precision",
+    "encoding_of",
+    "prepare",
+    "with_mismatch",
+]
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class ConversionSettings:
     """How a network is converted."""
 
     neuron: IF | LIF
@@ -58,7 +66,7 @@ class Prepared:
     notes: tuple[str, ...]
 
 
-def prepare(subject: Subject, recipe: Recipe, progress: Callable[[int, int], None] | None = None) -> Prepared:
+def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback | None = None) -> Prepared:
     """Convert, balance, adjust, quantise, and give neurons their spread, in this order."""
     converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
     found = balanced(converted, recipe.balance, subject.train.x, seed=recipe.seed, progress=progress)
@@ -98,7 +106,7 @@ def _small_thresholds(network: SpikingNetwork) -> list[str]:
     return [f"the thresholds of {small} channels are less than one unit of their 8-bit weights"] if small else []
 
 
-def _operation(recipe: Recipe) -> str:
+def _operation(recipe: ConversionSettings) -> str:
     """What made the network, in the words of its options: ``spike lif:0.9, poisson, l4:1.0``."""
     words = [f"spike {recipe.neuron}", str(recipe.encode)]
     words += [str(option) for option in (recipe.adjust, recipe.mismatch) if option is not None]

@@ -19,10 +19,10 @@ from weightsmith.spiking.network import SpikingNetwork
 
 __all__ = [
     "Array",
-    "Front",
+    "InputWeights",
     "Scales",
     "array_of",
-    "front_of",
+    "input_weights_of",
     "l4_scales",
     "population_means",
     "population_norms",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Front:
+class InputWeights:
     """A population and the synapses directly in front of it; ``factor`` is that of scales in between, per channel."""
 
     population: Neurons
@@ -49,7 +49,7 @@ class Front:
         return None if self.synapses.bias is None else times(self.synapses.bias.double(), self.factor)
 
 
-def front_of(network: SpikingNetwork, population: str) -> Front:
+def input_weights_of(network: SpikingNetwork, population: str) -> InputWeights:
     """What stands in front of ``population``; refused by name where that is not one layer of weights of its own."""
     node = network.node(population)
     if not isinstance(node, Neurons):
@@ -69,14 +69,14 @@ def front_of(network: SpikingNetwork, population: str) -> Front:
                 "adjust fewer layers, or none"
             )
         if isinstance(before, Synapses):
-            return Front(node, before, factor)
+            return InputWeights(node, before, factor)
         factor = factor * before.factor.double()
         name = before.source
 
 
 def population_norms(network: SpikingNetwork, population: str) -> Array:
     """The L4 norm of each unit's weights in front of ``population``: of rows, or of whole filters."""
-    return array_of(unit_norms(front_of(network, population).weight(), 4))
+    return array_of(unit_norms(input_weights_of(network, population).weight(), 4))
 
 
 def population_spreads(network: SpikingNetwork, population: str, x: Tensor, *, steps: int, seed: int = 0) -> Array:
@@ -84,14 +84,14 @@ def population_spreads(network: SpikingNetwork, population: str, x: Tensor, *, s
 
     Of values that are not spikes of one size (averages over several) λ is the mean square.
     """
-    front = front_of(network, population)
-    square = arrivals(network, front.synapses.name, x, steps=steps, seed=seed).square
+    inputs = input_weights_of(network, population)
+    square = arrivals(network, inputs.synapses.name, x, steps=steps, seed=seed).square
     if square is None:
         raise UsageError(
-            f"by=input: what arrives at {front.synapses.name} is not single random spikes, so that it has no rates; "
+            f"by=input: what arrives at {inputs.synapses.name} is not single random spikes, so that it has no rates; "
             "use by=norm, or encode=poisson"
         )
-    return array_of(_mean_currents(front.synapses, square, front.weight().square(), None).sqrt())
+    return array_of(_mean_currents(inputs.synapses, square, inputs.weight().square(), None).sqrt())
 
 
 def population_means(
@@ -112,10 +112,10 @@ def population_means(
         moments = MembraneMoments([population])
         truncated(network, population).run(x, steps, seed=seed, observers=[moments])
         return moments.mean(population)
-    front = front_of(network, population)
-    taus = time_constants(network, front.population)
-    mean = arrivals(network, front.synapses.name, x, steps=steps, seed=seed).mean
-    return taus * array_of(_mean_currents(front.synapses, mean, front.weight(), front.bias()))
+    inputs = input_weights_of(network, population)
+    taus = time_constants(network, inputs.population)
+    mean = arrivals(network, inputs.synapses.name, x, steps=steps, seed=seed).mean
+    return taus * array_of(_mean_currents(inputs.synapses, mean, inputs.weight(), inputs.bias()))
 
 
 def _mean_currents(synapses: Synapses, values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -28,10 +28,10 @@ from weightsmith.core.options import Option, param
 from weightsmith.core.records import Record
 from weightsmith.spiking.l4._input_weights import (
     Array,
-    Front,
+    InputWeights,
     Scales,
     array_of,
-    front_of,
+    input_weights_of,
     l4_scales,
     population_means,
     population_norms,
@@ -129,9 +129,9 @@ def adjusted(network: SpikingNetwork, adjust: L4, x: Tensor, *, steps: int, seed
     if adjust.layers > len(names):
         raise UsageError(f"l4: the network has {len(names)} populations, so that {adjust.layers} cannot be adjusted")
     for name in names[: adjust.layers]:  # refused before any work
-        front = front_of(network, name)
+        inputs = input_weights_of(network, name)
         if adjust.mean == "current":
-            time_constants(network, front.population)
+            time_constants(network, inputs.population)
     shown, length = x[: adjust.images], steps if adjust.steps is None else adjust.steps
     reports = []
     for name in names[: adjust.layers]:
@@ -140,9 +140,9 @@ def adjusted(network: SpikingNetwork, adjust: L4, x: Tensor, *, steps: int, seed
             norms = population_spreads(network, name, shown, steps=length, seed=seed)
         means = population_means(network, name, shown, steps=length, seed=seed, of=adjust.mean)
         scales = population_scales(network, name, means, adjust.smoothing, norms)
-        front = front_of(network, name)
+        inputs = input_weights_of(network, name)
         network, rescale = apply_scales(network, name, scales)
-        reports.append(_report(front, norms, means, scales, rescale))
+        reports.append(_report(inputs, norms, means, scales, rescale))
     return Adjusted(network, Adjustment(str(adjust), len(shown), length, seed, tuple(reports)))
 
 
@@ -150,11 +150,11 @@ def population_scales(
     network: SpikingNetwork, population: str, means: ArrayLike, smoothing: float, norms: ArrayLike | None = None
 ) -> Scales:
     """:func:`l4_scales` of the units of ``population`` at its thresholds; without ``norms``, by their L4 norms."""
-    front = front_of(network, population)
+    inputs = input_weights_of(network, population)
     known = population_norms(network, population) if norms is None else np.asarray(norms, np.float64)
     if not known.any():
         raise DataMismatch(f"{population} cannot be adjusted: its weights are all zero, or nothing arrives at them")
-    return l4_scales(known, means, array_of(front.population.threshold), smoothing)
+    return l4_scales(known, means, array_of(inputs.population.threshold), smoothing)
 
 
 def channel_factors(
@@ -165,7 +165,7 @@ def channel_factors(
     It is all that a sweep over smoothings and thresholds needs: the currents themselves are computed once.
     """
     scales = population_scales(network, population, means, smoothing, norms)
-    return scales.applied * _rescale(front_of(network, population), scales)
+    return scales.applied * _rescale(input_weights_of(network, population), scales)
 
 
 def apply_scales(network: SpikingNetwork, population: str, scales: Scales) -> tuple[SpikingNetwork, float]:
@@ -173,34 +173,34 @@ def apply_scales(network: SpikingNetwork, population: str, scales: Scales) -> tu
 
     Also returns the factor of that rescaling, which biases are multiplied by as well.
     """
-    front = front_of(network, population)
-    rescale = _rescale(front, scales)
+    inputs = input_weights_of(network, population)
+    rescale = _rescale(inputs, scales)
     factors = torch.from_numpy(scales.applied * rescale)
-    old = front.synapses
+    old = inputs.synapses
     weight, bias = times(old.weight, factors), None if old.bias is None else times(old.bias, factors)
     return network.replaced([dataclasses.replace(old, weight=weight, bias=bias)]), rescale
 
 
-def _rescale(front: Front, scales: Scales) -> float:
+def _rescale(inputs: InputWeights, scales: Scales) -> float:
     """Old mean |w| through the new one."""
-    sizes = array_of(front.weight().abs().flatten(1).sum(dim=1))
+    sizes = array_of(inputs.weight().abs().flatten(1).sum(dim=1))
     if sizes.shape != scales.applied.shape:
-        raise DataMismatch(f"{front.population.name} has {len(sizes)} units, the scales have {len(scales.applied)}")
+        raise DataMismatch(f"{inputs.population.name} has {len(sizes)} units, the scales have {len(scales.applied)}")
     return float(sizes.sum() / (scales.applied * sizes).sum())
 
 
-def _report(front: Front, norms: Array, means: Array, scales: Scales, rescale: float) -> AdjustedPopulation:
+def _report(inputs: InputWeights, norms: Array, means: Array, scales: Scales, rescale: float) -> AdjustedPopulation:
     def several(values: Array) -> tuple[float, ...]:
         return tuple(values.tolist())
 
     return AdjustedPopulation(
-        population=front.population.name,
-        layer=front.population.layer,
-        synapses=front.synapses.name,
+        population=inputs.population.name,
+        layer=inputs.population.layer,
+        synapses=inputs.synapses.name,
         norms=several(norms),
         smoothed=several(scales.smoothed),
         means=several(means),
-        thresholds=several(array_of(front.population.threshold)),
+        thresholds=several(array_of(inputs.population.threshold)),
         wanted=several(scales.wanted),
         scalars=several(scales.applied),
         guarded=tuple(np.flatnonzero(scales.guarded).tolist()),

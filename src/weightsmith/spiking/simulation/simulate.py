@@ -7,7 +7,7 @@ compiled one on the CPU and the step-by-step twin elsewhere; both begin every bl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.spiking.conversion.quantise import check_quantised
 from weightsmith.spiking.monitors.observing import Observer
@@ -75,7 +76,7 @@ def simulate(
     observers: Sequence[Observer] = (),
     device: str = "cpu",
     path: Path = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> Responses:
     """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
     length = whole("steps", steps)
@@ -127,7 +128,7 @@ def _run(
     settle: int = 0,
     device: str,
     path: Path,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepCallback | None = None,
 ) -> Responses:
     for name, value, known in (("precision", precision, get_args(Precision)), ("path", path, get_args(Path))):
         if value not in known:

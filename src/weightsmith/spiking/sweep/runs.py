@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weightsmith.spiking.conversion.preparing import Recipe
+from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
@@ -59,7 +59,7 @@ class SharedBlock:
     """A block of images on which many networks are run that have the input and the first weights in common."""
 
     def __init__(
-        self, network: SpikingNetwork, recipe: Recipe, first_synapses: str | None, x: Tensor, first: int
+        self, network: SpikingNetwork, recipe: ConversionSettings, first_synapses: str | None, x: Tensor, first: int
     ) -> None:
         self._recipe = recipe
         self._source = source_of(network, x, recipe.seed, first)

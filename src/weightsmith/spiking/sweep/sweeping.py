@@ -12,7 +12,7 @@ and one among factors and smoothings; winners are tested on the same test images
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
@@ -27,7 +28,7 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.card import card_of, meaning_digest
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
-from weightsmith.spiking.conversion.preparing import Recipe, checked_precision, encoding_of, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, checked_precision, encoding_of, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.network import Precision
@@ -44,7 +45,6 @@ __all__ = ["spike_sweep"]
 _LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
 _FACTORS = (0.3, 0.4, 0.5, 0.7)
 _SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
-Told = Callable[[str, int, int], None]
 
 
 def spike_sweep(
@@ -66,7 +66,7 @@ def spike_sweep(
     precision: Precision = "float32",
     seed: int = 0,
     out: str | Path | None = None,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SpikeSweep:
     """The best threshold factor, with and without L4 adjustment, for each leak, reset and number of steps.
 
@@ -80,7 +80,7 @@ def spike_sweep(
     if not lengths:
         raise UsageError("a sweep needs at least one number of steps")
     grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable will do
-    recipe = Recipe(
+    recipe = ConversionSettings(
         neuron=IF(delay=delay),
         encode=encoding_of(encode),
         balance=Balance.of(balance),  # type: ignore[arg-type]
@@ -112,11 +112,11 @@ def spike_sweep(
     card = meaning_digest(card_of(subject.network))
     with pinned_threads(1), Book(out, {"settings": settings, "card": card, **origin.to_dict()}) as book:
         plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
-        prepared = prepare(subject, plain, _told(progress, "balancing"))
+        prepared = prepare(subject, plain, for_stage(progress, "balancing"))
         sweep = SweepWork(subject, prepared.network, recipe, lengths, book)
-        sweep.measure_means(grid.races(), mean_images, _told(progress, "means"))
-        table, winners = sweep.choose(grid.races(), train_images, rule, _told(progress, "racing"))
-        tested = sweep.test(winners, _told(progress, "testing"))
+        sweep.measure_means(grid.races(), mean_images, for_stage(progress, "means"))
+        table, winners = sweep.choose(grid.races(), train_images, rule, for_stage(progress, "racing"))
+        tested = sweep.test(winners, for_stage(progress, "testing"))
     architecture = architecture_of(subject.network)
     record = SpikeSweep(
         settings=settings,
@@ -134,7 +134,3 @@ def spike_sweep(
     if out is not None:
         write_atomic(Path(out) / "record.json", record.to_json(indent=1) + "\n")
     return record
-
-
-def _told(progress: Told | None, stage: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(stage, done, total)

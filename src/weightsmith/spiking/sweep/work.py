@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.journal import Journal, read_journal
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.spiking.conversion.preparing import Recipe, calibration_rows
+from weightsmith.spiking.conversion.preparing import ConversionSettings, calibration_rows
 from weightsmith.spiking.conversion.quantise import quantised, units_of
 from weightsmith.spiking.conversion.subject import Subject
 from weightsmith.spiking.l4.adjust import channel_factors, population_means
@@ -80,7 +81,12 @@ class SweepWork:
     """One sweep at work: means, races, tests; what it computes goes through ``book``."""
 
     def __init__(
-        self, subject: Subject, network: SpikingNetwork, recipe: Recipe, lengths: tuple[int, ...], book: Book
+        self,
+        subject: Subject,
+        network: SpikingNetwork,
+        recipe: ConversionSettings,
+        lengths: tuple[int, ...],
+        book: Book,
     ) -> None:
         self._subject, self._recipe, self._lengths, self._book = subject, recipe, lengths, book
         self._plain, self._first = network, first_synapses(network)
@@ -88,7 +94,7 @@ class SweepWork:
         self._block = block_of(network, recipe.steps)
         self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
 
-    def measure_means(self, races: Sequence[Competitors], images: int, told: Callable[[int, int], None] | None) -> None:
+    def measure_means(self, races: Sequence[Competitors], images: int, told: StepCallback | None) -> None:
         """μ of every unit of the first layer, for each neuron and factor that an adjustment needs."""
         wanted = {
             (setting.leak, setting.reset, setting.factor): neuron
@@ -115,7 +121,7 @@ class SweepWork:
         races: Sequence[Competitors],
         images: int,
         rule: Racing | None,
-        told: Callable[[int, int], None] | None,
+        told: StepCallback | None,
     ) -> tuple[tuple[SettingResult, ...], Winners]:
         """Race all settings on training images; results of each, and the winners."""
         rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
@@ -143,7 +149,7 @@ class SweepWork:
                 winners[key] = (winners[key][0], best) if key in winners else (best, None)
         return winners
 
-    def test(self, winners: Winners, told: Callable[[int, int], None] | None) -> Answers:
+    def test(self, winners: Winners, told: StepCallback | None) -> Answers:
         """Every winner on the test images, once."""
         wanted = {
             winner.setting.key: winner.setting for pair in winners.values() for winner in pair if winner is not None

@@ -12,7 +12,7 @@ from weightsmith.training.distributed import Team
 from weightsmith.training.engines.choice import AutogradEngine, engine_for
 from weightsmith.training.engines.flat import Flat
 from weightsmith.training.penalties import weights_of
-from weightsmith.training.plan import Plan
+from weightsmith.training.plan import TrainingPlan
 
 __all__ = ["NotFinite", "Step", "Stepper"]
 
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 class Stepper:
     """Holds the parameters of a plan's network (until ``flat.release``) and moves them batch by batch."""
 
-    def __init__(self, plan: Plan, members: Team) -> None:
+    def __init__(self, plan: TrainingPlan, members: Team) -> None:
         settings = plan.settings
         self._team, self._clip, self._gain = members, settings.clip, settings.optimiser.gain
         self.flat = Flat(plan.network)
