@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.core.options import check_int
 from weightsmith.data.augment import CropFlip, NoAugment
 from weightsmith.data.normalise import HALF
 from weightsmith.training.clipping import ClipNorm
@@ -13,7 +14,7 @@ from weightsmith.training.losses import CrossEntropy
 from weightsmith.training.optimisers import Momentum, Sgd
 from weightsmith.training.penalties import L1, L2
 from weightsmith.training.schedules import Constant, Plateau, Power
-from weightsmith.training.settings import Settings, whole
+from weightsmith.training.settings import Settings
 from weightsmith.training.stopping import EarlyStopping
 
 
@@ -80,7 +81,7 @@ def test_who_watches_the_validation(changes, watches):
 
 def test_whole_numbers_of_any_kind_pass_and_others_are_named():
     assert read(batch=np.int64(7), epochs=torch.tensor(2)).written()["batch"] == 7
-    assert whole("seed", 0, least=0) == 0
+    assert check_int("seed", 0, least=0) == 0
     for bad in (0, -1, 2.5, "32", True, None):
         with pytest.raises(UsageError, match=r"^batch must be a whole number ≥ 1, not "):
             read(batch=bad)

@@ -32,6 +32,7 @@ from weightsmith.chain.stage_runner import (
 from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, UsageError
 from weightsmith.core.journal import Journal, read_journal
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import file_digest, write_atomic
@@ -45,7 +46,6 @@ from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
 from weightsmith.spiking.conversion.convert import convert
 from weightsmith.spiking.encoding import Encode
 from weightsmith.spiking.neurons import IF, Neuron
-from weightsmith.training.settings import whole
 
 __all__ = ["dry_run", "pipeline"]
 
@@ -76,7 +76,7 @@ def pipeline(
     folder = Path(out)
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
-    threads = whole("threads", threads)
+    threads = check_int("threads", threads)
     start = dry_run(StageContext(wanted, data, wanted.seeds[0], folder, threads))
     inputs = {"data": data.digest()}
     if wanted.network is not None:

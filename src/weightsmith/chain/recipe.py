@@ -31,13 +31,13 @@ from typing import Any, NoReturn, Self
 
 from weightsmith.chain.stages import KINDS, REQUIRED, Stage, checked, uses_search
 from weightsmith.core.errors import FileRefused, UnknownName, UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.storage import reading
 from weightsmith.data.datasets import check_name
 from weightsmith.data.normalise import Normalisation
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.training.loop import train
-from weightsmith.training.settings import whole
 
 __all__ = ["EXAMPLES", "Recipe", "example", "key_lines", "read_recipe"]
 
@@ -134,7 +134,9 @@ class _Reader:
     def _seeds(self) -> tuple[int, ...]:
         given = self._values.get("seeds", [0])
         several = given if isinstance(given, list | tuple) else [given]
-        seeds: tuple[int, ...] = self._attempt(("seeds",), lambda: tuple(whole("a seed", s, least=0) for s in several))
+        seeds: tuple[int, ...] = self._attempt(
+            ("seeds",), lambda: tuple(check_int("a seed", s, least=0) for s in several)
+        )
         if not seeds or len(set(seeds)) < len(seeds):
             self._refuse(("seeds",), "give at least one seed, and none twice")
         return seeds

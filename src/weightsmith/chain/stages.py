@@ -13,7 +13,7 @@ from typing import Any
 from weightsmith.chain.links import WATCHED
 from weightsmith.chain.prices import Price
 from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.options import Option
+from weightsmith.core.options import Option, check_int
 from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.grading.evidence import Evidence
@@ -37,7 +37,6 @@ from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.presets import PRESETS
 from weightsmith.training.schedules import as_schedule
-from weightsmith.training.settings import whole
 from weightsmith.training.stopping import Stop
 
 __all__ = ["KINDS", "REQUIRED", "Stage", "checked", "uses_search"]
@@ -59,7 +58,7 @@ class Stage:
 
 
 def _number(least: int = 1) -> Check:
-    return lambda value: whole("it", value, least=least)
+    return lambda value: check_int("it", value, least=least)
 
 
 def _real(low: float, high: float) -> Check:

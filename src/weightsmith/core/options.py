@@ -43,7 +43,7 @@ from typing import Any, ClassVar, Literal, Self, dataclass_transform
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.text import quote, read_value, split_items
 
-__all__ = ["Option", "Range", "field_hints", "is_union", "param", "without_none"]
+__all__ = ["Option", "Range", "check_int", "field_hints", "is_union", "param", "without_none"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,6 +211,22 @@ class Option(ABC):
             kind = _type_text(field_hints(cls)[field.name])
             rows.append({"name": field.name, "type": kind, "default": default, "range": str(bounds), "doc": bounds.doc})
         return rows
+
+
+def check_int(name: str, value: Any, least: int = 1) -> int:
+    """``value`` as an int if it is a whole number (NumPy's included) of at least ``least``.
+
+    >>> check_int("epochs", 2.5)
+    Traceback (most recent call last):
+    weightsmith.core.errors.OptionError: epochs must be a whole number ≥ 1, not 2.5
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise OptionError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+    return number
 
 
 def _fields(cls: Any) -> list[dataclasses.Field[Any]]:

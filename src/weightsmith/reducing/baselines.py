@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Lineage, Record
 from weightsmith.core.seeds import stream, subseed, torch_stream
 from weightsmith.core.statistics import Interval, mean_interval
@@ -30,7 +31,6 @@ from weightsmith.networks.models.initialisers import initialise
 from weightsmith.reducing.recovery.recover import FineTune, fine_tuned
 from weightsmith.training.drawing import own_random_state
 from weightsmith.training.run import Progress
-from weightsmith.training.settings import whole
 
 __all__ = ["RandomMasks", "Scratch", "drawn_anew", "from_scratch", "random_masks"]
 
@@ -82,7 +82,7 @@ def random_masks(
     >>> on.accuracies, on.interval.low, on.as_good(20)
     ((20.0, 20.0, 20.0), 20.0, 3)
     """
-    repeats = whole("repeats", repeats)
+    repeats = check_int("repeats", repeats)
     masks = np.zeros((repeats, _bits(slices, counts)), dtype=np.bool_)
     for number, mask in enumerate(masks):
         generator = stream(seed, "random masks", number)  # the first ten stay the same when twenty are asked for

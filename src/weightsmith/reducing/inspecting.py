@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
@@ -34,7 +35,6 @@ from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.subject import read_subject
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.training.run import TrainRun
-from weightsmith.training.settings import whole
 
 __all__ = ["AnglesRecord", "SiteAngles", "UnitAngles", "angles", "nearest_pairs"]
 
@@ -122,9 +122,9 @@ def angles(
     option = Angles(angle, centre=centre)  # type: ignore[arg-type]  # the option reads numbers as text
     if not 0 <= short < 1:
         raise OptionError(f"short must be ≥ 0 and < 1, not {short!r}")
-    top = whole("top", top, least=0)
-    with pinned_threads(whole("threads", threads)):
-        subject = read_subject(network, data, rows=None if rows is None else whole("rows", rows), seed=seed)
+    top = check_int("top", top, least=0)
+    with pinned_threads(check_int("threads", threads)):
+        subject = read_subject(network, data, rows=None if rows is None else check_int("rows", rows), seed=seed)
         found = find_sites(subject.network, subject.example[:2])
         context = PruningContext(
             network=subject.network,
@@ -132,7 +132,7 @@ def angles(
             x=subject.train.x,
             y=subject.train.y,
             seed=seed,
-            batch=whole("batch", batch),
+            batch=check_int("batch", batch),
             device=device,
             progress=progress,
         )

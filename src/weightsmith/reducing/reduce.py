@@ -15,6 +15,7 @@ from torch import nn
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import identity_of
 from weightsmith.core.journal import Journal
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
@@ -33,7 +34,6 @@ from weightsmith.reducing.subject import Subject, read_subject
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, shares_by_plan
 from weightsmith.training.run import TrainRun
-from weightsmith.training.settings import whole
 
 __all__ = ["reduce"]
 
@@ -90,15 +90,15 @@ def reduce(
         shares=None,
         fitness=fitness,
         price=price,
-        seed=whole("seed", seed, least=0),
-        batch=whole("batch", batch),
-        threads=whole("threads", threads),
+        seed=check_int("seed", seed, least=0),
+        batch=check_int("batch", batch),
+        threads=check_int("threads", threads),
         device=device,
         folder=None if out is None else Path(out),
         progress=progress,
     )
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
-    beside = Beside(whole("random", random, least=0), _scratch_option(scratch), seeds, latency)
+    beside = Beside(check_int("random", random, least=0), _scratch_option(scratch), seeds, latency)
     _check_device(device)
     functions: dict[str, Any] = {"fitness": fitness, "price": price}
     for name, own in functions.items():
@@ -115,8 +115,8 @@ def reduce(
         subject = read_subject(
             network,
             data,
-            rows=None if rows is None else whole("rows", rows),
-            test_rows=None if test_rows is None else whole("test_rows", test_rows),
+            rows=None if rows is None else check_int("rows", rows),
+            test_rows=None if test_rows is None else check_int("test_rows", test_rows),
             seed=task.seed,
         )
         found = find_sites(subject.network, subject.example[:2])

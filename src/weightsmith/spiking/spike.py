@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
@@ -38,7 +39,6 @@ from weightsmith.spiking.simulation.exits import Exit, Margin
 from weightsmith.spiking.simulation.responses import UNDECIDED, Responses
 from weightsmith.spiking.simulation.simulate import check_device, simulate
 from weightsmith.training.run import TrainRun
-from weightsmith.training.settings import whole
 
 __all__ = ["decisions_of", "spike"]
 
@@ -88,20 +88,22 @@ def spike(
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
         precision=checked_precision(precision),
-        steps=whole("steps", steps),
-        seed=whole("seed", seed, least=0),
+        steps=check_int("steps", steps),
+        seed=check_int("seed", seed, least=0),
     )
     rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]
-    looked_at = whole("watch", watch, least=0)
-    if whole("settle", settle, least=0) >= recipe.steps:
+    looked_at = check_int("watch", watch, least=0)
+    if check_int("settle", settle, least=0) >= recipe.steps:
         raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
     check_device(device)
     if out is not None:
         _check_folder(Path(out))
-    subject = read_subject(network, data, images=None if images is None else whole("images", images), seed=recipe.seed)
+    subject = read_subject(
+        network, data, images=None if images is None else check_int("images", images), seed=recipe.seed
+    )
     prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
     notes = prepared.notes
     if rule is not None and rule.least >= recipe.steps:

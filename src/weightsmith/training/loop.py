@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
@@ -33,7 +34,7 @@ from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingPlan, TrainingWarning, make_plan
 from weightsmith.training.run import History, Hook, Progress, TrainRecord, TrainRun
 from weightsmith.training.schedules import Schedule
-from weightsmith.training.settings import Settings, whole
+from weightsmith.training.settings import Settings
 from weightsmith.training.stopping import Stop
 from weightsmith.training.trainer import Trainer
 
@@ -96,13 +97,13 @@ def train(
         seed=seed,
         device=device,
     )
-    keep = tuple(whole("keep", epoch, least=0) for epoch in ((keep,) if isinstance(keep, int) else keep))
+    keep = tuple(check_int("keep", epoch, least=0) for epoch in ((keep,) if isinstance(keep, int) else keep))
     hooks = (hooks,) if callable(hooks) else tuple(hooks)
     wrong = [epoch for epoch in keep if epoch > options.epochs]
     if wrong:
         raise UsageError(f"keep names the epoch {wrong[0]}, but the run has the epochs 0 (before training) to {epochs}")
     members = team()
-    threads = whole("threads", threads)
+    threads = check_int("threads", threads)
     plan = make_plan(network, data, options, members.size)
     members.check_same(plan.inputs, ("train", "validation"))
     if members.first:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from torch import Tensor
 
-from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import identity_of
+from weightsmith.core.options import check_int
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
@@ -21,7 +20,7 @@ from weightsmith.training.penalties import Penalty
 from weightsmith.training.schedules import Schedule, as_schedule
 from weightsmith.training.stopping import Stop
 
-__all__ = ["Settings", "whole"]
+__all__ = ["Settings"]
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,10 @@ class Settings:
             loss=loss if callable(loss) else Loss.of(loss),
             augment=NoAugment() if augment is None else Augment.of(augment),
             normalise=Normalisation.parse(normalise) if isinstance(normalise, str) else normalise,
-            batch=whole("batch", batch),
-            epochs=whole("epochs", epochs),
+            batch=check_int("batch", batch),
+            epochs=check_int("epochs", epochs),
             validation=validation or None,
-            seed=whole("seed", seed, least=0),
+            seed=check_int("seed", seed, least=0),
             device=device,
         )
 
@@ -105,19 +104,3 @@ class Settings:
             "seed": self.seed,
             "device": self.device,
         }
-
-
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """``value`` as an int if it is a whole number (NumPy's included) of at least ``least``.
-
-    >>> whole("epochs", 2.5)
-    Traceback (most recent call last):
-    weightsmith.core.errors.UsageError: epochs must be a whole number ≥ 1, not 2.5
-    """
-    try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise UsageError(f"{name} must be a whole number ≥ {least}, not {value!r}")
-    return number

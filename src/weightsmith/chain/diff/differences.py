@@ -45,12 +45,12 @@ from weightsmith.chain.diff._running import (
 from weightsmith.chain.diff._sides import Asked, Side, open_sides
 from weightsmith.chain.reading.results import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import ProgressCallback, StepCallback
 from weightsmith.core.records import Lineage, Origin
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.spiking.energy.cost import PriceList, Prices
-from weightsmith.training.settings import whole
 
 __all__ = [
     "LatencyDiff",
@@ -96,11 +96,13 @@ def diff(
     compared is left out and named in the notes; nothing is changed.
     """
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]  # the family has one member
-    timing = tuple(whole("batches", batch) for batch in batches), whole("repeats", repeats, least=2)
-    length = None if steps is None else whole("steps", steps)
+    timing = tuple(check_int("batches", batch) for batch in batches), check_int("repeats", repeats, least=2)
+    length = None if steps is None else check_int("steps", steps)
     how = _How(length, seed, price, timing if latency else None, progress)
     chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
-    rows = None if data is None else draw_rows(data, split, None if images is None else whole("images", images), seed)
+    rows = (
+        None if data is None else draw_rows(data, split, None if images is None else check_int("images", images), seed)
+    )
     asked = Asked(network, chosen)
     if rows is not None:
         asked = dataclasses.replace(asked, input_shape=rows.data.input_shape, classes=len(rows.data.classes))

@@ -21,6 +21,7 @@ from weightsmith.chain.tailor.rows import divided
 from weightsmith.chain.tailor.runner import CandidateRunner, Conditions
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
@@ -36,7 +37,6 @@ from weightsmith.spiking.files import is_spiking, save_spiking
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Neuron
 from weightsmith.training.run import TrainRun
-from weightsmith.training.settings import whole
 
 __all__ = ["tailor"]
 
@@ -97,7 +97,7 @@ def tailor(
         margin=_margin(margin),
         recover=_recovery(recover),
         spiking=spiking,
-        steps=whole("steps", steps),
+        steps=check_int("steps", steps),
         encodings=("constant", "poisson") if encode is None else (str(encoding_of(encode)),),
         balance=str(Balance.of(balance)),
     )
@@ -105,13 +105,13 @@ def tailor(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
         precision=checked_precision(precision),
         prices=PriceList.of(prices),  # type: ignore[arg-type]
-        rows=None if rows is None else whole("rows", rows),
-        seed=whole("seed", seed, least=0),
-        batch=whole("batch", batch),
-        threads=whole("threads", threads),
+        rows=None if rows is None else check_int("rows", rows),
+        seed=check_int("seed", seed, least=0),
+        batch=check_int("batch", batch),
+        threads=check_int("threads", threads),
     )
     counts = {"images": images, "tune_rows": tune_rows}
-    counts = {name: None if count is None else whole(name, count) for name, count in counts.items()}
+    counts = {name: None if count is None else check_int(name, count) for name, count in counts.items()}
     module = _network(network)
     found = divided(data, **counts, seed=conditions.seed)
     settings = counts | {

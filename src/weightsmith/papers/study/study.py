@@ -16,6 +16,7 @@ from typing import Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
+from weightsmith.core.options import check_int
 from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin
@@ -29,7 +30,6 @@ from weightsmith.reducing.criteria.angles import Angles
 from weightsmith.reducing.methods import Method
 from weightsmith.reducing.search.genetic import Genetic
 from weightsmith.reducing.study_table import WHOLE, Study, StudyRow, slopes, summaries
-from weightsmith.training.settings import whole
 
 __all__ = ["METHODS", "read_methods", "reduction_study"]
 
@@ -80,13 +80,13 @@ def reduction_study(
         hidden=_several("hidden", hidden),
         methods=read_methods(methods),
         recipe=TrainingSettings(
-            _positive("rate", rate), whole("epochs", epochs), whole("batch", batch), activation, initialiser
+            _positive("rate", rate), check_int("epochs", epochs), check_int("batch", batch), activation, initialiser
         ),
-        folds=whole("folds", folds, least=2),
-        repeats=whole("repeats", repeats),
+        folds=check_int("folds", folds, least=2),
+        repeats=check_int("repeats", repeats),
         scaling=check_scaling(scaling),
-        seed=whole("seed", seed, least=0),
-        random=whole("random", random, least=0),
+        seed=check_int("seed", seed, least=0),
+        random=check_int("random", random, least=0),
         scratch=bool(scratch),
     )
     known = read_study_data(data)
@@ -193,7 +193,7 @@ def read_methods(given: Iterable[Method | str]) -> tuple[Method, ...]:
 
 
 def _several(name: str, given: Sequence[int]) -> tuple[int, ...]:
-    numbers = tuple(whole(name, value) for value in ([given] if isinstance(given, int) else given))
+    numbers = tuple(check_int(name, value) for value in ([given] if isinstance(given, int) else given))
     if not numbers or len(set(numbers)) < len(numbers):
         raise UsageError(f"{name} must be at least one number of units, each once, not {list(numbers)}")
     return numbers

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import OptionError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
 from weightsmith.papers.theory.drift import directions
-from weightsmith.spiking.theory._checks import ascending, check_reset, numbers, whole
+from weightsmith.spiking.theory._checks import ascending, check_reset, numbers
 from weightsmith.spiking.theory.firing import count_spikes, poisson_train
 from weightsmith.spiking.theory.potential import exceeds, shot_noise
 
@@ -88,7 +89,7 @@ def dominance(
     radii = ascending(numbers(lengths, "lengths"), "lengths")
     if radii[0] <= 0:
         raise OptionError(f"lengths of inputs must be > 0, not {radii[0]:g}")
-    if whole(points, "points") < 3:
+    if check_int("points", points) < 3:
         raise OptionError(f"points must be ≥ 3, not {points}")
     angles, weights = np.linspace(0.0, 90.0, points), directions(np.array([angle_a, angle_b]))
     predicted = tuple(_predicted(length, weights, tau, threshold) for length in radii)

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import DataMismatch, OptionError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Record
-from weightsmith.spiking.theory._checks import numbers, whole
+from weightsmith.spiking.theory._checks import numbers
 
 __all__ = ["HadamardDrift", "angle_drift", "directions", "hadamard_drift"]
 
@@ -59,7 +60,7 @@ def hadamard_drift(*, points: int = 9, largest: float = 1.2) -> HadamardDrift:
     """
     if not 0 < largest < np.inf:
         raise OptionError(f"largest must be > 0 and finite, not {largest!r}")
-    if whole(points, "points") < 2:
+    if check_int("points", points) < 2:
         raise OptionError("points must be ≥ 2: a grid has two sides")
     side = np.linspace(0.0, largest, points)
     start = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)[1:]

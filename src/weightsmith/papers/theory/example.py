@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
-from weightsmith.spiking.theory._checks import whole
 from weightsmith.spiking.theory.firing import poisson_train
 from weightsmith.spiking.theory.potential import exceeds, shot_noise
 from weightsmith.spiking.theory.simulation import simulate_shot_noise
@@ -84,7 +84,7 @@ def same_mean(*, duration: float = 6.0, points: int = 121, seed: int = 0) -> Sam
     >>> example.steady_means, example.steady_variances
     ((2.0, 2.0), (2.0, 1.0))
     """
-    times = np.linspace(0.0, _checked_duration(duration), whole(points, "points"))
+    times = np.linspace(0.0, _checked_duration(duration), check_int("points", points))
     moments, steady = shot_noise(*_columns(), TAU, times), shot_noise(*_columns(), TAU)
     trains = [poisson_train([rate], duration, subseed(seed, "same mean", i)) for i, rate in enumerate(RATES)]
     return SameMean(
@@ -109,7 +109,7 @@ def above_threshold(
     The paper names no threshold but says that it lies above the mean; 4 is twice the mean.
     """
     steady = shot_noise(*_columns(), TAU)
-    times = np.linspace(0.0, _checked_duration(duration), whole(points, "points"))
+    times = np.linspace(0.0, _checked_duration(duration), check_int("points", points))
     levels = np.linspace(0.0, max(8.0, 1.25 * threshold), _LEVELS)
     paths, drawn = np.empty((2, times.size)), []
     for place, neuron in enumerate(zip(WEIGHTS, RATES, strict=True)):

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import OptionError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import subseed
 from weightsmith.papers.theory.drift import directions
-from weightsmith.spiking.theory._checks import check_reset, whole
+from weightsmith.spiking.theory._checks import check_reset
 from weightsmith.spiking.theory.firing import count_spikes, matching_threshold, poisson_train
 from weightsmith.spiking.theory.potential import shot_noise
 
@@ -76,7 +77,7 @@ def threshold_sweep(
     check_reset(reset)
     if not 0 < length < np.inf:
         raise OptionError(f"length of the input must be > 0 and finite, not {length!r}")
-    if whole(repeats, "repeats") < 2 or whole(points, "points") < 2:
+    if check_int("repeats", repeats) < 2 or check_int("points", points) < 2:
         raise OptionError(f"repeats and points must be ≥ 2, not {repeats} and {points}")
     angles = np.linspace(0.0, 90.0, points)
     weights, inputs = directions(angles), length * directions(angles / 2)

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from weightsmith.core.errors import OptionError, UsageError
-from weightsmith.core.options import Option, param
+from weightsmith.core.options import Option, check_int, param
 from weightsmith.data.augment import Augment
 from weightsmith.networks.card import card_of
 from weightsmith.training.loop import train
@@ -32,7 +32,6 @@ from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.run import Progress, TrainRun
 from weightsmith.training.schedules import as_schedule
-from weightsmith.training.settings import whole
 
 __all__ = ["FineTune", "Iterate", "Recalibrate", "Recover", "Rewind", "fine_tuned", "round_targets"]
 
@@ -150,5 +149,5 @@ def round_targets(share_kept: float, rounds: int) -> tuple[float, ...]:
     """
     if not 0 < share_kept <= 1:
         raise UsageError(f"the share to keep must be > 0 and ≤ 1, not {share_kept!r}")
-    rounds = whole("rounds", rounds)
+    rounds = check_int("rounds", rounds)
     return (*(share_kept ** (number / rounds) for number in range(1, rounds)), share_kept)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, UnknownName, UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import reading
@@ -31,7 +32,7 @@ from weightsmith.training.losses import Loss
 from weightsmith.training.plan import TrainingPlan, data_of, make_plan
 from weightsmith.training.run import Progress, TrainRecord, TrainRun
 from weightsmith.training.schedules import Schedule, Shifted
-from weightsmith.training.settings import Settings, whole
+from weightsmith.training.settings import Settings
 from weightsmith.training.trainer import Trainer
 from weightsmith.training.watching import Watch
 
@@ -110,7 +111,7 @@ def rewound(
     known = data_of(data)
     settings = _settings(original.record, option, known, loss, device)
     network = _start(original, cut, option, reduced)
-    members, threads = team(), whole("threads", threads)
+    members, threads = team(), check_int("threads", threads)
     plan = make_plan(network, known, settings, members.size)
     _check_data(plan, original.record)
     members.check_same(plan.inputs, ("train", "validation"))

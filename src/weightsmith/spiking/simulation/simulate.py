@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.spiking.conversion.quantise import check_quantised
@@ -25,7 +26,6 @@ from weightsmith.spiking.simulation.exits import Exit, Margin
 from weightsmith.spiking.simulation.responses import Responses
 from weightsmith.spiking.simulation.sources import Source, Trains, source_of
 from weightsmith.spiking.simulation.tally import Tally
-from weightsmith.training.settings import whole
 
 __all__ = ["Engine", "Part", "Path", "check_device", "run_block", "simulate", "simulate_trains"]
 
@@ -79,13 +79,13 @@ def simulate(
     progress: StepCallback | None = None,
 ) -> Responses:
     """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
-    length = whole("steps", steps)
+    length = check_int("steps", steps)
     check_device(device)
     if not isinstance(x, Tensor):
         raise UsageError(f"inputs are a tensor of rows or images, not {type(x).__name__}; torch.as_tensor makes one")
     return _run(
         network,
-        source_of(network, x, whole("seed", seed, least=0), whole("first", first, least=0)),
+        source_of(network, x, check_int("seed", seed, least=0), check_int("first", first, least=0)),
         length,
         precision=precision,
         early=None if early is None else Exit.of(early),  # type: ignore[arg-type]  # the family has one member
@@ -113,7 +113,7 @@ def simulate_trains(
     if not np.isin(trains, (-1, 0, 1)).all():
         raise DataMismatch("spike trains are made of −1, 0 and +1 only")
     given = Trains(np.ascontiguousarray(trains, np.int8))
-    length = whole("steps", trains.shape[1])
+    length = check_int("steps", trains.shape[1])
     return _run(network, given, length, precision=precision, early=early, observers=observers, device=device, path=path)
 
 
@@ -136,7 +136,7 @@ def _run(
     if precision == "int8":
         check_quantised(network)
     units = {node.name: math.prod(network.shapes[node.name]) for node in network.populations}
-    if whole("settle", settle, least=0) >= steps:
+    if check_int("settle", settle, least=0) >= steps:
         raise UsageError(
             f"settle must be less than the {steps} steps of the run, not {settle}: nothing would be summed"
         )

@@ -20,6 +20,7 @@ import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
@@ -38,7 +39,6 @@ from weightsmith.spiking.sweep.racing import Race, Racing
 from weightsmith.spiking.sweep.results import SpikeSweep
 from weightsmith.spiking.sweep.work import Book, SweepWork
 from weightsmith.training.run import TrainRun
-from weightsmith.training.settings import whole
 
 __all__ = ["spike_sweep"]
 
@@ -76,7 +76,7 @@ def spike_sweep(
     the same call goes on where it was stopped.
     """
     several = [steps] if isinstance(steps, int | np.integer) else list(steps)
-    lengths = tuple(sorted({whole("steps", value) for value in several}))
+    lengths = tuple(sorted({check_int("steps", value) for value in several}))
     if not lengths:
         raise UsageError("a sweep needs at least one number of steps")
     grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable will do
@@ -88,22 +88,22 @@ def spike_sweep(
         mismatch=None,
         precision=checked_precision(precision),
         steps=max(lengths),
-        seed=whole("seed", seed, least=0),
+        seed=check_int("seed", seed, least=0),
     )
     if out is not None and (Path(out) / "network.safetensors").exists():
         raise UsageError(f"{out} is the folder of a network, whose record would be lost; give another folder")
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
     subject = read_subject(
-        network, data, images=None if test_images is None else whole("test_images", test_images), seed=recipe.seed
+        network, data, images=None if test_images is None else check_int("test_images", test_images), seed=recipe.seed
     )
     settings = {
         **grid.written(),
         "steps": list(lengths),
         "encode": str(recipe.encode),
         "balance": str(recipe.balance),
-        "train_images": whole("train_images", train_images),
+        "train_images": check_int("train_images", train_images),
         "test_images": test_images,
-        "mean_images": whole("mean_images", mean_images),
+        "mean_images": check_int("mean_images", mean_images),
         "race": None if rule is None else str(rule),
         "precision": recipe.precision,
         "seed": recipe.seed,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,7 +18,6 @@ __all__ = [
     "one_neuron",
     "rates_of",
     "signed_inputs",
-    "whole",
     "whole_steps",
 ]
 
@@ -101,17 +98,6 @@ def check_events(expected: float) -> None:
     """Refuse more input spikes than fit into memory at once."""
     if expected > _MOST_EVENTS:
         raise OptionError(f"{expected:.2g} input spikes are expected, at most {_MOST_EVENTS:.0e}: shorten the time")
-
-
-def whole(value: int, what: str) -> int:
-    """A count, at least one."""
-    try:
-        count = 0 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise OptionError(f"{what} must be a whole number ≥ 1, not {value!r}")
-    return count
 
 
 def whole_steps(steps: ArrayLike) -> NDArray[np.float64]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import DataMismatch, OptionError, UsageError
+from weightsmith.core.options import check_int
 from weightsmith.core.seeds import stream
-from weightsmith.spiking.theory._checks import check_events, check_reset, check_tau, numbers, rates_of, whole
+from weightsmith.spiking.theory._checks import check_events, check_reset, check_tau, numbers, rates_of
 
 __all__ = ["PoissonTrain", "count_spikes", "matching_threshold", "poisson_train"]
 
@@ -84,7 +85,7 @@ def count_spikes(
         raise DataMismatch(f"thresholds must be one number or one for each of {len(lifts)} units, not {levels.shape}")
     if (levels <= 0).any():
         raise OptionError(f"thresholds must be > 0, not {levels.min():g}")
-    limits = train.duration * np.arange(1, whole(parts, "parts") + 1) / parts
+    limits = train.duration * np.arange(1, check_int("parts", parts) + 1) / parts
     ends = np.searchsorted(np.cumsum(train.intervals), limits)
     ends[-1] = len(train)  # whatever rounding has made of the last time
     spikes: NDArray[np.int64] = count(decays, lifts, ends, np.full(len(lifts), levels), check_reset(reset))

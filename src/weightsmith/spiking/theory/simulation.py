@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weightsmith.core.errors import OptionError
+from weightsmith.core.options import check_int
 from weightsmith.core.seeds import stream
 from weightsmith.spiking.theory._checks import (
     ascending,
@@ -22,7 +23,6 @@ from weightsmith.spiking.theory._checks import (
     one_neuron,
     rates_of,
     signed_inputs,
-    whole,
     whole_steps,
 )
 
@@ -46,7 +46,7 @@ def simulate_shot_noise(
     w, lam, tau = numbers(weights, "weights"), rates_of(rates), check_tau(tau)
     one_neuron(w, lam, "rates")
     asked = numbers(time, "times")
-    times, trials = ascending(asked, "times"), whole(trials, "trials")
+    times, trials = ascending(asked, "times"), check_int("trials", trials)
     if times[0] < 0:
         raise OptionError(f"times must be ≥ 0, not {times[0]:g}")
     check_events(float(lam.sum() * times[-1]))
@@ -72,7 +72,7 @@ def simulate_steps(
     w, x, leak = numbers(weights, "weights"), signed_inputs(inputs), check_leak(leak)
     one_neuron(w, x, "inputs")
     asked = whole_steps(steps)
-    counts, trials = ascending(asked, "steps"), whole(trials, "trials")
+    counts, trials = ascending(asked, "steps"), check_int("trials", trials)
     if counts[0] < 1:
         raise OptionError(f"steps must be ≥ 1, not {counts[0]:g}")
     generator = stream(seed, "steps")
