@@ -19,8 +19,8 @@ def rows_of(differences, folds, *, hidden=20, random=None):
     for place, difference in enumerate(differences):
         repeat, fold = divmod(place, folds)
         found.append(StudyRow(WHOLE, hidden, repeat, fold, hidden, 90.0, 50.0))
-        beside = None if random is None else random[place]
-        found.append(StudyRow("m", hidden, repeat, fold, 5 + fold, 80.0, 50.0 + difference, 45.0, None, beside))
+        baselines = None if random is None else random[place]
+        found.append(StudyRow("m", hidden, repeat, fold, 5 + fold, 80.0, 50.0 + difference, 45.0, None, baselines))
     return found
 
 

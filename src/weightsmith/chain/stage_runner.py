@@ -83,7 +83,7 @@ class StageContext:
         asked = next((stage.options["network"] for stage in self.recipe.stages if stage.kind == "train"), "")
         return asked if is_factory(asked) else None
 
-    def told(self, stage: Stage) -> ProgressCallback | None:
+    def progress_of(self, stage: Stage) -> ProgressCallback | None:
         """Progress of a stage, under its name."""
         progress = self.progress
         if progress is None:
@@ -135,7 +135,7 @@ def _trained(stage: Stage, context: StageContext) -> TrainRun:
     if context.data.validation is None:
         options["validation"] = options.get("validation", _HELD_OUT) or None
     hooks = watchers(options.pop("watch", ()), context.data, seed=context.seed, threads=context.threads)
-    told = context.told(stage)
+    told = context.progress_of(stage)
     return train(
         data=context.data,
         **options,
@@ -163,7 +163,7 @@ def _steps(now: Progress) -> tuple[int, int]:
 
 
 def _grade(stage: Stage, context: StageContext) -> Made:
-    told = context.told(stage)
+    told = context.progress_of(stage)
     grades = grade(
         context.network(stage.of),
         **stage.options,
@@ -203,7 +203,7 @@ def _reduce(stage: Stage, context: StageContext) -> Made:
         seed=context.seed,
         threads=context.threads,
         out=context.place(stage.name),
-        progress=context.told(stage),
+        progress=context.progress_of(stage),
     )
     return Made(result.record, result.record.result, (*notes, *result.record.notes))
 
@@ -215,7 +215,7 @@ def _spike(stage: Stage, context: StageContext) -> Made:
         **stage.options,
         seed=context.seed,
         out=context.place(stage.name),
-        progress=context.told(stage),
+        progress=context.progress_of(stage),
     )
     return Made(run.record, run.record.result, run.record.notes)
 
@@ -227,7 +227,7 @@ def _sweep(stage: Stage, context: StageContext) -> Made:
         **stage.options,
         seed=context.seed,
         out=context.place(stage.name),
-        progress=context.told(stage),
+        progress=context.progress_of(stage),
     )
     return Made(found, notes=found.notes)
 

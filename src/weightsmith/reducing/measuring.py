@@ -19,11 +19,11 @@ from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.sites import Site
 from weightsmith.reducing.surgery.sizes import SizeModel
 
-__all__ = ["Beside", "latency_of", "masks_beside", "measured", "scratch_beside", "size_of"]
+__all__ = ["Baselines", "latency_of", "measured", "random_baseline", "scratch_baseline", "size_of"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Beside:
+class Baselines:
     """What is measured beside the result: how many random masks, how a network from scratch is trained, how often."""
 
     random: int
@@ -45,14 +45,19 @@ def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int]) -> Siz
 def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
     """Accuracies of the network that came in, of the cut one and of the result, on the same inputs."""
     labels = subject.judged.y
-    told = task.told("measuring")
+    progress = task.step_callback("measuring")
     right: dict[str, Tensor] = {}
     for name, network in (("whole", subject.network), ("cut", outcome.cut), ("reduced", outcome.network)):
         if name == "reduced" and outcome.network is outcome.cut:
             right[name] = right["cut"]
             continue
         answers = scores(
-            network, subject.judged.x, batch=task.batch, threads=task.threads, device=task.device, progress=told
+            network,
+            subject.judged.x,
+            batch=task.batch,
+            threads=task.threads,
+            device=task.device,
+            progress=progress,
         )
         right[name] = (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
     intervals = {name: wilson(int(hits.sum()), len(labels)) for name, hits in right.items()}
@@ -66,7 +71,7 @@ def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
     )
 
 
-def masks_beside(
+def random_baseline(
     subject: Subject, sites: tuple[Site, ...], task: Task, outcome: Outcome, repeats: int
 ) -> RandomMasks | None:
     """Random masks of the same number of units per site, on the inputs that the result was judged by."""
@@ -78,15 +83,15 @@ def masks_beside(
     return random_masks(context.evaluator(), context.site_slices, counts, repeats=repeats, seed=task.seed)
 
 
-def scratch_beside(subject: Subject, task: Task, outcome: Outcome, beside: Beside) -> Scratch | None:
+def scratch_baseline(subject: Subject, task: Task, outcome: Outcome, baselines: Baselines) -> Scratch | None:
     """Networks of the reduced size trained from fresh weights, if they are asked for."""
-    if beside.scratch is None:
+    if baselines.scratch is None:
         return None
     return from_scratch(
         outcome.network,
         subject.data,
-        beside.scratch,
-        seeds=beside.seeds,
+        baselines.scratch,
+        seeds=baselines.seeds,
         out=task.place("scratch"),
         progress=task.epochs("from scratch"),
         threads=task.threads,

@@ -24,7 +24,7 @@ from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.measuring import Beside, latency_of, masks_beside, measured, scratch_beside, size_of
+from weightsmith.reducing.measuring import Baselines, latency_of, measured, random_baseline, scratch_baseline, size_of
 from weightsmith.reducing.methods import Genetic, Method, Pareto
 from weightsmith.reducing.recovery.recover import FineTune, Recover
 from weightsmith.reducing.results import Reduction, ReductionRecord
@@ -98,7 +98,7 @@ def reduce(
         progress=progress,
     )
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
-    beside = Beside(check_int("random", random, least=0), _scratch_option(scratch), seeds, latency)
+    baselines = Baselines(check_int("random", random, least=0), _scratch_option(scratch), seeds, latency)
     _check_device(device)
     functions: dict[str, Any] = {"fitness": fitness, "price": price}
     for name, own in functions.items():
@@ -125,7 +125,7 @@ def reduce(
         task = dataclasses.replace(task, shares=shares)
         notes = (*notes, *_few_rows(subject, sites, method))
         settings = {
-            **_written(task, beside),
+            **_written(task, baselines),
             "plan": source,
             "layers": _listed(layers),
             "rows": rows,
@@ -137,7 +137,14 @@ def reduce(
         try:
             outcome = carry_out(subject, sites, task)
             record = _record(
-                subject, sites, task, outcome, beside=beside, settings=settings, obstacles=found.obstacles, notes=notes
+                subject,
+                sites,
+                task,
+                outcome,
+                baselines=baselines,
+                settings=settings,
+                obstacles=found.obstacles,
+                notes=notes,
             )
             speed = latency_of(subject, outcome.network, task) if latency else None
             result = Reduction(record, outcome.network, speed)
@@ -200,7 +207,7 @@ def _shares(
     return shares_by_plan(sites, chosen), chosen.source, foreign
 
 
-def _written(task: Task, beside: Beside) -> dict[str, Any]:
+def _written(task: Task, baselines: Baselines) -> dict[str, Any]:
     """Every option in its text form, as records keep them."""
     return {
         "by": str(task.method),
@@ -208,9 +215,9 @@ def _written(task: Task, beside: Beside) -> dict[str, Any]:
         "recover": None if task.recovery is None else str(task.recovery),
         "fitness": None if task.fitness is None else identity_of(task.fitness),
         "price": None if task.price is None else identity_of(task.price),
-        "random": beside.random,
-        "scratch": None if beside.scratch is None else str(beside.scratch),
-        "scratch_seeds": list(beside.seeds) if beside.scratch is not None else [],
+        "random": baselines.random,
+        "scratch": None if baselines.scratch is None else str(baselines.scratch),
+        "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else [],
         "seed": task.seed,
         "batch": task.batch,
         "threads": task.threads,
@@ -228,7 +235,7 @@ def _record(
     task: Task,
     outcome: Outcome,
     *,
-    beside: Beside,
+    baselines: Baselines,
     settings: dict[str, Any],
     obstacles: dict[str, str],
     notes: tuple[str, ...],
@@ -244,8 +251,8 @@ def _record(
         reduced=size_of(outcome.network, sizes, {site.name: site.after for site in outcome.sites}),
         difference=outcome.difference,
         measured=measured(subject, task, outcome),
-        random=masks_beside(subject, sites, task, outcome, beside.random),
-        scratch=scratch_beside(subject, task, outcome, beside),
+        random=random_baseline(subject, sites, task, outcome, baselines.random),
+        scratch=scratch_baseline(subject, task, outcome, baselines),
         trace=outcome.decision.trace,
         front=outcome.decision.front,
         training=outcome.training,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.progress import ProgressCallback, StepCallback
+from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
@@ -66,15 +66,14 @@ class Task:
     folder: Path | None
     progress: ProgressCallback | None
 
-    def told(self, stage: str) -> StepCallback | None:
+    def step_callback(self, stage: str) -> StepCallback | None:
         """The progress of one stage."""
-        progress = self.progress
-        return None if progress is None else lambda done, total: progress(stage, done, total)
+        return for_stage(self.progress, stage)
 
     def epochs(self, stage: str) -> Callable[[Progress], None] | None:
         """The progress of a training, in epochs."""
-        told = self.told(stage)
-        return None if told is None else lambda at: told(at.epoch - 1 + (at.step == at.steps), at.epochs)
+        report = self.step_callback(stage)
+        return None if report is None else lambda at: report(at.epoch - 1 + (at.step == at.steps), at.epochs)
 
     def place(self, name: str) -> Path | None:
         """A folder for one stage, if anything is kept."""
@@ -188,7 +187,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         price=task.price,
         folder=task.place(f"search {number}"),
         identity={**subject.inputs, "round": str(number)},
-        progress=task.told(str(task.method)),
+        progress=task.step_callback(str(task.method)),
     )
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)

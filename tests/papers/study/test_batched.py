@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import weightsmith as ws
-from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, _groups, train_together
+from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, _groups, train_batched
 
 
 def rows(count, seed=0):
@@ -22,23 +22,23 @@ def test_each_goes_the_way_that_train_goes_alone(activation, initialiser):
     x, y = rows(70)
     others = rows(70, seed=1)
     recipe = TrainingSettings(rate=0.02, epochs=3, batch=16, activation=activation, initialiser=initialiser)
-    pupils = [
+    tasks = [
         FoldNetwork(x, y, 5, 11),
         FoldNetwork(*others, 8, 12),
         FoldNetwork(x, y, 13, 13),
         FoldNetwork(x[:61], y[:61], 5, 14),
     ]
-    for network_of_fold, found in zip(pupils, train_together(pupils, 3, recipe), strict=True):
-        network = f"mlp:{network_of_fold.units},activation={activation}"
+    for task, found in zip(tasks, train_batched(tasks, 3, recipe), strict=True):
+        network = f"mlp:{task.units},activation={activation}"
         run = ws.train(
             network if initialiser is None else f"{network},initialiser={initialiser}",
-            {"train": (network_of_fold.x, network_of_fold.y)},
+            {"train": (task.x, task.y)},
             optimiser="adam",
             schedule=0.02,
             epochs=3,
             batch=16,
             normalise="none",
-            seed=network_of_fold.seed,
+            seed=task.seed,
             diagnose=False,
         )
         alone = [value.detach().numpy() for value in run.network.parameters()]
@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_bytes_and_touches_no_global_generator():
     x, y = rows(40)
     before = torch.random.get_rng_state()
     first, second = (
-        train_together([FoldNetwork(x, y, 4, 1), FoldNetwork(x, y, 6, 2)], 3, TrainingSettings(epochs=2))
+        train_batched([FoldNetwork(x, y, 4, 1), FoldNetwork(x, y, 6, 2)], 3, TrainingSettings(epochs=2))
         for _ in range(2)
     )
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -65,12 +65,12 @@ def test_the_same_seed_gives_the_same_bytes_and_touches_no_global_generator():
 def test_groups_have_equal_rows_similar_widths_and_everyone_once():
     x, y = rows(40)
     widths = [100, 3, 500, 5, 98, 7, 4000, 4100, 4200]
-    pupils = [FoldNetwork(x[: 40 - place % 2], y, units, place) for place, units in enumerate(widths)]
-    groups = _groups(pupils)
-    assert sorted(place for group in groups for place in group) == list(range(len(pupils)))
+    tasks = [FoldNetwork(x[: 40 - place % 2], y, units, place) for place, units in enumerate(widths)]
+    groups = _groups(tasks)
+    assert sorted(place for group in groups for place in group) == list(range(len(tasks)))
     for group in groups:
-        units = [pupils[place].units for place in group]
-        assert len({len(pupils[place].x) for place in group}) == 1
+        units = [tasks[place].units for place in group]
+        assert len({len(tasks[place].x) for place in group}) == 1
         assert max(units) <= 1.25 * min(units) + 8
         assert max(units) * len(units) <= 8192 or len(units) == 1
-    assert len(groups) < len(pupils)
+    assert len(groups) < len(tasks)

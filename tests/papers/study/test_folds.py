@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weightsmith.papers.study.batched import TrainingSettings, train_together
+from weightsmith.papers.study.batched import TrainingSettings, train_batched
 from weightsmith.papers.study.folds import StudyFold, StudyPlan
 from weightsmith.papers.study.rows import read_study_data
 from weightsmith.papers.study.study import read_methods
@@ -30,7 +30,7 @@ def study_fold():
 
 @pytest.fixture(scope="module")
 def network(study_fold):
-    return train_together([study_fold.network_of_fold(10, "network")], 3, study_fold.plan.recipe)[0]
+    return train_batched([study_fold.task(10, "network")], 3, study_fold.plan.recipe)[0]
 
 
 def test_the_activations_are_looked_at_once_however_many_methods_ask(study_fold, network, monkeypatch):
@@ -72,7 +72,7 @@ def test_random_masks_are_the_same_whatever_the_other_methods_are(study_fold, ne
 
 
 def test_networks_from_scratch_have_a_seed_of_their_own_and_see_the_same_rows(study_fold):
-    network, scratch = study_fold.network_of_fold(10, "network"), study_fold.network_of_fold(10, "scratch")
+    network, scratch = study_fold.task(10, "network"), study_fold.task(10, "scratch")
     assert network.seed != scratch.seed
     assert network.x is scratch.x
     assert len(study_fold.x) + len(study_fold.test_x) == 90

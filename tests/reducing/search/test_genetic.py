@@ -107,8 +107,8 @@ def test_same_seed_same_decision():
         ({"population": 10**9}, "population must be ≤"),
     ],
 )
-def test_options_out_of_range_are_named(values, told):
-    with pytest.raises(OptionError, match=told):
+def test_options_out_of_range_are_named(values, step_callback):
+    with pytest.raises(OptionError, match=step_callback):
         Genetic(**values)
 
 

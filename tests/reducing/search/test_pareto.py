@@ -77,8 +77,8 @@ def test_with_counts_the_most_accurate_is_taken():
         ({"loss": 101}, "loss must be ≤ 100"),
     ],
 )
-def test_options_out_of_range_are_named(values, told):
-    with pytest.raises(OptionError, match=told):
+def test_options_out_of_range_are_named(values, step_callback):
+    with pytest.raises(OptionError, match=step_callback):
         Pareto(**values)
 
 

@@ -46,7 +46,7 @@ from weightsmith.chain.diff._sides import Asked, Side, open_sides
 from weightsmith.chain.reading.results import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.options import check_int
-from weightsmith.core.progress import ProgressCallback, StepCallback
+from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
 from weightsmith.core.records import Lineage, Origin
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.models.architecture import Architecture
@@ -112,7 +112,7 @@ def diff(
 def _compared(sides: tuple[Side, Side], rows: Rows | None, how: _How, evidence: object) -> NetworkDiff:
     shape = () if rows is None else tuple(rows.part.x.shape[1:])
     sized = [side.facts(shape) for side in sides]
-    layers = compare_layers(*sides, evidence=evidence, seed=how.seed, progress=how.told)
+    layers = compare_layers(*sides, evidence=evidence, seed=how.seed, progress=how.step_callback)
     settings, differing_kinds = _settings(*sides)
     ran = _Ran() if rows is None else _run(*sides, rows, how)
     energies = [_priced(facts, answers, how.prices) for (facts, _), answers in zip(sized, ran.answers, strict=True)]
@@ -146,10 +146,9 @@ class _How:
     timing: tuple[tuple[int, ...], int] | None
     progress: ProgressCallback | None
 
-    def told(self, stage: str) -> StepCallback | None:
-        """What to tell of the progress of one stage."""
-        progress = self.progress
-        return None if progress is None else lambda done, total: progress(stage, done, total)
+    def step_callback(self, stage: str) -> StepCallback | None:
+        """The progress of one stage."""
+        return for_stage(self.progress, stage)
 
 
 @dataclasses.dataclass
@@ -185,7 +184,7 @@ def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
 
 
 def _answered(side: Side, rows: Rows, how: _How, missing: list[Missing]) -> Answers | None:
-    told = how.told(f"running {side.name}")
+    told = how.step_callback(f"running {side.name}")
     try:
         return answers_of(side, rows, steps=how.steps, seed=how.seed, prices=how.prices, progress=told)
     except (DataMismatch, UsageError) as error:

@@ -23,7 +23,7 @@ from weightsmith.networks.models.activations import Activation
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.papers.study.shallow import Shallow
 
-__all__ = ["FoldNetwork", "TrainingSettings", "train_together"]
+__all__ = ["FoldNetwork", "TrainingSettings", "train_batched"]
 
 _MOST_UNITS = 8192  # hidden units of a group: activations of a batch of 32 then stay in the cache
 _LARGEST_SHARE, _LARGEST_REST = 1.25, 8  # how much wider than the narrowest a network of its group may be
@@ -50,25 +50,25 @@ class FoldNetwork:
     seed: int
 
 
-def train_together(pupils: Sequence[FoldNetwork], classes: int, recipe: TrainingSettings) -> list[Shallow]:
-    """The trained networks, in the order of ``pupils``; which train in one group depends on their sizes alone."""
+def train_batched(tasks: Sequence[FoldNetwork], classes: int, recipe: TrainingSettings) -> list[Shallow]:
+    """The trained networks, in the order of ``tasks``; which train in one group depends on their sizes alone."""
     trained: dict[int, Shallow] = {}
-    for group in _groups(pupils):
-        members = [pupils[place] for place in group]
+    for group in _groups(tasks):
+        members = [tasks[place] for place in group]
         trained.update(zip(group, _Group(members, classes, recipe).trained(), strict=True))
-    return [trained[place] for place in range(len(pupils))]
+    return [trained[place] for place in range(len(tasks))]
 
 
-def _groups(pupils: Sequence[FoldNetwork]) -> list[list[int]]:
+def _groups(tasks: Sequence[FoldNetwork]) -> list[list[int]]:
     """Pupils with as many rows and about as many units, and not too many of them."""
     groups: list[list[int]] = []
-    for place in sorted(range(len(pupils)), key=lambda k: (len(pupils[k].x), pupils[k].units)):
-        network_of_fold, first = pupils[place], pupils[groups[-1][0]] if groups else None
+    for place in sorted(range(len(tasks)), key=lambda k: (len(tasks[k].x), tasks[k].units)):
+        task, first = tasks[place], tasks[groups[-1][0]] if groups else None
         fits = (
             first is not None
-            and len(first.x) == len(network_of_fold.x)
-            and network_of_fold.units <= _LARGEST_SHARE * first.units + _LARGEST_REST
-            and network_of_fold.units * (len(groups[-1]) + 1) <= _MOST_UNITS
+            and len(first.x) == len(task.x)
+            and task.units <= _LARGEST_SHARE * first.units + _LARGEST_REST
+            and task.units * (len(groups[-1]) + 1) <= _MOST_UNITS
         )
         if fits:
             groups[-1].append(place)
@@ -82,14 +82,14 @@ class _Group:
 
     def __init__(self, members: Sequence[FoldNetwork], classes: int, recipe: TrainingSettings) -> None:
         self.members, self.classes, self.recipe = members, classes, recipe
-        self.widest = max(network_of_fold.units for network_of_fold in members)
+        self.widest = max(task.units for task in members)
         self.rows = len(members[0].x)
         # The networks of one fold share their rows: these are in memory once.
-        sources = {id(network_of_fold.x): network_of_fold for network_of_fold in members}
+        sources = {id(task.x): task for task in members}
         where = {key: place for place, key in enumerate(sources)}
-        self.source = torch.tensor([where[id(network_of_fold.x)] for network_of_fold in members])[:, None]
-        self.x = torch.from_numpy(np.stack([network_of_fold.x for network_of_fold in sources.values()]))
-        self.y = torch.from_numpy(np.stack([network_of_fold.y for network_of_fold in sources.values()]))
+        self.source = torch.tensor([where[id(task.x)] for task in members])[:, None]
+        self.x = torch.from_numpy(np.stack([task.x for task in sources.values()]))
+        self.y = torch.from_numpy(np.stack([task.y for task in sources.values()]))
 
     def trained(self) -> list[Shallow]:
         """Train all, and take them apart again."""
@@ -112,7 +112,7 @@ class _Group:
         return [self._taken(place, [part.detach() for part in parameters]) for place in range(len(self.members))]
 
     def _order(self, epoch: int) -> Tensor:
-        draws = (torch_stream(network_of_fold.seed, "order", epoch) for network_of_fold in self.members)
+        draws = (torch_stream(task.seed, "order", epoch) for task in self.members)
         return torch.stack([torch.randperm(self.rows, generator=generator) for generator in draws])
 
     def _initial(self) -> list[Tensor]:
@@ -124,26 +124,26 @@ class _Group:
             torch.zeros(count, self.widest, self.classes),
             torch.zeros(count, 1, self.classes),
         ]
-        for place, network_of_fold in enumerate(self.members):
+        for place, task in enumerate(self.members):
             network = Mlp(
-                (network_of_fold.units,),
+                (task.units,),
                 input_shape=(inputs,),
                 classes=self.classes,
                 activation=self.recipe.activation,
                 initialiser=self.recipe.initialiser,
-            ).build(network_of_fold.seed)
+            ).build(task.seed)
             weight, bias, outward, outward_bias = (value.detach() for value in network.parameters())
-            parts[0][place, :, : network_of_fold.units] = weight.T
-            parts[1][place, 0, : network_of_fold.units] = bias
-            parts[2][place, : network_of_fold.units] = outward.T
+            parts[0][place, :, : task.units] = weight.T
+            parts[1][place, 0, : task.units] = bias
+            parts[2][place, : task.units] = outward.T
             parts[3][place, 0] = outward_bias
         return parts
 
     def _switches(self) -> Tensor | None:
         """1 for a unit that a network has, 0 for one it only goes along with; None if all are as wide."""
-        if all(network_of_fold.units == self.widest for network_of_fold in self.members):
+        if all(task.units == self.widest for task in self.members):
             return None
-        widths = torch.tensor([network_of_fold.units for network_of_fold in self.members])
+        widths = torch.tensor([task.units for task in self.members])
         return (torch.arange(self.widest) < widths[:, None, None]).float()
 
     def _taken(self, place: int, parts: Sequence[Tensor]) -> Shallow:

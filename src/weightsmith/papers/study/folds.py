@@ -65,7 +65,7 @@ class StudyFold:
         self.x, self.y = np.ascontiguousarray(x[fold.train]), data.y[fold.train]
         self.test_x, self.test_y = np.ascontiguousarray(x[fold.test]), data.y[fold.test]
 
-    def network_of_fold(self, units: int, purpose: str) -> FoldNetwork:
+    def task(self, units: int, purpose: str) -> FoldNetwork:
         """A network to be trained on this fold; those trained from scratch have a seed of their own."""
         return FoldNetwork(self.x, self.y, units, subseed(self.plan.seed, purpose, self.repeat, self.number))
 

@@ -22,7 +22,7 @@ from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.models.mlp import Mlp
-from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, train_together
+from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, train_batched
 from weightsmith.papers.study.folds import StudyFold, StudyPlan
 from weightsmith.papers.study.rows import Scaling, StudyData, check_scaling, read_study_data
 from weightsmith.papers.study.shallow import Shallow
@@ -139,15 +139,15 @@ def _group(data: StudyData, plan: StudyPlan, group: tuple[int, int]) -> tuple[li
     hidden, repeat = group
     folds = data.folds(plan.folds, plan.seed, repeat)
     lessons = [StudyFold(data, fold, plan, repeat, number) for number, fold in enumerate(folds)]
-    networks = _trained([study_fold.network_of_fold(hidden, "network") for study_fold in lessons], data, plan)
+    networks = _trained([study_fold.task(hidden, "network") for study_fold in lessons], data, plan)
     rows = [study_fold.reduced(network) for study_fold, network in zip(lessons, networks, strict=True)]
     if plan.scratch:
         rows = _beside_scratch(lessons, rows, data, plan)
     return [row.to_dict() for several in rows for row in several], time.perf_counter() - start
 
 
-def _trained(pupils: Sequence[FoldNetwork], data: StudyData, plan: StudyPlan) -> list[Shallow]:
-    networks = train_together(pupils, len(data.classes), plan.recipe)
+def _trained(tasks: Sequence[FoldNetwork], data: StudyData, plan: StudyPlan) -> list[Shallow]:
+    networks = train_batched(tasks, len(data.classes), plan.recipe)
     for network in networks:
         if not network.finite:
             raise UsageError(
@@ -162,7 +162,7 @@ def _beside_scratch(
 ) -> list[list[StudyRow]]:
     """The rows with the accuracy of a network of their size; methods that end at one size in a fold share it."""
     wanted = {
-        (number, row.units): study_fold.network_of_fold(row.units, "scratch")
+        (number, row.units): study_fold.task(row.units, "scratch")
         for number, (study_fold, several) in enumerate(zip(lessons, rows, strict=True))
         for row in several
         if row.method != WHOLE
