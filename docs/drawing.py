@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 TARGET = Path(__file__).parent / "images" / "architecture.svg"
-WIDTH, HEIGHT = 1200, 976
+WIDTH, HEIGHT = 1200, 1070
 LEFT, RIGHT = 230, 990  # the walls of the house
 
 STYLE = """
@@ -97,15 +97,16 @@ def house() -> list[str]:
     """The rooms, from the roof down."""
     return [
         room(24, 58, "cli", "parse, call a verb, print"),
-        room(118, 70, "chain", "wiring only: recipes and chains, tailor, diff, report; the links between workshops"),
-        room(224, 70, "reporting", "reads records, never tensors: figures, tables, one page"),
-        room(366, 116, "grading", "spectra, power laws,", "noise, verdicts", right=LEFT + 190),
-        room(366, 116, "reducing", "angles, groups, searches,", "surgery, recovery", left=515, right=705),
-        room(366, 116, "spiking", "conversion, thresholds,", "simulation, energy, NIR", left=RIGHT - 190),
-        room(564, 70, "training", "schedules, clipping, penalties, the loop, gradient diagnosis, transfer"),
-        room(690, 58, "networks", "build, read, write, walk, recognise, evaluate; cards and ancestry"),
-        room(784, 58, "data", "load, split, augment, normalise"),
-        room(878, 58, "core", "errors, options, seeds, records, statistics, parallel map, sweep, journal"),
+        room(118, 58, "papers", "one document only: the course's runs, the pruning study, figures of the L4 paper"),
+        room(212, 70, "chain", "wiring only: recipes and chains, tailor, diff, report; the links between workshops"),
+        room(318, 70, "reporting", "reads records, never tensors: figures, tables, one page"),
+        room(460, 116, "grading", "spectra, power laws,", "noise, verdicts", right=LEFT + 190),
+        room(460, 116, "reducing", "angles, groups, searches,", "surgery, recovery", left=515, right=705),
+        room(460, 116, "spiking", "conversion, thresholds,", "simulation, energy, NIR", left=RIGHT - 190),
+        room(658, 70, "training", "schedules, clipping, penalties, the loop, gradient diagnosis, transfer"),
+        room(784, 58, "networks", "build, read, write, walk, recognise, evaluate; cards and ancestry"),
+        room(878, 58, "data", "load, split, augment, normalise"),
+        room(972, 58, "core", "errors, options, seeds, records, statistics, parallel map, sweep, journal"),
     ]
 
 
@@ -114,23 +115,24 @@ def flows() -> list[str]:
     middles = (LEFT + 95, 610, RIGHT - 95)
     records = ("Grades", "ReductionRecord", "SpikeRecord")
     return [
-        *(up(x, 366, 294, record) for x, record in zip(middles, records, strict=True)),
-        f'<path class="flows" d="M{LEFT} 584 H206 V272 H{LEFT - 4}"/>',
-        text(198, 440, "TrainRecord", "flow", "end"),
-        up(610, 224, 188, "Section, page"),
-        up(610, 118, 82, "ChainRun, Tailored"),
+        *(up(x, 460, 388, record) for x, record in zip(middles, records, strict=True)),
+        f'<path class="flows" d="M{LEFT} 678 H206 V366 H{LEFT - 4}"/>',
+        text(198, 534, "TrainRecord", "flow", "end"),
+        up(610, 318, 282, "Section, page"),
+        up(610, 212, 176, "ChainRun, Tailored"),
+        up(610, 118, 82, "Study, figures"),
         *(
-            up(x, 564, 482, words)
+            up(x, 658, 576, words)
             for x, words in zip(middles, ("nn.Module", "TrainRun, kept epochs", "nn.Module"), strict=True)
         ),
-        up(middles[0] - 60, 482, 564, "live α", advice=True, side="end"),
-        up(middles[1] - 60, 482, 564, "redundancy", advice=True, side="end"),
-        across(LEFT + 190, 515, 404, "LayerPlan", advice=True),
-        across(705, RIGHT - 190, 404, "nn.Module"),
-        across(RIGHT - 190, 705, 452, "price", advice=True),
-        up(610, 690, 634, "nn.Module, Architecture, Weights, Data"),
-        up(610, 784, 748, "Data, Split"),
-        up(610, 878, 842, "Option, Record, Interval"),
+        up(middles[0] - 60, 576, 658, "live α", advice=True, side="end"),
+        up(middles[1] - 60, 576, 658, "redundancy", advice=True, side="end"),
+        across(LEFT + 190, 515, 498, "LayerPlan", advice=True),
+        across(705, RIGHT - 190, 498, "nn.Module"),
+        across(RIGHT - 190, 705, 546, "price", advice=True),
+        up(610, 784, 728, "nn.Module, Architecture, Weights, Data"),
+        up(610, 878, 842, "Data, Split"),
+        up(610, 972, 936, "Option, Record, Interval"),
     ]
 
 
@@ -138,25 +140,25 @@ def outside() -> list[str]:
     """What comes in on the left and goes out on the right."""
     return [
         thing(53, "a command", comes_in=True),
-        thing(153, "recipe.toml", comes_in=True),
-        thing(719, "your network:", ".safetensors .pt .npz", ".onnx .keras", comes_in=True),
-        thing(813, "images, tables,", "tensors, loaders", comes_in=True),
+        thing(247, "recipe.toml", comes_in=True),
+        thing(813, "your network:", ".safetensors .pt .npz", ".onnx .keras", comes_in=True),
+        thing(907, "images, tables,", "tensors, loaders", comes_in=True),
         thing(53, "terminal, JSON,", "exit code", comes_in=False),
-        thing(153, "result folders,", "record.json", comes_in=False),
-        thing(259, "report.html", comes_in=False),
-        thing(424, "net.nir", "and its test vector", comes_in=False),
-        thing(719, "network.safetensors,", "sealed, with ancestry", comes_in=False),
+        thing(247, "result folders,", "record.json", comes_in=False),
+        thing(353, "report.html", comes_in=False),
+        thing(518, "net.nir", "and its test vector", comes_in=False),
+        thing(813, "network.safetensors,", "sealed, with ancestry", comes_in=False),
     ]
 
 
 def legend() -> list[str]:
     """How to read it."""
     return [
-        '<path class="flows" d="M14 958 H54"/>',
-        text(62, 963, "what a verb takes and gives", "small", "start"),
-        '<path class="advises" d="M270 958 H310"/>',
-        text(318, 963, "advice, carried over by chain", "small", "start"),
-        text(546, 963, "A room imports from the floors below it; workshops never from each other.", "small", "start"),
+        '<path class="flows" d="M14 1052 H54"/>',
+        text(62, 1057, "what a verb takes and gives", "small", "start"),
+        '<path class="advises" d="M270 1052 H310"/>',
+        text(318, 1057, "advice, carried over by chain", "small", "start"),
+        text(546, 1057, "A room imports from the floors below it; workshops never from each other.", "small", "start"),
     ]
 
 
@@ -165,8 +167,8 @@ def drawing() -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
         '<title id="t">The rooms of weightsmith</title>',
-        '<desc id="d">From the roof down: cli, chain, reporting; the workshops grading, reducing and spiking beside '
-        "each other; training, networks, data, core. Records go up to reporting, networks from training to the "
+        '<desc id="d">From the roof down: cli, papers, chain, reporting; the workshops grading, reducing and spiking '
+        "beside each other; training, networks, data, core. Records go up to reporting, networks from training to the "
         "workshops, advice between workshops by way of chain.</desc>",
         f"<style>{STYLE}</style>",
         f"<defs>{marker('flow')}{marker('advice')}{marker('thing')}</defs>",
