@@ -26,9 +26,10 @@ __all__ = ["COMMANDS", "digests", "main"]
 COMMANDS = {
     "train": "train digits --network mlp:64,32 --schedule power:0.1,s=20,per=epoch --clip norm:1 --epochs 6",
     "grade": "grade train --json",
-    "reduce-angles": "reduce train --data digits --by angles:45 --recover fine-tune:2",
-    "reduce-groups": "reduce train --data digits --by groups --target params:0.5",
-    "reduce-genetic": "reduce train --data digits --by genetic:50,generations=15,population=30 --price synaptic",
+    "reduce-angles": "reduce train --data digits --by angles:45 --recover fine-tune:2 --no-latency",
+    "reduce-groups": "reduce train --data digits --by groups --target params:0.5 --no-latency",
+    "reduce-genetic": "reduce train --data digits --by genetic:50,generations=15,population=30 --price synaptic "
+    "--no-latency",
     "spike-constant": "spike train --data digits --steps 16",
     "spike-l4": "spike train --data digits --encode poisson --adjust l4:1.0 --neuron lif:0.95 --steps 20",
     "spike-int8": "spike train --data digits --precision int8 --balance percentile:99 --neuron if:reset=hard "
