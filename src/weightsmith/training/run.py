@@ -80,9 +80,9 @@ class History(Record):
         """The history as CSV text, a line per epoch; numbers are written so that they read back exactly."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        for place in range(len(self.rows)):
-            cells = [self.column(name)[place] for name in self.columns]
+        columns = self.columns
+        writer.writerow(columns)
+        for cells in zip(*map(self.column, columns), strict=True):
             writer.writerow(["" if cell is None else repr(cell) for cell in cells])
         return text.getvalue()
 
