@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Interval, mean_interval
@@ -70,11 +69,7 @@ class SweepTable(Record):
 
     def to_csv(self) -> str:
         """The table as CSV text: a head line, then the rows; None is an empty cell, truth is true or false."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(row[name]) for name in self.columns] for row in self.rows)
-        return text.getvalue()
+        return csv_text(self.columns, ([_cell(row[name]) for name in self.columns] for row in self.rows))
 
     def _check_columns(self, names: Sequence[str]) -> None:
         for name in names:

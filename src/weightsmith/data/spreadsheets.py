@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weightsmith.core.csv_text import unguarded
 from weightsmith.core.errors import FileRefused, UnknownName
 from weightsmith.core.storage import DAMAGED_ZIP, reading
 from weightsmith.data.arrays import checked_size
@@ -46,7 +47,7 @@ def read_csv(path: Path) -> list[Row]:
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                rows.append(Row(reader.line_num, tuple(cell.strip() for cell in cells)))  # noqa: PERF401
+                rows.append(Row(reader.line_num, tuple(unguarded(cell.strip()) for cell in cells)))  # noqa: PERF401
     except csv.Error as error:
         raise FileRefused(path, f"line {reader.line_num} is not CSV ({error})") from error
     return rows

@@ -6,7 +6,6 @@ names of two figures would collide; its white is the wrong one at night, and hal
 
 from __future__ import annotations
 
-import csv
 import html
 import io
 import re
@@ -14,7 +13,8 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from weightsmith.reporting._words import harmless
+from weightsmith.core.csv_text import csv_text
+from weightsmith.reporting._words import LONGEST_TEXT, cut
 from weightsmith.reporting.figures import style
 from weightsmith.reporting.parts import Cell
 
@@ -121,10 +121,10 @@ def csv_link(rows: Sequence[Mapping[str, Cell]]) -> str:
     taken for a formula by a spreadsheet: names come from files.
     """
     heads = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO(newline="")
-    if heads:
-        writer = csv.writer(text, lineterminator="\r\n")
-        writer.writerow(map(harmless, heads))
-        writer.writerows([harmless(row.get(head)) for head in heads] for row in rows)
-    content = text.getvalue().encode("utf-8", "replace")
-    return "data:text/csv;charset=utf-8," + urllib.parse.quote(content, safe=",.:;+-_()[]")
+    cells = ([_short(row.get(head)) for head in heads] for row in rows)
+    content = csv_text([*map(_short, heads)], cells, line_end="\r\n") if heads else ""
+    return "data:text/csv;charset=utf-8," + urllib.parse.quote(content.encode("utf-8", "replace"), safe=",.:;+-_()[]")
+
+
+def _short(cell: Cell) -> Cell:
+    return cut(cell, LONGEST_TEXT) if isinstance(cell, str) else cell
