@@ -131,6 +131,45 @@ def test_every_source_file_has_its_test_file():
     assert missing == []
 
 
+def writes_tables(text: str) -> bool:
+    """Whether source code writes CSV by itself: with the library, or cells put together by a comma, a tab and so on."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.ImportFrom(module="csv") | ast.Attribute(attr="writer" | "DictWriter"):
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value="," | ";" | "\t"), attr="join")):
+                return True
+            case ast.Call(func=ast.Attribute(attr="to_csv"), args=[_, *_]):  # another library's: ours take nothing
+                return True
+    return False
+
+
+# Lists in the text form of options, which no spreadsheet opens.
+NO_TABLES = {"core/text.py", "core/options.py", "data/normalise.py"}
+
+
+def test_one_file_writes_all_tables():
+    """Elsewhere a name from a stranger's file could become a formula."""
+    found = {str(path.relative_to(SOURCE)) for path in SOURCES if writes_tables(path.read_text())}
+    assert found == {"core/csv_text.py", *NO_TABLES}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import csv as c\nc.writer(file)",
+        "from csv import DictWriter",
+        "csv.DictWriter(file, names)",
+        "f'{\",\".join(cells)}'",
+        "'\\t'.join(cells)",
+        "frame.to_csv(path)",
+    ],
+)
+def test_a_second_writer_would_be_seen(line):
+    assert writes_tables(line)
+    assert not writes_tables("csv.reader(file)\n', '.join(names)\ntable.to_csv()")
+
+
 IMPORT = """
 import io, json, logging, random, socket, sys, threading, warnings
 import numpy, torch

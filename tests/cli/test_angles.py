@@ -5,6 +5,7 @@ import json
 import sys
 
 import pytest
+from safetensors.torch import save_file
 
 import weightsmith as ws
 from weightsmith.reducing.inspecting import AnglesRecord, angles
@@ -128,3 +129,25 @@ def test_a_folder_holds_what_a_report_is_made_of(run, tmp_path):
     expected = ws.angles(tmp_path / "net.safetensors", "digits")
     assert found.record == expected.record
     assert abs(found.detail.degrees("dense1") - expected.degrees("dense1")).max() < 1e-4
+
+
+def test_no_layer_becomes_a_formula(run, tmp_path, monkeypatch):
+    (tmp_path / "strange_layers.py").write_text(
+        "from collections import OrderedDict\n"
+        "from torch import nn\n"
+        "def net():\n"
+        "    parts = {'flat': nn.Flatten(), '=cmd()': nn.Linear(64, 8), 'f': nn.Sigmoid(), '@o': nn.Linear(8, 10)}\n"
+        "    return nn.Sequential(OrderedDict(parts))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from strange_layers import net
+
+    save_file(net().state_dict(), tmp_path / "n.safetensors")
+    words = (tmp_path / "n.safetensors", "--network", "strange_layers:net", "--data", "digits", "--quiet")
+    assert run("angles", *words, "--csv", tmp_path / "p.csv").code == 0
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert {row["layer"] for row in rows} == {"'=cmd()"}
+    answer = run("reduce", *words, "--by", "angles:80", "--no-latency", "--out", tmp_path / "o")
+    assert answer.code == 0, answer.err
+    (row,) = csv.DictReader((tmp_path / "o" / "sites.csv").read_text().splitlines())
+    assert "'=cmd()" in row.values()

@@ -123,3 +123,15 @@ def test_help_names_every_option(run):
     answer = run("faces", "--help")
     assert answer.code == 0
     assert all(word in answer.out for word in ("--out", "--test", "--components", "--size", "--lpq", "--phog"))
+
+
+def test_no_class_becomes_a_formula_and_the_table_reads_back(run, photos, tmp_path):
+    for name, original in (("=cmd()", "left"), ("-x", "right")):
+        (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "p" / name).symlink_to(photos / original)
+    assert run("faces", tmp_path / "p", "--out", tmp_path / "t.csv", "-q").code == 0
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert {row["label"] for row in rows} == {"'=cmd()", "'-x"}
+    assert all(row["path"].startswith("'") for row in rows)
+    assert any(float(row["lpq1"]) < 0 for row in rows)
+    assert load(tmp_path / "t.csv").classes == ("-x", "=cmd()")

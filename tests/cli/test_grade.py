@@ -438,3 +438,15 @@ def test_a_pass_over_four_gigabytes_takes_less_than_one_and_a_half_of_memory(fou
     peak = int(answer.stderr) * 1024
     assert peak < 1.5e9
     assert json.loads(answer.stdout)["coverage"]["fitted"] == 60
+
+
+@pytest.mark.parametrize("name", ["=cmd()", "@SUM(A1)", "-x", "+x"])
+def test_no_layer_becomes_a_formula(run, tmp_path, name):
+    for file in ("=a.safetensors", "b.safetensors"):
+        save_file({f"{name}.weight": torch.randn(60, 50, generator=torch.Generator().manual_seed(0))}, tmp_path / file)
+    rows = list(csv.DictReader(io.StringIO(run("grade", tmp_path / "b.safetensors", *FAST, "--csv").out)))
+    assert [row["name"] for row in rows] == [f"'{name}"]
+    answer = run("grade", tmp_path / "=a.safetensors", tmp_path / "b.safetensors", *FAST, "--out", tmp_path / "o")
+    assert answer.code == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "o" / "layers.csv").read_text())))
+    assert all(cell[:1] not in "=+-@" or float(cell) for row in rows for cell in row.values() if cell)

@@ -92,3 +92,14 @@ def test_shortcuts_are_those_of_the_record():
     assert repr(run) == f"TrainRun({run})"
     assert "\n" not in str(run)
     assert torch.is_grad_enabled()
+
+
+def test_a_table_asks_each_row_for_each_column_a_fixed_number_of_times(monkeypatch):
+    asked, value = [], EpochRow.value
+    monkeypatch.setattr(EpochRow, "value", lambda row, column: asked.append(column) or value(row, column))
+    counts = []
+    for epochs in (10, 20, 40):
+        asked.clear()
+        History(tuple(EpochRow(e, 5, 0.1, 1 / e, 0.5, extra={"pi": 3.0}) for e in range(1, epochs + 1))).to_csv()
+        counts.append(len(asked))
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])

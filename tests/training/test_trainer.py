@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weightsmith.core import storage
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.journal import read_journal
+from weightsmith.core.records import Record
 from weightsmith.data.normalise import NONE
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import mlp
@@ -232,6 +234,28 @@ def test_the_journal_holds_an_epoch_a_line_with_its_duration(tmp_path):
     assert [value["train_loss"] for value in journal.values.values()] == list(run.history.column("train_loss"))
     assert all(0 < seconds < 60 for seconds in journal.seconds.values())
     assert "seconds" not in (tmp_path / "record.json").read_text()
+
+
+def test_the_work_of_an_epoch_does_not_grow_with_the_epochs_before_it(tmp_path, monkeypatch):
+    """Counted in records that are put into words and bytes that are written, not by the clock."""
+    encoded, to_dict, write = [], Record.to_dict, storage.write_atomic
+    monkeypatch.setattr(Record, "to_dict", lambda record: encoded.append(type(record)) or to_dict(record))
+
+    def counted(path: Path, content: Any) -> Path:
+        blocks = list(content)
+        sizes.append(sum(map(len, blocks)))
+        return write(path, blocks)
+
+    monkeypatch.setattr("weightsmith.networks.sealed.write_atomic", counted)
+    records, written = [], []
+    for epochs in (10, 20, 40):
+        sizes: list[int] = []
+        encoded.clear()
+        train("mlp:8", rows(), epochs=epochs, out=tmp_path / str(epochs))
+        records.append(len(encoded))
+        written.append(sum(sizes) + (tmp_path / str(epochs) / "journal.jsonl").stat().st_size)
+    assert records[2] - records[1] == 2 * (records[1] - records[0])
+    assert written[2] - written[1] == pytest.approx(2 * (written[1] - written[0]), rel=0.05)
 
 
 # killed for real

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weightsmith.cli._figure_files import write_figures
 from weightsmith.cli._reduction_findings import advice, concerns
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -70,12 +69,12 @@ def write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
         for result in results
         for site in result.sites
     ]
-    return [write_summary(folder / "summary.csv", results), write_atomic(folder / "sites.csv", _as_csv(rows))]
+    return [write_summary(folder / "summary.csv", results), write_atomic(folder / "sites.csv", csv_rows(rows))]
 
 
 def write_summary(path: Path, results: Sequence[Reduction]) -> Path:
     """The numbers of every method as CSV."""
-    return write_atomic(path, _as_csv([summary_row(result) for result in results]))
+    return write_atomic(path, csv_rows([summary_row(result) for result in results]))
 
 
 def summary_row(result: Reduction) -> dict[str, Any]:
@@ -143,11 +142,3 @@ def _chosen(record: ReductionRecord) -> FrontPoint | None:
     """The network of the front that was taken; after several rounds the front has other units than the network."""
     kept = {site.name: site.kept for site in record.sites}
     return next((point for point in record.front if point.kept == kept), None)
-
-
-def _as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.cli._figure_files import write_figures
 from weightsmith.cli._spike_findings import advice, concerns
 from weightsmith.cli._spike_rows import layer_rows, step_rows
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
     from weightsmith.spiking.results import SpikeRecord
 
-__all__ = ["as_csv", "as_dict", "draw", "write_tables"]
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that a spreadsheet would compute
+__all__ = ["as_dict", "draw", "write_tables"]
 
 
 def as_dict(
@@ -40,8 +37,8 @@ def write_tables(folder: Path, record: SpikeRecord) -> list[Path]:
     """``steps.csv`` with a row per step, ``layers.csv`` with a row per layer."""
     layers = [dataclasses.asdict(row) for row in layer_rows(record)]
     return [
-        write_atomic(folder / "steps.csv", as_csv(step_rows(record))),
-        write_atomic(folder / "layers.csv", as_csv(layers)),
+        write_atomic(folder / "steps.csv", csv_rows(step_rows(record))),
+        write_atomic(folder / "layers.csv", csv_rows(layers)),
     ]
 
 
@@ -51,16 +48,3 @@ def draw(place: Path, record: SpikeRecord, classes: Sequence[str]) -> list[Path]
 
     fits = len(classes) == len(record.decisions.confusion.matrix)
     return write_figures(place, figures_of(record, classes if fits else None))
-
-
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as CSV; text that a spreadsheet would take for a formula is quoted: names of layers come from files."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
-    return text.getvalue()
-
-
-def _harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.cli._figure_files import write_figures
-from weightsmith.cli._spike_files import as_csv
 from weightsmith.cli._spike_sweep_findings import comparisons, saved, taken, verdict
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
 def write_tables(folder: Path, sweep: SpikeSweep) -> list[Path]:
     """``sweep.csv`` with all settings on training rows, ``chosen.csv`` with the winners on test rows."""
     return [
-        write_atomic(folder / "sweep.csv", as_csv(_setting_rows(sweep))),
-        write_atomic(folder / "chosen.csv", as_csv(_chosen_rows(sweep))),
+        write_atomic(folder / "sweep.csv", csv_rows(_setting_rows(sweep))),
+        write_atomic(folder / "chosen.csv", csv_rows(_chosen_rows(sweep))),
     ]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv as csv_format
 import functools
-import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from weightsmith.cli._figure_files import check_places, write_figures
 from weightsmith.cli._reduction_report import files_line, gathered, named_line, named_lines
 from weightsmith.cli.reduce import loaded
 from weightsmith.cli.terminal import count_text, out, print_json, progress_bar, table
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -104,14 +103,12 @@ def angles(
 
 
 def _as_csv(record: AnglesRecord) -> str:
-    text = io.StringIO(newline="")
-    writer = csv_format.writer(text, lineterminator="\n")
-    writer.writerow(("layer", "a", "b", "degrees", "kind", "below"))
-    for site in record.sites:
-        near = site.similar + site.complementary
-        for place, pair in enumerate(site.pairs):
-            writer.writerow((site.name, pair.a, pair.b, pair.degrees, pair.kind, place < near))
-    return text.getvalue()
+    rows = (
+        (site.name, pair.a, pair.b, pair.degrees, pair.kind, place < site.similar + site.complementary)
+        for site in record.sites
+        for place, pair in enumerate(site.pairs)
+    )
+    return csv_text(("layer", "a", "b", "degrees", "kind", "below"), rows)
 
 
 def _draw(place: Path, found: UnitAngles) -> list[Path]:

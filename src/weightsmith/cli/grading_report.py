@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +14,7 @@ from rich.table import Table
 from weightsmith.cli._layer_table import layer_legend, layer_table, place
 from weightsmith.cli._sparks import spark
 from weightsmith.cli.terminal import count_text, out, table
+from weightsmith.core.csv_text import csv_rows
 
 if TYPE_CHECKING:
     from weightsmith.grading.comparison import ComparedMeasure, GradeComparison
@@ -98,12 +97,7 @@ def rows_as_csv(several: Sequence[Grades]) -> str:
         for grades in several
         for layer in grades.layers
     ]
-    text = io.StringIO(newline="")
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return text.getvalue()
+    return csv_rows(rows)
 
 
 def show_plans(plans: Sequence[PlanFile]) -> None:

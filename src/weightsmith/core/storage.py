@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import secrets
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from weightsmith.core.errors import FileRefused
 
-__all__ = ["file_digest", "reading", "write_atomic"]
+__all__ = ["DAMAGED_ZIP", "file_digest", "reading", "write_atomic"]
 
 _BLOCK = 1 << 20
+DAMAGED_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+"""What zipfile raises on archives that are not what they claim to be. An EOFError that got away would pass for a key:
+the command line takes it for an interrupt."""
 
 
 def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Path:

@@ -11,9 +11,7 @@ None (or a record of such). What it draws must come from ``seed`` alone.
 from __future__ import annotations
 
 import contextlib
-import csv
 import functools
-import io
 import itertools
 import json
 import math
@@ -26,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.errors import UnknownName, UsageError, WeightsmithError
 from weightsmith.core.identity import code_digest
 from weightsmith.core.journal import Journal
@@ -303,11 +302,7 @@ class SweepTable(Record):
 
     def to_csv(self) -> str:
         """The table as CSV text: a head line, then the rows; None is an empty cell, truth is true or false."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(row[name]) for name in self.columns] for row in self.rows)
-        return text.getvalue()
+        return csv_text(self.columns, ([_cell(row[name]) for name in self.columns] for row in self.rows))
 
     def _check_columns(self, names: Sequence[str]) -> None:
         for name in names:

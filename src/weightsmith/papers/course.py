@@ -6,14 +6,13 @@ is the validation accuracy after the tenth epoch of one run; ours is the mean ov
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Interval, wilson
@@ -165,14 +164,12 @@ class CourseTable(Record):
     def to_csv(self) -> str:
         """A line per experiment."""
         names = [field.name for field in dataclasses.fields(CourseRow) if field.name not in ("epochs", "test")]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*names, "test_accuracy", "test_low", "test_high"])
+        rows = []
         for row in self.rows:
             test = (None,) * 3 if row.test is None else (row.test.value, row.test.low, row.test.high)
             cells = [*(getattr(row, name) for name in names), *test]
-            writer.writerow([_text(cell) for cell in cells])
-        return text.getvalue()
+            rows.append([_text(cell) for cell in cells])
+        return csv_text([*names, "test_accuracy", "test_low", "test_high"], rows)
 
 
 def run_course(

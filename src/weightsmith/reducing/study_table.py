@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, corrected_t
 
@@ -99,13 +98,8 @@ class Study(Record):
     def to_csv(self) -> str:
         """A line per row, with the scaling in its first column."""
         names = [field.name for field in dataclasses.fields(StudyRow)]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["scaling", *names])
-        for row in self.rows:
-            cells = (getattr(row, name) for name in names)
-            writer.writerow([self.settings["scaling"], *("" if cell is None else cell for cell in cells)])
-        return text.getvalue()
+        scaling = self.settings["scaling"]
+        return csv_text(["scaling", *names], ([scaling, *(getattr(row, name) for name in names)] for row in self.rows))
 
 
 def summaries(rows: Sequence[StudyRow], folds: int) -> tuple[StudySummary, ...]:

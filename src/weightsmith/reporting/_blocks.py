@@ -5,7 +5,6 @@ Here all text is made fit to be shown, figures are drawn, and data become links.
 
 from __future__ import annotations
 
-import csv
 import html
 import io
 import json
@@ -15,7 +14,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weightsmith.reporting._words import LONGEST_NAME, harmless, number_text, plain
+from weightsmith.core.csv_text import csv_text
+from weightsmith.reporting._words import LONGEST_NAME, LONGEST_TEXT, cut, number_text, plain
 from weightsmith.reporting.figures import style
 from weightsmith.reporting.hover import hover_points
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Prose, Shown, Table
@@ -304,10 +304,10 @@ def csv_link(rows: Sequence[Mapping[str, Cell]]) -> str:
     taken for a formula by a spreadsheet: names come from files.
     """
     heads = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO(newline="")
-    if heads:
-        writer = csv.writer(text, lineterminator="\r\n")
-        writer.writerow(map(harmless, heads))
-        writer.writerows([harmless(row.get(head)) for head in heads] for row in rows)
-    content = text.getvalue().encode("utf-8", "replace")
-    return "data:text/csv;charset=utf-8," + urllib.parse.quote(content, safe=",.:;+-_()[]")
+    cells = ([_short(row.get(head)) for head in heads] for row in rows)
+    content = csv_text([*map(_short, heads)], cells, line_end="\r\n") if heads else ""
+    return "data:text/csv;charset=utf-8," + urllib.parse.quote(content.encode("utf-8", "replace"), safe=",.:;+-_()[]")
+
+
+def _short(cell: Cell) -> Cell:
+    return cut(cell, LONGEST_TEXT) if isinstance(cell, str) else cell

@@ -11,12 +11,11 @@ import re
 
 from weightsmith.reporting.parts import Cell
 
-__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "cut", "harmless", "number_text", "plain"]
+__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "cut", "number_text", "plain"]
 
 LONGEST_NAME, LONGEST_TEXT = 120, 4_000  # letters of a name, and of a text that may hold several
 _LONGEST_WORD = 200  # a digest has 64 letters, and a path seldom more than this
 _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
-_ACTS_AS_FORMULA = re.compile(r"[\s\x00-\x20\u200b\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 def _signs() -> dict[int, int]:
@@ -76,15 +75,3 @@ def number_text(value: Cell) -> str:
         case _:
             text = f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
     return text.replace("-", "−")
-
-
-def harmless(value: Cell) -> Cell:
-    """Text that a spreadsheet would take for a formula, quoted by an apostrophe; very long text is cut.
-
-    >>> [harmless(value) for value in ("=1+1", " ＠SUM(A1)", "fc1", -3)]
-    ["'=1+1", "' ＠SUM(A1)", 'fc1', -3]
-    """
-    if not isinstance(value, str):
-        return value
-    value = cut(value, LONGEST_TEXT)
-    return f"'{value}" if _ACTS_AS_FORMULA.match(value) else value

@@ -1,15 +1,16 @@
 """Where a run stands between two epochs, in memory and on disk.
 
 A folder holds ``checkpoint.safetensors`` (sealed, written anew after each epoch: weights, best weights, the optimiser's
-state, the history), ``journal.jsonl`` (a line per epoch with its duration), and a network file for each epoch that is
-kept. Journal and checkpoint name the call they belong to, so that a folder never mixes two runs.
+state, how many epochs are done), ``journal.jsonl`` (a line per epoch: its row of the history, the gradients that were
+measured, its duration), and a network file for each epoch that is kept. What an epoch writes does not grow with the
+epochs before it. Journal and checkpoint name the call they belong to, so that a folder never mixes two runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,12 @@ from weightsmith.training.watching import Watch
 
 __all__ = ["Checkpoints", "Standing"]
 
-_FILE = "checkpoint.safetensors"
+_FILE, _PROBES = "checkpoint.safetensors", "probes"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing(Record):
-    """The facts of a run after some epochs; the tensors stand beside it."""
+    """The facts of a run after some epochs; the tensors stand beside it. ``probes`` has a part for each epoch."""
 
     rows: tuple[EpochRow, ...] = ()
     schedule: Watch = dataclasses.field(default_factory=Watch)
@@ -39,7 +40,7 @@ class Standing(Record):
     best: float | None = None
     best_epoch: int = 0
     stopped_early: bool = False
-    probes: dict[str, Any] | None = None
+    probes: tuple[dict[str, Any], ...] = ()
 
 
 class Checkpoints:
@@ -48,6 +49,7 @@ class Checkpoints:
     def __init__(self, folder: Path | None, call: Mapping[str, Any]) -> None:
         self._folder, self._call = folder, digest_of(json.dumps(call, sort_keys=True))
         self._kept: dict[int, dict[str, Tensor]] = {}
+        self._beside: dict[str, Any] = {}  # epochs of which the journal tells less, or otherwise
         self._journal = None if folder is None else Journal(folder / "journal.jsonl", call)
 
     def read(self) -> tuple[dict[str, Tensor], Standing] | None:
@@ -59,22 +61,37 @@ class Checkpoints:
             raise FileRefused(weights.path, "is not a checkpoint of weightsmith")
         try:
             content = json.loads(sealed_content(weights.metadata))
-            call, standing = content["call"], Standing.from_dict(content["standing"])
-        except (ValueError, KeyError, TypeError) as error:
+            if "epochs" not in content:
+                content = _with_epochs(content)
+            facts, beside = Standing.from_dict(content["standing"]), content["beside"]
+            keys = [_key(epoch) for epoch in range(1, content["epochs"] + 1)]
+            # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
+            if content["call"] != self._call or keys[-1] not in self._journal:
+                return None
+            told = {**self._journal, **beside}
+            standing = _with_rows(facts, [told[key] for key in keys])
+        except (ValueError, LookupError, TypeError) as error:
             raise FileRefused(weights.path, f"was written by another version of weightsmith ({error})") from error
-        # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
-        if call != self._call or _key(standing) not in self._journal:
-            return None
+        self._beside = {key: epoch for key, epoch in beside.items() if self._journal.get(key) != epoch}
         return _tensors(weights.path), standing
 
     def write(self, tensors: Mapping[str, Tensor], standing: Standing, seconds: float) -> None:
         """Keep the state after an epoch that took ``seconds``."""
         if self._folder is None or self._journal is None:
             return
-        key = _key(standing)
-        if key not in self._journal:  # a run killed between this line and the next has it already
-            self._journal.append(key, standing.rows[-1].to_dict(), seconds)
-        content = {"call": self._call, "standing": standing.to_dict()}
+        key, epoch = _key(len(standing.rows)), standing.rows[-1].to_dict()
+        if standing.probes:
+            epoch[_PROBES] = standing.probes[-1]
+        for number in range(len(standing.rows) - 1, 0, -1):  # a run that was rewound begins with the rows of another
+            if _key(number) in self._journal or _key(number) in self._beside:
+                break
+            self._beside[_key(number)] = standing.rows[number - 1].to_dict()
+        if key not in self._journal:
+            self._journal.append(key, epoch, seconds)
+        elif self._journal[key] != epoch:  # killed before the checkpoint, and a hook measured something else since
+            self._beside[key] = epoch
+        facts = dataclasses.replace(standing, rows=(), probes=()).to_dict()
+        content = {"call": self._call, "epochs": len(standing.rows), "standing": facts, "beside": self._beside}
         write_sealed(self._folder / _FILE, tensors, json.dumps(content, allow_nan=False))
 
     def keep(self, epoch: int, state: dict[str, Tensor], card: Card) -> None:
@@ -108,9 +125,26 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in load_file(path).items()}
 
 
+def _with_rows(facts: Standing, epochs: Iterable[Mapping[str, Any]]) -> Standing:
+    """The facts with what is told of each epoch."""
+    told = [dict(epoch) for epoch in epochs]
+    probes = tuple(epoch.pop(_PROBES) for epoch in told if _PROBES in epoch)
+    return dataclasses.replace(facts, rows=tuple(map(EpochRow.from_dict, told)), probes=probes)
+
+
+def _with_epochs(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a checkpoint that holds all epochs itself, as the first ones did, as it is written now."""
+    facts = dict(content["standing"])
+    rows, probes = [dict(row) for row in facts.pop("rows")], facts.pop(_PROBES)
+    if probes is not None:
+        rows[-1][_PROBES] = probes  # of all epochs: the journal has none of them
+    beside = {_key(epoch): row for epoch, row in enumerate(rows, start=1)}
+    return {"call": content["call"], "epochs": len(rows), "standing": facts, "beside": beside}
+
+
 def _kept_file(epoch: int) -> str:
     return f"epoch-{epoch:04d}.safetensors"
 
 
-def _key(standing: Standing) -> str:
-    return f"epoch {len(standing.rows)}"
+def _key(epoch: int) -> str:
+    return f"epoch {epoch}"

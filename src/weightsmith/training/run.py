@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import enum
-import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
 
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
@@ -78,13 +77,8 @@ class History(Record):
 
     def to_csv(self) -> str:
         """The history as CSV text, a line per epoch; numbers are written so that they read back exactly."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        for place in range(len(self.rows)):
-            cells = [self.column(name)[place] for name in self.columns]
-            writer.writerow(["" if cell is None else repr(cell) for cell in cells])
-        return text.getvalue()
+        columns = self.columns
+        return csv_text(columns, zip(*map(self.column, columns), strict=True))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

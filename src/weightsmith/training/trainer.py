@@ -71,6 +71,7 @@ class Trainer:
             self._validation = Feed(share, plan.normalisation, plan.layout)
         weights = any(value.dim() > 1 for value in plan.network.parameters())
         self._probe = Probe(plan.network) if diagnose and members.first and weights else None
+        self._probed = 0  # steps that stand in the standing
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
         self.standing = Standing()
@@ -205,8 +206,10 @@ class Trainer:
             best=value if better else before.best,
             best_epoch=row.epoch if better else before.best_epoch,
             stopped_early=plan.settings.stop is not None and plan.settings.stop.stops(stop),
-            probes=None if self._probe is None else self._probe.to_state(),
+            probes=() if self._probe is None else (*before.probes, self._probe.to_state(since=self._probed)),
         )
+        if self._probe is not None:
+            self._probed = len(self._probe.probes)
 
     # the state of a run as tensors with names
 
@@ -259,8 +262,9 @@ class Trainer:
         }
         if momenta:
             self._stepper.optimiser.state[self._stepper.flat.parameter] = momenta
-        if self._probe is not None and self.standing.probes is not None:
-            self._probe = Probe.from_state(self._plan.network, self.standing.probes)
+        if self._probe is not None:
+            self._probe = Probe.from_state(self._plan.network, *self.standing.probes)
+            self._probed = len(self._probe.probes)
         self._clock.skip(len(self.standing.rows) * self._plan.span.steps)
 
 

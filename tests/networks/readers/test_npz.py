@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 import torch
 
+from weightsmith.core.errors import FileRefused
 from weightsmith.networks.readers.npz import NpzWeights
 
 
@@ -39,3 +43,18 @@ def test_what_is_no_number_is_named(tmp_path):
 def test_an_empty_array_is_an_entry(tmp_path):
     np.savez(tmp_path / "m.npz", w=np.ones((0, 3), "f4"))
     assert NpzWeights(tmp_path / "m.npz").tensor("w").shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"(2, 3)", b"(2, 3 "), (b"{", b"("), (b"}", b" "), (b"<f4", b"<f3"), (b"(2, 3)", b"((((((")],
+)
+def test_a_broken_header_is_refused_by_name(tmp_path, old, new):
+    """The archive itself is sound: only the array in it is not."""
+    file = io.BytesIO()
+    np.save(file, np.ones((2, 3), "f4"))
+    assert old in file.getvalue()
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as archive:
+        archive.writestr("w.npy", file.getvalue().replace(old, new, 1))
+    with pytest.raises(FileRefused, match=r"m\.npz: 'w\.npy' is not a NumPy array, or damaged"):
+        NpzWeights(tmp_path / "m.npz")

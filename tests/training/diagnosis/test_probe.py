@@ -230,6 +230,18 @@ def test_a_resumed_probe_gives_the_same_bytes():
     assert resumed.to_state() == straight.to_state()
 
 
+def test_a_state_may_be_taken_in_parts():
+    network, (x, y) = filled(nn.Sequential(nn.Linear(4, 3))), batch(5, 4)
+    probe = probed(network, x, y)
+    parts = [probe.to_state()]
+    for number in (10, 20, 30):
+        probed(network, x, y, number=number, probe=probe)
+        if number != 10:
+            parts.append(probe.to_state(since=sum(len(part["probes"]) for part in parts)))
+    assert [part["probes"] for part in parts] == [[0], [10, 20], [30]]
+    assert Probe.from_state(network, *parts).to_state() == probe.to_state()
+
+
 def test_the_state_of_another_network_is_refused():
     state = probed(filled(nn.Sequential(nn.Linear(4, 3))), *batch(5, 4)).to_state()
     with pytest.raises(UsageError, match="layer '1'"):

@@ -6,7 +6,6 @@ with the reason. Images are taken as the camera meant them (EXIF orientation) an
 
 from __future__ import annotations
 
-import csv
 import functools
 import io
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from weightsmith.core.csv_text import csv_text
 from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, OptionError, UsageError
 from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
@@ -116,13 +116,12 @@ def face_table(features: FaceFeatures, splits: tuple[str, ...], lpq: int = 5, ph
     ``weightsmith.data.load`` reads it back; nine digits keep a float32 exactly.
     """
     components = features.components(np.array(splits) == "train", lpq, phog)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
     columns = [f"{name}{i}" for name, count in (("lpq", lpq), ("phog", phog)) for i in range(1, count + 1)]
-    writer.writerow(["path", "label", "split", *columns])
-    for path, label, split, row in zip(features.paths, features.labels, splits, components, strict=True):
-        writer.writerow([path, features.classes[label], split, *(f"{value:.9g}" for value in row)])
-    return text.getvalue()
+    rows = (
+        [path, features.classes[label], split, *(f"{value:.9g}" for value in row)]
+        for path, label, split, row in zip(features.paths, features.labels, splits, components, strict=True)
+    )
+    return csv_text(["path", "label", "split", *columns], rows)
 
 
 def _descriptor(kind: type[Kind], given: Kind | str) -> Kind:

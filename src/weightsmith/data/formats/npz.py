@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.core.storage import reading
+from weightsmith.core.npy import read_header, read_values
+from weightsmith.core.storage import DAMAGED_ZIP, reading
 from weightsmith.data.arrays import checked_size
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
         try:
             with zipfile.ZipFile(path) as archive:
                 return [_member(path, archive, name) for name in names]
-        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, RuntimeError) as error:
+        except DAMAGED_ZIP as error:
             raise FileRefused(path, f"is not a readable NumPy archive ({error})") from error
 
 
@@ -56,14 +56,12 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     member = archive.getinfo(f"{name}.npy")
     checked_size(path, member.file_size, f"array {name!r}")
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(file)
-        # NumPy allocates what the header says before it reads: it must not say more than there is.
-        if dtype.hasobject or prod(shape) * dtype.itemsize > member.file_size:
+        header = read_header(file)
+        size = None if header.dtype is None else prod(header.shape) * header.dtype.itemsize
+        # Room is taken for what the header says before it is read: it must not say more than there is.
+        if size is None or header.objects or size > member.file_size:
+            kind = "records" if header.dtype is None else header.dtype
             raise FileRefused(
-                path, f"array {name!r} claims {dtype} {shape}, which its {member.file_size:,} bytes cannot hold"
+                path, f"array {name!r} claims {kind} {header.shape}, which its {member.file_size:,} bytes cannot hold"
             )
-    with archive.open(member) as file:
-        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        return array
+        return read_values(file, header)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weightsmith.core.errors import FileRefused
+from weightsmith.core.errors import FileRefused, WeightsmithError
 from weightsmith.core.records import digest_of
 from weightsmith.core.storage import file_digest, reading, write_atomic
 from weightsmith.data.arrays import Arrays, checked_labels, checked_size
@@ -98,8 +98,11 @@ def _opened(path: Path) -> Iterator[Any]:
         try:
             with pq.ParquetFile(path) as file:
                 yield file
-        except pa.ArrowException as error:
-            raise FileRefused(path, f"is not readable as Parquet ({str(error).splitlines()[0]})") from error
+        except WeightsmithError:
+            raise
+        except (pa.ArrowException, ValueError, LookupError, TypeError, OverflowError) as error:  # a name no text, …
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise FileRefused(path, f"is not readable as Parquet ({reason})") from error
 
 
 def _image_column(path: Path, file: Any, label_column: str) -> str:

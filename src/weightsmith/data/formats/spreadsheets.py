@@ -9,15 +9,20 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weightsmith.core.csv_text import unguarded
 from weightsmith.core.errors import FileRefused, UnknownName
-from weightsmith.core.storage import reading
+from weightsmith.core.storage import DAMAGED_ZIP, reading
 from weightsmith.data.arrays import checked_size
 
 __all__ = ["Row", "read_csv", "read_xlsx"]
+
+
+# What openpyxl lets through on a workbook that is not one: it takes the parts of a file and their links on trust.
+_DAMAGED_WORKBOOK = (*DAMAGED_ZIP, SyntaxError, LookupError, TypeError, AttributeError, AssertionError)
+_MOST_ROWS = 1 << 20  # of a sheet, as the format has it
 
 
 class Row(NamedTuple):
@@ -42,7 +47,7 @@ def read_csv(path: Path) -> list[Row]:
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                rows.append(Row(reader.line_num, tuple(cell.strip() for cell in cells)))  # noqa: PERF401
+                rows.append(Row(reader.line_num, tuple(unguarded(cell.strip()) for cell in cells)))  # noqa: PERF401
     except csv.Error as error:
         raise FileRefused(path, f"line {reader.line_num} is not CSV ({error})") from error
     return rows
@@ -50,9 +55,7 @@ def read_csv(path: Path) -> list[Row]:
 
 def read_xlsx(path: Path, sheet: str = "") -> list[Row]:
     """The rows of one sheet that are not blank, all as long as the longest."""
-    from xml.etree.ElementTree import ParseError
-
-    from openpyxl.utils.exceptions import InvalidFileException
+    from openpyxl.utils.exceptions import CellCoordinatesException, InvalidFileException
 
     with reading(path):
         try:
@@ -62,16 +65,9 @@ def read_xlsx(path: Path, sheet: str = "") -> list[Row]:
             rows = _sheet_rows(path, sheet)
         except UnknownName:
             raise
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            InvalidFileException,
-            ParseError,
-            KeyError,
-            ValueError,
-            TypeError,
-        ) as error:
-            raise FileRefused(path, f"is not a readable workbook ({error})") from error
+        except (*_DAMAGED_WORKBOOK, CellCoordinatesException, InvalidFileException) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise FileRefused(path, f"is not a readable workbook ({reason})") from error
     width = max((len(row.cells) for row in rows), default=0)
     return [Row(row.number, row.cells + (None,) * (width - len(row.cells))) for row in rows]
 
@@ -83,8 +79,14 @@ def _sheet_rows(path: Path, sheet: str) -> list[Row]:
     try:
         if sheet and sheet not in workbook.sheetnames:
             raise UnknownName(f"sheet of {path.name}", sheet, workbook.sheetnames)
+        if not workbook.sheetnames:
+            raise FileRefused(path, "is a workbook without a sheet")
+        chosen = workbook[sheet or workbook.sheetnames[0]]
+        chosen.reset_dimensions()  # the file's own word on its size; some tools write nonsense there
         rows = []
-        for number, values in enumerate(workbook[sheet or workbook.sheetnames[0]].iter_rows(values_only=True), 1):
+        for number, values in enumerate(chosen.iter_rows(values_only=True), 1):
+            if number > _MOST_ROWS:
+                raise FileRefused(path, f"has a row beyond {_MOST_ROWS:,}, where sheets end")
             cells = [value.strip() if isinstance(value, str) else value for value in values]
             while cells and cells[-1] in (None, ""):
                 cells.pop()

@@ -9,29 +9,16 @@ from __future__ import annotations
 
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.core.storage import reading
+from weightsmith.core.storage import DAMAGED_ZIP, reading
 from weightsmith.networks.readers.ranges import file_size, read_bytes, shown
 
-__all__ = ["DAMAGED_ZIP", "Member", "read_directory", "read_member"]
-
-# What zipfile raises on archives that are not what they claim to be.
-DAMAGED_ZIP = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-)
+__all__ = ["Member", "read_directory", "read_member"]
 
 _MOST_DIRECTORY = 64 << 20
 _MOST_EXPANSION = 200
@@ -80,7 +67,7 @@ def read_member(path: Path, member: Member, most: int) -> bytes:
     with reading(path), zipfile.ZipFile(path) as archive:
         try:
             return archive.read(member.name)
-        except (KeyError, *DAMAGED_ZIP) as error:
+        except DAMAGED_ZIP as error:
             raise FileRefused(path, f"{shown(member.name)} is damaged") from error
 
 

@@ -91,24 +91,25 @@ class Probe:
             raise UsageError("no step has been measured yet: run one inside `with probe.step(number)`")
         return judge(self.probes, {name: tuple(self._readings[name]) for name in self._order})
 
-    def to_state(self) -> dict[str, Any]:
-        """What has been measured, as plain JSON values."""
-        readings = {name: [reading.to_dict() for reading in self._readings[name]] for name in self._readings}
-        return {"probes": list(self._probes), "order": list(self._order), "readings": readings}
+    def to_state(self, since: int = 0) -> dict[str, Any]:
+        """What has been measured, without the first ``since`` steps that were, as plain JSON values."""
+        readings = {name: [reading.to_dict() for reading in found[since:]] for name, found in self._readings.items()}
+        return {"probes": self._probes[since:], "order": list(self._order), "readings": readings}
 
     @classmethod
-    def from_state(cls, network: nn.Module, state: Mapping[str, Any]) -> Self:
-        """A probe of ``network`` that goes on where :meth:`to_state` was called."""
+    def from_state(cls, network: nn.Module, *states: Mapping[str, Any]) -> Self:
+        """A probe of ``network`` that goes on where :meth:`to_state` was called; several are the parts of one."""
         probe = cls(network)
-        if set(state["readings"]) != set(probe._layers):
-            strange = sorted(set(state["readings"]) ^ set(probe._layers))[0]
-            raise UsageError(
-                f"the state of the probe is of another network: the layer {strange!r} is in one of them only"
-            )
-        probe._probes, probe._order = list(state["probes"]), list(state["order"])
-        probe._readings = {
-            name: [Reading.from_dict(reading) for reading in state["readings"][name]] for name in probe._layers
-        }
+        for state in states:
+            if set(state["readings"]) != set(probe._layers):
+                strange = sorted(set(state["readings"]) ^ set(probe._layers))[0]
+                raise UsageError(
+                    f"the state of the probe is of another network: the layer {strange!r} is in one of them only"
+                )
+            probe._probes += state["probes"]
+            probe._order = list(state["order"])
+            for name in probe._layers:
+                probe._readings[name] += map(Reading.from_dict, state["readings"][name])
         return probe
 
 
