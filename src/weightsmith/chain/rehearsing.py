@@ -13,6 +13,7 @@ from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.precision import like_of
 from weightsmith.reducing.sites import find_sites
 from weightsmith.spiking.balance import Balance, MaxCurrent
 from weightsmith.spiking.convert import convert
@@ -42,8 +43,7 @@ def rehearse(bench: Bench) -> nn.Module:
 
 def _reduced(network: nn.Module, stage: Stage, bench: Bench) -> None:
     rows = bench.data.split("train").x[:_INPUTS]
-    dtype = next(value.dtype for value in network.parameters() if value.is_floating_point())
-    example = next(inputs for _, inputs in batches_for(card_of(network), rows, _INPUTS, dtype))
+    example = next(inputs for _, inputs in batches_for(card_of(network), rows, _INPUTS, like_of(network).dtype))
     find_sites(network, example).matching(stage.options.get("layers"))
 
 
