@@ -50,6 +50,16 @@ def computable() -> Callable[[torch.dtype], None]:
 
 
 @pytest.fixture(scope="session")
+def digits_mlp() -> Path:
+    """A file with ``train("mlp:64,32", digits with_validation(0.2), optimiser="adam", schedule=0.01, epochs=12)``.
+
+    The last digits of a training differ between processors, and so may what a search chooses afterwards: a test of what
+    is chosen starts with these weights.
+    """
+    return Path(__file__).parent / "reference" / "digits_mlp.safetensors"
+
+
+@pytest.fixture(scope="session")
 def reference() -> Callable[[str], Any]:
     """What a peer computed on fixed inputs (``make peers``): ``reference("keras_layers")["activations"]``."""
 
