@@ -106,6 +106,7 @@ def test_the_network_that_comes_in_is_not_changed(network, digits):
     assert weights_digest(network) == before
 
 
+@pytest.mark.choice
 def test_only_the_size_is_limited_so_that_nothing_spikes_unless_asked(network, digits):
     found = tailor(network, digits, accuracy=0.8, params=0.5, **QUICK)
     assert {each.kind for each in found.record.candidates} == {"whole", "reduced"}
@@ -123,6 +124,7 @@ def test_whether_networks_spike_can_be_said(network, digits, spiking):
     assert ("reduced and spiking" in {each.kind for each in found.record.candidates}) == spiking
 
 
+@pytest.mark.choice
 def test_limits_that_cannot_be_met_together_name_what_would_do(network, digits):
     # Far apart: the whole network is right on all of these rows, and what costs so little on three quarters of them.
     found = tailor(network, digits, accuracy=0.95, energy=0.04, **{**QUICK, "encode": "poisson"})
@@ -368,6 +370,7 @@ def test_data_without_rows_to_judge_by_are_refused(network, digits):
         tailor(network, ws.Data("half", train=digits.train), accuracy=0.9)
 
 
+@pytest.mark.choice
 @pytest.mark.slow
 def test_what_is_written_can_be_used(network, digits, tmp_path):
     found = tailor(network, digits, accuracy=0.8, energy=0.2, **QUICK, out=tmp_path / "snn")

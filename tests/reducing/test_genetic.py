@@ -13,6 +13,8 @@ from weightsmith.reducing.decisions import Decision
 from weightsmith.reducing.genetic import Genetic
 from weightsmith.reducing.method import Method
 
+pytestmark = pytest.mark.choice
+
 USEFUL = {"first": (0, 4, 8), "second": (0, 4)}
 
 

@@ -15,6 +15,8 @@ from weightsmith.reducing.reduce import reduce
 from weightsmith.training.loop import train
 from weightsmith.training.run import TrainRun
 
+pytestmark = pytest.mark.choice
+
 QUICK = {"latency": False, "random": 0}
 
 
