@@ -7,17 +7,31 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 # One thread per process: two torch threads on a busy two-core machine are many times slower than one.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 WORKERS ?= 2
+# How another processor would round: no vector instructions in torch, older ones in oneDNN and OpenBLAS, plain code from Numba.
+ROUNDED := $(CURDIR)/.roundings
+OTHER := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=generic \
+	NUMBA_CACHE_DIR=$(ROUNDED)/numba
+# Sockets have no room for it in their names, so that it is the folder of the tests, not of all programs (TMPDIR).
+LONG := $(ROUNDED)/$(shell printf 'a-folder-with-a-long-name/%.0s' 1 2 3 4 5)
 
-.PHONY: demo test check format bench peers browser docs picture clean help
+.PHONY: demo test test-rounding test-roundings check format bench peers browser docs picture clean help
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## the whole chain on embedded data; ends with files in demo/
 	$(ONE_THREAD) $(BIN)/weightsmith demo --out demo
 
 test: $(VENV)/.dev ## all tests, the examples in README, docs and docstrings included
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-rounding: $(VENV)/.dev ## the tests as another processor rounds, in random order, in a folder with a long name
+	mkdir -p $(LONG)
+	$(ONE_THREAD) $(OTHER) $(BIN)/python -m pytest -n $(WORKERS) --random-order --basetemp=$(LONG)tests $(ARGS)
+
+test-roundings: test-rounding ## that, and as a third one rounds, without real data and browser
+	$(ONE_THREAD) ATEN_CPU_CAPABILITY=avx2 WEIGHTSMITH_DATA= WEIGHTSMITH_BROWSER=none \
+		$(BIN)/python -m pytest -n $(WORKERS) --random-order $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
@@ -49,7 +63,7 @@ picture: $(VENV)/.dev ## the picture in the README, from a run of the demo, and 
 	$(BIN)/python docs/drawing.py
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(PEERS) .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(ROUNDED) .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weightsmith needs Python 3.11 or newer, this is " + sys.version.split()[0])'

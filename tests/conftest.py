@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from weightsmith.networks.precision import how_python_ends
+
 torch.set_num_threads(1)
 
 
@@ -34,6 +36,27 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def shared_data() -> Path:
     """The folder of real data sets and pretrained networks (tests that take it are marked ``data``)."""
     return Path(os.environ["WEIGHTSMITH_DATA"])
+
+
+@pytest.fixture(scope="session")
+def computable() -> Callable[[torch.dtype], None]:
+    """Skips a test, by the name of the type, where this CPU cannot multiply in it (tried in a child process)."""
+
+    def or_skip(dtype: torch.dtype) -> None:
+        if dtype in (torch.bfloat16, torch.float16) and (end := how_python_ends(dtype)):
+            pytest.skip(f"products in {dtype} end Python on this CPU: {end}")
+
+    return or_skip
+
+
+@pytest.fixture(scope="session")
+def digits_mlp() -> Path:
+    """A file with ``train("mlp:64,32", digits with_validation(0.2), optimiser="adam", schedule=0.01, epochs=12)``.
+
+    The last digits of a training differ between processors, and so may what a search chooses afterwards: a test of what
+    is chosen starts with these weights.
+    """
+    return Path(__file__).parent / "reference" / "digits_mlp.safetensors"
 
 
 @pytest.fixture(scope="session")

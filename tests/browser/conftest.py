@@ -1,7 +1,7 @@
 """A real browser for the pages: Chromium of the machine, driven by Playwright, with every request watched.
 
 ``make browser`` installs it where that is possible. Elsewhere these tests say why they are skipped; with
-WEIGHTSMITH_BROWSER=required, as CI sets it, a missing browser is an error.
+WEIGHTSMITH_BROWSER=required, as CI sets it, a missing browser is an error; with WEIGHTSMITH_BROWSER=none there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def missing(what: str):
 @pytest.fixture(scope="session")
 def chromium():
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if found is None:
+    if found is None or os.environ.get("WEIGHTSMITH_BROWSER") == "none":
         missing("Chromium")
     try:
         from playwright.sync_api import sync_playwright

@@ -55,11 +55,11 @@ DURATIONS = "journal.jsonl"  # the one place for them
 
 
 def files(folder):
-    """Every file of a chain by its name, but for what tells how long things took."""
+    """Every file of a chain by its name, but for what tells how long things took, and what was not finished."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != DURATIONS and not path.name.endswith(".lock")
+        if path.is_file() and path.name != DURATIONS and path.suffix not in (".lock", ".part")
     }
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -34,10 +35,11 @@ def test_a_file_of_another_tool_has_no_ancestors(run, tmp_path):
 
 
 @pytest.fixture
-def made(tmp_path):
+def made(tmp_path, monkeypatch):
     """A network, one that is trained from it, and two made from that one, the second in folders of its own."""
     from weightsmith.training.loop import train
 
+    monkeypatch.chdir(tmp_path)  # long names are cut
     train("mlp:4", ws.data.load("digits"), schedule=0.1, epochs=1, validation=0.1, out=tmp_path / "runs" / "big")
     big = ws.load(tmp_path / "runs" / "big")
     digest, lineage = ws.networks.weights_digest(big), big.card.lineage
@@ -45,7 +47,7 @@ def made(tmp_path):
         with torch.no_grad():
             next(big.parameters()).mul_(2)
         ws.save(big, tmp_path / "runs" / place, lineage=lineage.then(operation, digest))
-    return tmp_path / "runs"
+    return Path("runs")
 
 
 def test_a_folder_is_one_family_tree(run, made):
@@ -79,10 +81,11 @@ def test_one_network_is_told_as_in_the_tree(run, made):
     assert run("log", made / "big", "-q").err == ""
 
 
-def test_chains_with_seeds_are_found_and_what_is_deeper_is_said(run, tmp_path):
+def test_chains_with_seeds_are_found_and_what_is_deeper_is_said(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # long names are cut
     for number, way in enumerate(("runs/two/seed-0/train", "runs/two/seed-10/train", "runs/two/seed-2/train")):
         ws.save(ws.networks.mlp(4, 3, 2, seed=number), tmp_path / way / "network.safetensors")
-    answer = run("log", tmp_path)
+    answer = run("log", ".")
     assert answer.err == ""
     assert [line.split("  ")[2].rsplit("/", 2)[1] for line in answer.out.splitlines()] == [
         "seed-0",
@@ -90,11 +93,11 @@ def test_chains_with_seeds_are_found_and_what_is_deeper_is_said(run, tmp_path):
         "seed-10",
     ]
     ws.save(ws.networks.mlp(4, 3, 2, seed=3), tmp_path / "runs/two/seed-3/more/deep/network.safetensors")
-    answer = run("log", tmp_path)
+    answer = run("log", ".")
     assert len(answer.out.splitlines()) == 3
-    assert answer.lines == [f"left out: what is more than 4 folders down, in {tmp_path / 'runs/two/seed-3/more'}"]
-    assert run("log", tmp_path, "-q").err == ""
-    assert len(run("log", tmp_path / "runs").out.splitlines()) == 4
+    assert answer.lines == ["left out: what is more than 4 folders down, in runs/two/seed-3/more"]
+    assert run("log", ".", "-q").err == ""
+    assert len(run("log", "runs").out.splitlines()) == 4
 
 
 def test_too_many_folders_are_said(run, tmp_path, monkeypatch):

@@ -9,6 +9,8 @@ from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.networks.card import weights_digest
 from weightsmith.spiking.files import spiking_digest
 
+pytestmark = pytest.mark.choice
+
 QUICK = ("--recover", "none", "--rows", 200, "--steps", 8, "--encode", "constant", "--images", 100, "--quiet")
 
 

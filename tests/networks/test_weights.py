@@ -4,7 +4,6 @@ import os
 import runpy
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -83,18 +82,16 @@ except FileRefused as error:
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_file_without_permission_is_named(kind):
-    # Not in tmp_path, whose folders are closed to the user that root turns into.
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "inner"
-        folder.mkdir()
-        folder.parent.chmod(0o755)
-        save_file({"a": torch.ones(2)}, folder / "model.safetensors")
-        path = folder / "model.safetensors" if kind == "file" else folder
-        path.chmod(0)
-        script = NOBODY if os.getuid() == 0 else NOBODY.replace("os.setuid(65534)", "")
-        answer = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True)
-        path.chmod(0o755)
+def test_a_file_without_permission_is_named(kind, tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "inner").mkdir()
+    save_file({"a": torch.ones(2)}, tmp_path / "inner" / "model.safetensors")
+    # From the folder itself: those above may be closed to the user that root turns into.
+    name = "inner/model.safetensors" if kind == "file" else "inner"
+    (tmp_path / name).chmod(0)
+    script = NOBODY if os.getuid() == 0 else NOBODY.replace("os.setuid(65534)", "")
+    answer = subprocess.run([sys.executable, "-c", script, name], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / name).chmod(0o755)
     assert answer.stdout == "no permission to read it\n", answer.stderr[-2000:]
 
 

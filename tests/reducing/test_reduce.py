@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -354,7 +355,10 @@ def test_recoveries_that_cannot_be_are_refused_before_the_search(trained: TrainR
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("by", ["angles:60", "groups:60", "genetic:50,population=8,generations=2"])
-def test_networks_of_other_types(trained: TrainRun, digits: Data, dtype: torch.dtype, by: str) -> None:
+def test_networks_of_other_types(
+    trained: TrainRun, digits: Data, dtype: torch.dtype, by: str, computable: Callable[[torch.dtype], None]
+) -> None:
+    computable(dtype)
     whole = ws.networks.with_card(copied(trained.network).to(dtype), card_of(trained.network))
     small = reduce(whole, digits, by=by, latency=False, random=2)
     assert {value.dtype for value in small.network.parameters()} == {dtype}

@@ -21,6 +21,8 @@ from weightsmith.reducing.surgery.sites import find_sites
 from weightsmith.training.loop import train
 from weightsmith.training.run import TrainRun
 
+pytestmark = pytest.mark.choice
+
 QUICK = {"latency": False, "random": 0}
 
 

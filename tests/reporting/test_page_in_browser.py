@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,8 @@ from weightsmith.reporting.figures.style import house_style, new_figure
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice, Column, Drawing, Facts, Prose, Section, Shown, Table
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FOUND = filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+BROWSER = None if os.environ.get("WEIGHTSMITH_BROWSER") == "none" else next(FOUND, None)
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,6 +18,8 @@ from weightsmith.training.freezing import frozen
 from weightsmith.training.loop import train
 from weightsmith.training.transfer import TransferRecord, transfer
 
+pytestmark = pytest.mark.choice
+
 
 def classes_of(data: Data, wanted: range, per_class: int | None = None) -> Data:
     """The data of some classes only, counted from 0 again."""

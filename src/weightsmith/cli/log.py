@@ -79,7 +79,7 @@ def _log_one(known: _Known, as_json: bool) -> None:
         return
     if known.lineage is None:
         told = f"{escape(Path(known.file).name)}: a file of another tool, it names no ancestors"
-        out().print(f"[bold]{known.weights[:12]}[/bold]  {told}  {_facts(known)}")
+        out().print(f"[bold]{known.weights[:12]}[/bold]  {told}  {_facts(known)}", soft_wrap=True)
         return
     lineage = Lineage.from_dict(known.lineage)
     steps = [*lineage.ancestors, lineage]
@@ -94,14 +94,15 @@ def _log_one(known: _Known, as_json: bool) -> None:
 
 
 def _draw(tree: Family, facts: Sequence[str]) -> None:
-    """The tree, with what is known of each of its networks."""
+    """The tree, with what is known of each of its networks: a line for each, however long its path."""
     from weightsmith.networks.family import short_digest
 
     console = out()
     for branch, kin, told in zip(tree.branches(plain=not can_show("├└│⋯")), tree.kin, facts, strict=True):
         digest = short_digest(kin.network)
         rest = kin.label.removeprefix(digest)
-        console.print(f"{branch}[bold]{escape(digest)}[/bold]{escape(rest)}{'  ' if told else ''}{told}")
+        line = f"{branch}[bold]{escape(digest)}[/bold]{escape(rest)}{'  ' if told else ''}{told}"
+        console.print(line, soft_wrap=True)
 
 
 def _facts(known: _Known) -> str:

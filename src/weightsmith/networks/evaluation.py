@@ -20,6 +20,7 @@ from weightsmith.data.datasets import Data, as_data
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.networks.precision import like_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,7 @@ def scores(
     except RuntimeError as error:
         raise UsageError(f"device {device!r} is none that torch knows") from error
     card, running = card_of(network), network
-    like = _like(network)
+    like = like_of(network, place)
     if like.device != place:
         running = copy.deepcopy(network).to(place)
     modes = [(module, module.training) for module in running.modules()]
@@ -170,11 +171,6 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
     if data.classes and set(data.classes) <= set(names):
         labels = torch.tensor([names.index(name) for name in data.classes])[labels]
     return names, labels
-
-
-def _like(network: nn.Module) -> Tensor:
-    """A tensor of the type and on the device that the network computes with."""
-    return next((p for p in network.parameters() if p.is_floating_point()), torch.empty(0))
 
 
 def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Record
 from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.precision import like_of
 
 __all__ = ["Operations", "count_operations", "operations"]
 
@@ -59,7 +60,7 @@ def count_operations(network: nn.Module, example: Tensor) -> Operations:
     if example.dim() < 2 or len(example) == 0:
         raise UsageError(f"the example must be a batch of at least one input, not of shape {tuple(example.shape)}")
     running = copied(network).eval()
-    like = next((value for value in running.parameters() if value.is_floating_point()), torch.empty(0))
+    like = like_of(running)
     counts: dict[nn.Module, int] = {}
 
     def note(layer: nn.Linear | _ConvNd, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -27,6 +27,7 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import save
+from weightsmith.networks.precision import like_of
 
 __all__ = ["Latency", "LatencyComparison", "Ratio", "Timing", "compare_latency", "file_bytes", "latency"]
 
@@ -154,8 +155,7 @@ def _measured(
 
 def _inputs(network: nn.Module, example: Tensor, batch: int) -> Tensor:
     """``batch`` rows of the example, over and over, laid out as :func:`weightsmith.evaluate` lays them out."""
-    like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
-    rows = example.detach().cpu()[torch.arange(batch) % len(example)].to(like.dtype)
+    rows = example.detach().cpu()[torch.arange(batch) % len(example)].to(like_of(network).dtype)
     return rows.contiguous(memory_format=torch.channels_last) if rows.dim() == 4 else rows
 
 

@@ -17,6 +17,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import batches_for, labels_for
 from weightsmith.networks.files import load
+from weightsmith.networks.precision import like_of
 from weightsmith.reducing.context import drawn
 from weightsmith.training.run import TrainRun
 
@@ -128,7 +129,6 @@ def _outputs(network: nn.Module, example: Tensor) -> int:
 
 
 def _dtype(network: nn.Module) -> torch.dtype:
-    found = next((value.dtype for value in network.parameters() if value.is_floating_point()), None)
-    if found is None:
+    if not any(value.is_floating_point() for value in network.parameters()):
         raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to take out")
-    return found
+    return like_of(network).dtype

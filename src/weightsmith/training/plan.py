@@ -21,6 +21,7 @@ from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
+from weightsmith.networks.precision import like_of
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
@@ -191,7 +192,7 @@ def _layout(network: nn.Module, card: Card, device: str) -> Layout:
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
         first = str(error).splitlines()[0]
         raise UsageError(f"device {device!r} cannot be used here ({first})") from error
-    like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
+    like = like_of(network)
     convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
     last = bool(convolutions) and not any(map(_overflows, convolutions))
     return Layout(card.input_shape, like.dtype, place, last)

@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -34,15 +33,15 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def run(digits):
-    return ws.train("mlp:64,32", digits, optimiser="adam", schedule=0.01, epochs=12, seed=0)
+def network(digits_mlp):
+    return ws.load(digits_mlp)
 
 
 @pytest.fixture(scope="module")
-def both(run, digits):
+def both(network, digits):
     """A search whose limits on accuracy and energy neither reducing nor converting alone keeps to."""
     # A wide margin, so that the verdict does not hang on a few rows that another processor may answer otherwise.
-    return tailor(run, digits, accuracy=0.82, energy=0.07, margin=3, recover="fine-tune:1", rows=300, steps=16)
+    return tailor(network, digits, accuracy=0.82, energy=0.07, margin=3, recover="fine-tune:1", rows=300, steps=16)
 
 
 def test_digits_meet_limits_that_neither_reducing_nor_converting_alone_meets(both):
@@ -57,14 +56,12 @@ def test_digits_meet_limits_that_neither_reducing_nor_converting_alone_meets(bot
     assert record.judged.energy <= 0.07 * record.energy
 
 
-def test_the_verdict_can_be_checked_with_the_network_that_comes_back(both, run, digits):
+def test_the_verdict_can_be_checked_with_the_network_that_comes_back(both, network, digits):
     record = both.record
     responses = both.network.run(digits.test.x, record.best.steps, seed=0, first=record.selection.rows)
     right = responses.correct(digits.test.y.numpy())[:, -1]
-    plain = np.array(run.network(digits.test.x / 16).argmax(1) == digits.test.y) if False else None
-    assert plain is None
     assert record.judged.accuracy.value == right.mean()
-    whole = ws.evaluate(run.network, digits)
+    whole = ws.evaluate(network, digits)
     assert record.whole == whole.accuracy
     assert record.judged.cost.difference == pytest.approx(right.mean() - whole.accuracy.value)
     assert record.judged.cost.method == mcnemar([1], [1]).method
@@ -79,7 +76,7 @@ def test_the_validation_split_chooses_and_the_test_split_judges(both, digits):
     assert record.origin.inputs["judging"] == digits.test.digest()
 
 
-def test_nothing_is_trained_on_rows_that_choose_or_judge(run, digits, monkeypatch):
+def test_nothing_is_trained_on_rows_that_choose_or_judge(network, digits, monkeypatch):
     seen = []
     real = workbench.reduce
 
@@ -88,7 +85,7 @@ def test_nothing_is_trained_on_rows_that_choose_or_judge(run, digits, monkeypatc
         return real(network, data, **more)
 
     monkeypatch.setattr(workbench, "reduce", watched)
-    tailor(run, digits, accuracy=0.5, params=0.3, recover="fine-tune:1", rows=300)
+    tailor(network, digits, accuracy=0.5, params=0.3, recover="fine-tune:1", rows=300)
     held_out = {tuple(row.flatten().tolist()) for row in torch.cat([digits.validation.x, digits.test.x])}
     train = {tuple(row.flatten().tolist()) for row in digits.train.x}
     assert seen
@@ -103,14 +100,15 @@ def test_the_record_survives_json(both):
     assert TailorRecord.from_json(both.record.to_json()) == both.record
 
 
-def test_the_network_that_comes_in_is_not_changed(run, digits):
-    before = weights_digest(run.network)
-    tailor(run.network, digits, accuracy=0.5, params=0.5, **QUICK)
-    assert weights_digest(run.network) == before
+def test_the_network_that_comes_in_is_not_changed(network, digits):
+    before = weights_digest(network)
+    tailor(network, digits, accuracy=0.5, params=0.5, **QUICK)
+    assert weights_digest(network) == before
 
 
-def test_only_the_size_is_limited_so_that_nothing_spikes_unless_asked(run, digits):
-    found = tailor(run, digits, accuracy=0.8, params=0.5, **QUICK)
+@pytest.mark.choice
+def test_only_the_size_is_limited_so_that_nothing_spikes_unless_asked(network, digits):
+    found = tailor(network, digits, accuracy=0.8, params=0.5, **QUICK)
     assert {each.kind for each in found.record.candidates} == {"whole", "reduced"}
     assert found.record.best.kind == "reduced"
     assert found.record.best.parameters <= 0.5 * found.record.parameters
@@ -120,20 +118,22 @@ def test_only_the_size_is_limited_so_that_nothing_spikes_unless_asked(run, digit
 
 
 @pytest.mark.parametrize("spiking", [True, False])
-def test_whether_networks_spike_can_be_said(run, digits, spiking):
+def test_whether_networks_spike_can_be_said(network, digits, spiking):
     limit = {"params": 0.3} if spiking else {"energy": 0.3}
-    found = tailor(run, digits, accuracy=0.8, **limit, spiking=spiking, **QUICK)
+    found = tailor(network, digits, accuracy=0.8, **limit, spiking=spiking, **QUICK)
     assert ("reduced and spiking" in {each.kind for each in found.record.candidates}) == spiking
 
 
-def test_limits_that_cannot_be_met_together_name_what_would_do(run, digits):
-    found = tailor(run, digits, accuracy=0.93, energy=0.01, **{**QUICK, "encode": "poisson"})
+@pytest.mark.choice
+def test_limits_that_cannot_be_met_together_name_what_would_do(network, digits):
+    # Far apart: the whole network is right on all of these rows, and what costs so little on three quarters of them.
+    found = tailor(network, digits, accuracy=0.95, energy=0.04, **{**QUICK, "encode": "poisson"})
     record = found.record
     assert not found.met
     assert record.verdict is Verdict.NOT_MET
     assert record.unreachable == ()
     told = {each.limit: each for each in record.relaxations}
-    assert told["accuracy"].to < 0.93
+    assert told["accuracy"].to < 0.95
     assert told["energy"].to > record.limits.energy
     for name, each in told.items():
         relaxed = dataclasses.replace(record.limits, **{name: each.to})
@@ -143,25 +143,25 @@ def test_limits_that_cannot_be_met_together_name_what_would_do(run, digits):
     assert found.network is not None
 
 
-def test_a_limit_beyond_everything_is_named(run, digits):
-    found = tailor(run, digits, accuracy=1.0, params=0.2, **{**QUICK, "images": None})
+def test_a_limit_beyond_everything_is_named(network, digits):
+    found = tailor(network, digits, accuracy=1.0, params=0.2, **{**QUICK, "images": None})
     assert found.record.unreachable == ("accuracy",)
     assert found.record.verdict is Verdict.NOT_MET
 
 
 @pytest.mark.slow
-def test_an_accuracy_alone_is_met_by_the_cheapest(run, digits):
-    found = tailor(run, digits, accuracy=0.8, margin=0, **QUICK)
+def test_an_accuracy_alone_is_met_by_the_cheapest(network, digits):
+    found = tailor(network, digits, accuracy=0.8, margin=0, **QUICK)
     record = found.record
     cheaper = [each for each in record.candidates if each.energy < record.best.energy]
     assert all(each.share < 0.8 for each in cheaper)
 
 
-def test_a_file_and_a_folder_are_read(run, digits, tmp_path):
-    ws.save(run.network, tmp_path / "network.safetensors")
+def test_a_file_and_a_folder_are_read(network, digits, tmp_path):
+    ws.save(network, tmp_path / "network.safetensors")
     records = [
         tailor(given, digits, accuracy=0.5, params=0.3, **QUICK).record
-        for given in (run, tmp_path, str(tmp_path / "network.safetensors"))
+        for given in (network, tmp_path, str(tmp_path / "network.safetensors"))
     ]
     assert len({record.to_json() for record in records}) == 1
 
@@ -170,14 +170,14 @@ RESUMED = {**QUICK, "accuracy": 0.85, "energy": 0.2, "recover": "fine-tune:1", "
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(run, digits, tmp_path_factory):
+def uninterrupted(network, digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tailored") / "whole"
-    tailor(run, digits, **RESUMED, out=folder)
+    tailor(network, digits, **RESUMED, out=folder)
     return folder
 
 
 @pytest.mark.parametrize("place", [12, *(pytest.param(place, marks=pytest.mark.slow) for place in (0, 20, 26))])
-def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(run, digits, uninterrupted, tmp_path, place):
+def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(network, digits, uninterrupted, tmp_path, place):
     told = 0
 
     def stop(*_):
@@ -187,18 +187,18 @@ def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(run, digits,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tailor(run, digits, **RESUMED, out=tmp_path, progress=stop)
+        tailor(network, digits, **RESUMED, out=tmp_path, progress=stop)
     assert not (tmp_path / "record.json").exists()
-    tailor(run, digits, **RESUMED, out=tmp_path)
+    tailor(network, digits, **RESUMED, out=tmp_path)
     for name in ("record.json", "network.safetensors"):
         assert (tmp_path / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
 @pytest.mark.slow
-def test_with_and_without_a_folder_the_record_is_the_same(run, digits, tmp_path):
+def test_with_and_without_a_folder_the_record_is_the_same(network, digits, tmp_path):
     options = {"accuracy": 0.8, "energy": 0.3, **QUICK}
-    kept = tailor(run, digits, **options, out=tmp_path / "out")
-    assert tailor(run, digits, **options).record.to_json() == kept.record.to_json()
+    kept = tailor(network, digits, **options, out=tmp_path / "out")
+    assert tailor(network, digits, **options).record.to_json() == kept.record.to_json()
     assert (tmp_path / "out" / "record.json").read_text() == kept.record.to_json(indent=1) + "\n"
 
 
@@ -212,8 +212,8 @@ tailor(sys.argv[1], digits, **limits, recover="fine-tune:2", rows=300, steps=6, 
 
 
 @pytest.mark.slow
-def test_killed_outright_and_run_again_it_ends_with_the_same_bytes(run, digits, tmp_path):
-    ws.save(run.network, tmp_path / "n.safetensors")
+def test_killed_outright_and_run_again_it_ends_with_the_same_bytes(network, digits, tmp_path):
+    ws.save(network, tmp_path / "n.safetensors")
     words = [sys.executable, "-c", KILLED, str(tmp_path / "n.safetensors")]
     journal = tmp_path / "parts" / "journal.jsonl"
     for lines in (3, 9, 15):
@@ -228,28 +228,28 @@ def test_killed_outright_and_run_again_it_ends_with_the_same_bytes(run, digits, 
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_other_limits_use_what_is_known_and_say_that_the_rows_were_asked_before(run, digits, tmp_path, monkeypatch):
-    tailor(run, digits, accuracy=0.85, energy=0.3, **QUICK, out=tmp_path)
+def test_other_limits_use_what_is_known_and_say_that_the_rows_were_asked_before(network, digits, tmp_path, monkeypatch):
+    tailor(network, digits, accuracy=0.85, energy=0.3, **QUICK, out=tmp_path)
     calls = []
     real = workbench.spike
     monkeypatch.setattr(workbench, "spike", lambda *given, **more: calls.append(1) or real(*given, **more))
-    again = tailor(run, digits, accuracy=0.85, energy=0.3, **QUICK, out=tmp_path)
+    again = tailor(network, digits, accuracy=0.85, energy=0.3, **QUICK, out=tmp_path)
     assert not calls
     assert not any("asked about before" in note for note in again.record.notes)
-    other = tailor(run, digits, accuracy=0.6, energy=0.3, **QUICK, out=tmp_path)
+    other = tailor(network, digits, accuracy=0.6, energy=0.3, **QUICK, out=tmp_path)
     assert any("asked about before" in note for note in other.record.notes)
     assert other.record.best.energy < again.record.best.energy
 
 
-def test_a_budget_ends_the_search_early_and_says_what_was_not_tried(run, digits, tmp_path):
+def test_a_budget_ends_the_search_early_and_says_what_was_not_tried(network, digits, tmp_path):
     options = {"accuracy": 0.8, "energy": 0.3, **QUICK}
-    short = tailor(run, digits, **options, budget="1e-9s", out=tmp_path / "out")
+    short = tailor(network, digits, **options, budget="1e-9s", out=tmp_path / "out")
     record = short.record
     assert [each.kind for each in record.candidates] == ["whole"]
     assert record.verdict is Verdict.NOT_MET
     assert record.untried[0] == "groups, macs:0.3, uniform"
     assert record.untried[-1] == "refining at last: not begun"
-    longer = tailor(run, digits, **options, budget="1h", out=tmp_path / "out")
+    longer = tailor(network, digits, **options, budget="1h", out=tmp_path / "out")
     assert longer.record.untried == ()
     assert longer.met
 
@@ -301,33 +301,31 @@ def test_a_residual_network_is_cut_and_converted(digits):
 
 
 @pytest.mark.slow
-def test_int8_and_other_prices_go_through(run, digits):
+def test_int8_and_other_prices_go_through(network, digits):
     found = tailor(
-        run, digits, accuracy=0.7, energy=0.5, **QUICK, precision="int8", prices="picojoule:0.1,3.2",
+        network, digits, accuracy=0.7, energy=0.5, **QUICK, precision="int8", prices="picojoule:0.1,3.2",
     )  # fmt: skip
     assert found.record.settings["precision"] == "int8"
     assert found.record.energy == pytest.approx(3.2 * found.record.macs)
     assert {each.way.conversion.encode for each in found.record.candidates if each.way.conversion} == {"constant"}
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(run, digits, tmp_path):
-    ws.save(run.network, tmp_path / "network.safetensors")
+def test_a_folder_with_something_else_in_it_is_left_alone(network, digits, tmp_path):
+    ws.save(network, tmp_path / "network.safetensors")
     with pytest.raises(UsageError, match="which would be lost"):
-        tailor(run, digits, accuracy=0.5, out=tmp_path)
+        tailor(network, digits, accuracy=0.5, out=tmp_path)
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="is a file"):
-        tailor(run, digits, accuracy=0.5, out=tmp_path / "file")
-    ws.reduce(run, digits, by="groups", latency=False, random=0, out=tmp_path / "reduced")
+        tailor(network, digits, accuracy=0.5, out=tmp_path / "file")
+    ws.reduce(network, digits, by="groups", latency=False, random=0, out=tmp_path / "reduced")
     with pytest.raises(UsageError, match="belongs to another call"):
-        tailor(run, digits, accuracy=0.5, out=tmp_path / "reduced")
+        tailor(network, digits, accuracy=0.5, out=tmp_path / "reduced")
 
 
-def test_equal_weights_that_are_fed_otherwise_are_another_network(run, digits, tmp_path):
+def test_equal_weights_that_are_fed_otherwise_are_another_network(network, digits, tmp_path):
     options = {"params": 0.3, **QUICK, "budget": "1e-9s", "out": tmp_path}
-    tailor(run, digits, **options)
-    other = with_card(
-        copied(run.network), dataclasses.replace(run.network.card, normalisation=Normalisation((0.5,), (0.5,)))
-    )
+    tailor(network, digits, **options)
+    other = with_card(copied(network), dataclasses.replace(network.card, normalisation=Normalisation((0.5,), (0.5,))))
     with pytest.raises(UsageError, match="belongs to another call"):
         tailor(other, digits, **options)
 
@@ -360,25 +358,26 @@ def test_what_is_no_network_is_refused(digits, given):
         tailor(given, digits, accuracy=0.9)
 
 
-def test_a_spiking_network_is_refused(run, digits, tmp_path):
-    twin = ws.spike(run, digits, steps=4, watch=0, images=4, out=tmp_path / "snn").network
+def test_a_spiking_network_is_refused(network, digits, tmp_path):
+    twin = ws.spike(network, digits, steps=4, watch=0, images=4, out=tmp_path / "snn").network
     for given in (twin, tmp_path / "snn"):
         with pytest.raises(UsageError, match="spiking network already"):
             tailor(given, digits, accuracy=0.9)
 
 
-def test_data_without_rows_to_judge_by_are_refused(run, digits):
+def test_data_without_rows_to_judge_by_are_refused(network, digits):
     with pytest.raises(DataMismatch, match="with_test"):
-        tailor(run, ws.Data("half", train=digits.train), accuracy=0.9)
+        tailor(network, ws.Data("half", train=digits.train), accuracy=0.9)
 
 
+@pytest.mark.choice
 @pytest.mark.slow
-def test_what_is_written_can_be_used(run, digits, tmp_path):
-    found = tailor(run, digits, accuracy=0.8, energy=0.2, **QUICK, out=tmp_path / "snn")
+def test_what_is_written_can_be_used(network, digits, tmp_path):
+    found = tailor(network, digits, accuracy=0.8, energy=0.2, **QUICK, out=tmp_path / "snn")
     assert spiking_digest(load_spiking(tmp_path / "snn")) == found.record.result
-    small = tailor(run, digits, accuracy=0.8, params=0.4, **QUICK, out=tmp_path / "small")
+    small = tailor(network, digits, accuracy=0.8, params=0.4, **QUICK, out=tmp_path / "small")
     assert weights_digest(ws.load(tmp_path / "small")) == small.record.result
-    assert "reduced by groups" in str(ws.load(tmp_path / "small").card.lineage)
+    assert f"reduced by {small.record.best.way.cut.by}" in str(ws.load(tmp_path / "small").card.lineage)
 
 
 def test_one_line_tells_what_came_of_it(both):

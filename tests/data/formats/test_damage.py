@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from openpyxl import Workbook
 from PIL import Image
+
+from weightsmith.core.errors import FileRefused
 from weightsmith.data.formats.idx import read_idx
 from weightsmith.data.formats.npz import read_npz
 from weightsmith.data.formats.parquet import ParquetFiles
 from weightsmith.data.formats.spreadsheets import read_csv, read_xlsx
 from weightsmith.data.formats.unpickle import read_pickle
-
-from weightsmith.core.errors import FileRefused
 
 # What stands in headers and tables, where a flipped bit alone would seldom make sense.
 WORDS = (b"-1", b"999999999999", b"(" * 120, b"[", b"'", b'"', b"\\", b"\0", b"<", b"{", b"lambda:", b"O", b"nan", b",")

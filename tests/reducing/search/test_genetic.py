@@ -13,6 +13,8 @@ from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Decision
 from weightsmith.reducing.search.genetic import Genetic
 
+pytestmark = pytest.mark.choice
+
 USEFUL = {"first": (0, 4, 8), "second": (0, 4)}
 
 

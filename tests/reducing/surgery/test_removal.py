@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -249,7 +250,8 @@ def test_the_check_does_not_depend_on_the_scale_of_the_outputs(scale: float) -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_types_stay_as_they_were(dtype: torch.dtype) -> None:
+def test_types_stay_as_they_were(dtype: torch.dtype, computable: Callable[[torch.dtype], None]) -> None:
+    computable(dtype)
     whole, x = network("mlp with batch norm").to(dtype), inputs("mlp with batch norm").to(dtype)
     sites = find_sites(whole, x[:2]).sites
     cut = cut_out(whole, sites, [Choice("dense1", 20, (Removal(1, (0,), (0.5,), 0.25),))], x)

@@ -31,6 +31,7 @@ from weightsmith.networks.card import Card, card_of, weights_digest, with_card
 from weightsmith.networks.editing.blocks import Block, Chain, without_last_dense
 from weightsmith.networks.models.architecture import Architecture, Place, architecture_of
 from weightsmith.networks.models.mlp import Mlp
+from weightsmith.networks.precision import like_of
 
 __all__ = ["Brightness", "Channels", "Grafted", "Resize", "fit_inputs", "graft", "reused"]
 
@@ -193,15 +194,16 @@ def _on_own_module(base: nn.Module, takes: tuple[int, ...], reuse: int | None, s
 
 
 def _example(network: nn.Module, shape: tuple[int, ...]) -> Tensor:
-    like = next((value for value in network.parameters() if value.is_floating_point()), torch.empty(0))
+    like = like_of(network)
     return torch.zeros((2, *shape), dtype=like.dtype, device=like.device)
 
 
 @torch.no_grad()
 def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
     """What the reused part gives for two inputs of that shape."""
+    example = _example(lower, shape)
     try:
-        found = lower.eval()(_example(lower, shape))
+        found = lower.eval()(example)
     except (RuntimeError, ValueError) as error:
         raise DataMismatch(f"the base cannot take inputs of shape {shape} ({str(error).splitlines()[0]})") from error
     if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[0] != 2:
