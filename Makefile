@@ -7,17 +7,22 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 # One thread per process: two torch threads on a busy two-core machine are many times slower than one.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 WORKERS ?= 2
+# worksteal: neighbours stay in one worker, so that what they share is made once.
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test check format bench peers browser docs picture clean help
+.PHONY: demo test test-all check format bench peers browser docs picture clean help
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## the whole chain on embedded data; ends with files in demo/
 	$(ONE_THREAD) $(BIN)/weightsmith demo --out demo
 
-test: $(VENV)/.dev ## all tests, the examples in README, docs and docstrings included
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: $(VENV)/.dev ## the tests of every part and the examples in README, docs and docstrings; minutes
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.dev ## those and the slow ones: kills, whole studies, pages in a browser; what CI runs
+	$(PYTEST) $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
@@ -49,7 +54,7 @@ picture: $(VENV)/.dev ## the picture in the README, from a run of the demo, and 
 	$(BIN)/python docs/drawing.py
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(PEERS) .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .coverage .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weightsmith needs Python 3.11 or newer, this is " + sys.version.split()[0])'
