@@ -82,6 +82,7 @@ except FileRefused as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_file_without_permission_is_named(kind):
     # Not in tmp_path, whose folders are closed to the user that root turns into.
