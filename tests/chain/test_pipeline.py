@@ -113,7 +113,7 @@ def stop_before_noting(monkeypatch, stage):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_stopped_at_any_stage_it_ends_with_the_same_bytes(whole, tmp_path, monkeypatch, when, stage):
     with monkeypatch.context() as patched, pytest.raises(Stop):
         if when == "before":
