@@ -13,8 +13,10 @@ OTHER := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=H
 	NUMBA_CACHE_DIR=$(ROUNDED)/numba
 # Sockets have no room for it in their names, so that it is the folder of the tests, not of all programs (TMPDIR).
 LONG := $(ROUNDED)/$(shell printf 'a-folder-with-a-long-name/%.0s' 1 2 3 4 5)
+# worksteal: neighbours stay in one worker, so that what they share is made once.
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-rounding test-roundings check format bench peers browser docs picture clean help
+.PHONY: demo test test-all test-rounding test-roundings check format bench peers browser docs picture clean help
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -22,16 +24,18 @@ help:
 demo: $(VENV)/.core ## the whole chain on embedded data; ends with files in demo/
 	$(ONE_THREAD) $(BIN)/weightsmith demo --out demo
 
-test: $(VENV)/.dev ## all tests, the examples in README, docs and docstrings included
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: $(VENV)/.dev ## the tests of every part and the examples in README, docs and docstrings; minutes
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.dev ## those and the slow ones: kills, whole studies, pages in a browser; what CI runs
+	$(PYTEST) $(ARGS)
 
 test-rounding: $(VENV)/.dev ## the tests as another processor rounds, in random order, in a folder with a long name
 	mkdir -p $(LONG)
-	$(ONE_THREAD) $(OTHER) $(BIN)/python -m pytest -n $(WORKERS) --random-order --basetemp=$(LONG)tests $(ARGS)
+	$(OTHER) $(PYTEST) --random-order --basetemp=$(LONG)tests $(ARGS)
 
 test-roundings: test-rounding ## that, and as a third one rounds, without real data and browser
-	$(ONE_THREAD) ATEN_CPU_CAPABILITY=avx2 WEIGHTSMITH_DATA= WEIGHTSMITH_BROWSER=none \
-		$(BIN)/python -m pytest -n $(WORKERS) --random-order $(ARGS)
+	ATEN_CPU_CAPABILITY=avx2 WEIGHTSMITH_DATA= WEIGHTSMITH_BROWSER=none $(PYTEST) --random-order $(ARGS)
 
 check: $(VENV)/.dev ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
@@ -63,7 +67,7 @@ picture: $(VENV)/.dev ## the picture in the README, from a run of the demo, and 
 	$(BIN)/python docs/drawing.py
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(PEERS) $(ROUNDED) .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(ROUNDED) .coverage .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weightsmith needs Python 3.11 or newer, this is " + sys.version.split()[0])'

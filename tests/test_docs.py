@@ -15,6 +15,11 @@ from weightsmith.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Whole chains, searches and pages; what they show in short stands in the README too.
+LONG = {
+    ROOT / "docs" / f"{name}.md"
+    for name in ("grading", "pipeline", "reducing", "report", "spiking", "tailoring", "tutorial")
+}
 BLOCK = re.compile(
     r"(?P<mark><!-- needs: data -->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -33,7 +38,10 @@ def blocks_of(text: str) -> list[Block]:
     return [Block(m["language"], m["code"], text.count("\n", 0, m.start("code")), bool(m["mark"])) for m in found]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=str(page.relative_to(ROOT)), marks=[pytest.mark.slow] * (page in LONG)) for page in PAGES],
+)
 def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WEIGHTSMITH_CACHE", str(tmp_path / "cache"))

@@ -78,6 +78,7 @@ print(identity_of(scaled(2)), identity_of(nn.CrossEntropyLoss(weight=torch.tenso
 """
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same():
     runs = [
         subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True) for _ in range(2)

@@ -473,6 +473,7 @@ def test_kept_workers_do_not_hold_up_the_end_of_the_program():
     assert (answer.stdout, answer.stderr) == ("[1, 2, 3]\n", "")
 
 
+@pytest.mark.slow
 def test_a_worker_imports_torch_only_for_tasks_that_do():
     code = (
         "from weightsmith.core.parallel import parallel_map\n"

@@ -49,6 +49,7 @@ def test_a_saved_network_builds_itself_again(name, tmp_path):
     assert save(copy, tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_it_loads_in_a_new_process(tmp_path):
     path = save(mlp(4, 3, 2, seed=5), tmp_path / "n.safetensors")
     code = f"import weightsmith as ws; print(ws.load({str(path)!r}).dense1.weight.sum().item())"

@@ -81,6 +81,7 @@ except FileRefused as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_file_without_permission_is_named(kind, tmp_path):
     tmp_path.chmod(0o755)

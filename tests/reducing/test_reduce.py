@@ -70,6 +70,7 @@ def test_every_method_cuts_every_kind_of_network(kind: str, by: str, target: str
         assert second > (float(share) - 0.25) * first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_reduced_networks_save_load_train_and_export(kind: str, tmp_path: Path) -> None:
     data = _data(kind)

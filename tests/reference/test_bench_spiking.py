@@ -118,6 +118,7 @@ def test_what_counts_as_the_same(bench: Any, peers: Any) -> None:
     assert not bench._same(("ours", ours), ("ours, int8", dataclasses.replace(far, counts=(1000, 5030))))
 
 
+@pytest.mark.slow
 def test_peak_memory_is_of_the_child_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     memory = importlib.import_module("benchmarks.peak_memory")

@@ -31,7 +31,7 @@ from weightsmith.spiking.simulation.simulate import simulate, simulate_trains
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["if_hard", "if_soft", "lif_hard", "lif_soft"]
 STORED = ["vgg5", "resnet20"]
-NETWORKS = ["mlp", *(pytest.param(name, marks=pytest.mark.data) for name in STORED)]
+NETWORKS = ["mlp", *(pytest.param(name, marks=[pytest.mark.data, pytest.mark.slow]) for name in STORED)]
 
 needs_benchmarks = pytest.mark.skipif(
     not (ROOT / "benchmarks").is_dir(), reason="benchmarks/ is not part of the source archive"

@@ -25,7 +25,7 @@ from weightsmith.networks import load as load_network
 ROOT = Path(__file__).parents[2]
 SETTINGS = ["if_hard", "if_soft", "lif_hard", "lif_soft"]
 FILES = {"vgg5": "vgg5_fc512", "resnet20": "akamaster_resnet20"}
-NETWORKS = ["mlp", *(pytest.param(name, marks=pytest.mark.data) for name in FILES)]
+NETWORKS = ["mlp", *(pytest.param(name, marks=[pytest.mark.data, pytest.mark.slow]) for name in FILES)]
 
 Weights = dict[str, Tensor]
 Fire = Callable[[Tensor], Tensor]

@@ -76,6 +76,7 @@ def test_the_validation_split_chooses_and_the_test_split_judges(both, digits):
     assert record.origin.inputs["judging"] == digits.test.digest()
 
 
+@pytest.mark.slow
 def test_nothing_is_trained_on_rows_that_choose_or_judge(network, digits, monkeypatch):
     seen = []
     real = workbench.reduce
@@ -117,6 +118,7 @@ def test_only_the_size_is_limited_so_that_nothing_spikes_unless_asked(network, d
     assert [each.candidate is None for each in found.record.alone] == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spiking", [True, False])
 def test_whether_networks_spike_can_be_said(network, digits, spiking):
     limit = {"params": 0.3} if spiking else {"energy": 0.3}
@@ -228,6 +230,7 @@ def test_killed_outright_and_run_again_it_ends_with_the_same_bytes(network, digi
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_other_limits_use_what_is_known_and_say_that_the_rows_were_asked_before(network, digits, tmp_path, monkeypatch):
     tailor(network, digits, accuracy=0.85, energy=0.3, **QUICK, out=tmp_path)
     calls = []
@@ -241,6 +244,7 @@ def test_other_limits_use_what_is_known_and_say_that_the_rows_were_asked_before(
     assert other.record.best.energy < again.record.best.energy
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_search_early_and_says_what_was_not_tried(network, digits, tmp_path):
     options = {"accuracy": 0.8, "energy": 0.3, **QUICK}
     short = tailor(network, digits, **options, budget="1e-9s", out=tmp_path / "out")
@@ -284,6 +288,7 @@ def test_a_network_for_which_nothing_is_left_is_refused_with_the_reasons(digits)
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_module_of_the_users_own_is_tailored(digits):
     torch.manual_seed(0)
     own = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))

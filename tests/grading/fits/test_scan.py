@@ -109,6 +109,7 @@ def test_without_spread_there_is_no_tail(size):
     assert all(len(column) == 0 for column in scan(np.zeros(size), 2))
 
 
+@pytest.mark.slow
 def test_whether_kernels_are_compiled_is_known(tmp_path):
     code = (
         "import numpy as np\nfrom weightsmith.grading.fits.scan import best_cut, is_compiled\n"

@@ -158,5 +158,5 @@ def test_a_few_damaged_hdf5_files(kind, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SLOW_FORMATS)
 def test_damaged_hdf5_files_are_read_or_refused(kind, tmp_path):
-    outcomes = attempts(*SLOW_FORMATS[kind], tmp_path, 20, 60)
+    outcomes = attempts(*SLOW_FORMATS[kind], tmp_path, 10, 30)
     assert outcomes["refused"] > 5

@@ -72,6 +72,7 @@ def test_a_child_that_fails_refuses_the_file(child, reason, tmp_path, monkeypatc
         opened(tmp_path / "m.h5")
 
 
+@pytest.mark.slow
 def test_the_library_stays_out_of_this_process(tmp_path):
     with h5py.File(tmp_path / "m.h5", "w") as file:
         file["w"] = np.ones(3)

@@ -162,6 +162,7 @@ def measured(folder: Path, what: str) -> tuple[int, int, int]:
 
 
 @LINUX
+@pytest.mark.slow
 def test_listing_four_gigabytes_takes_no_memory(tmp_path):
     total, before, peak = measured(sparse_folder(tmp_path, 4, 4), "list")
     assert total == 4 << 30

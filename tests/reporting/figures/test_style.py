@@ -37,6 +37,7 @@ def plain(tmp_path_factory):
     return draw(tmp_path_factory.mktemp("plain"))
 
 
+@pytest.mark.slow
 def test_the_same_bytes_whatever_the_process_and_the_users_settings(plain, tmp_path):
     changed = (
         "import matplotlib; matplotlib.rcParams.update({'font.size': 20, 'axes.grid': False, 'svg.hashsalt': 'x'})"
