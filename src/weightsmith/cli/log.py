@@ -121,13 +121,13 @@ def _family(known: Sequence[_Known]) -> Family:
 
 
 def _read(file: Path, quiet: bool) -> _Known:
-    from weightsmith.chain.reading._beside import accuracy_beside, record_beside
+    from weightsmith.chain.reading._nearby_records import nearby_accuracy, nearby_record
 
     digest, lineage, parameters = _opened(file)
     told = None
     try:
-        record = record_beside(file, digest)
-        told = None if record is None else accuracy_beside(file, digest, record)
+        record = nearby_record(file, digest)
+        told = None if record is None else nearby_accuracy(file, digest, record)
     except FileRefused as error:  # the ancestry is in the network, which is sound
         if not quiet:
             say_note(str(error))
