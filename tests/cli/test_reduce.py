@@ -194,7 +194,9 @@ def test_an_interrupted_search_goes_on_and_ends_with_the_same_bytes(run, trained
     assert answer.code == 130
     assert "the same command goes on" in answer.err
     assert "nothing is kept without --out" in run(*words).err
-    monkeypatch.setattr(SearchState, "write", lambda keeper, state: (write(keeper, state), seen.append(state.generation)))
+    monkeypatch.setattr(
+        SearchState, "write", lambda keeper, state: (write(keeper, state), seen.append(state.generation))
+    )
     seen.clear()
     assert run(*words, "--out", tmp_path / "a").code == 0
     assert min(seen) == 3

@@ -41,7 +41,7 @@ def write_figures(
     With accuracies also measures against them. ``suffix`` is what the files are.
     """
     from weightsmith.reporting.figures import grading as draw
-    from weightsmith.reporting.figures.comparison import telling_measures
+    from weightsmith.reporting.figures.comparison import contest_measures
 
     drawn = [grades for grades in several if grades.layers]
     written = []
@@ -49,7 +49,7 @@ def write_figures(
         written.append(draw.save_figure(draw.alpha_figure(drawn), folder / f"alpha.{suffix}"))
     if any(layer.fitted for grades in drawn for layer in grades.layers):
         written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / f"alpha_histogram.{suffix}"))
-    if comparison is not None and comparison.accuracy is not None and telling_measures(comparison):
+    if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         written.append(draw.save_figure(draw.comparison_figure(comparison), folder / f"comparison.{suffix}"))
     for place, grades in zip(_places(folder, several), several, strict=True):
         for number, layer in enumerate(grades.layers, 1):
