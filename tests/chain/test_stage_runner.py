@@ -139,7 +139,7 @@ def test_a_preset_brings_its_architecture_normalisation_and_penalty(tmp_path):
 
 
 def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
-    told = []
+    calls = []
     recipe = Recipe.from_tables(
         {
             "data": "digits",
@@ -147,8 +147,8 @@ def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
             "spike": {"steps": 4, "watch": 0},
         }
     )
-    context = StageContext(recipe, ws.data.load("digits"), 0, tmp_path, progress=lambda *step: told.append(step))
+    context = StageContext(recipe, ws.data.load("digits"), 0, tmp_path, progress=lambda *step: calls.append(step))
     for stage in recipe.stages:
         run_stage(stage, context)
-    assert {name.partition(":")[0] for name, _, _ in told} == {"first", "spike"}
-    assert all(0 <= done <= total for _, done, total in told)
+    assert {name.partition(":")[0] for name, _, _ in calls} == {"first", "spike"}
+    assert all(0 <= done <= total for _, done, total in calls)

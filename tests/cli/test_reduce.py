@@ -375,8 +375,8 @@ def test_advice_follows_the_numbers(reduction):
         ("pareto:2", "loss above 2"),
         ("magnitude", "--target params:0.5"),
     ):
-        told = advice(changed(same, settings={**same.record.settings, "by": by}), kept=True)
-        assert words in told[0]
+        shown = advice(changed(same, settings={**same.record.settings, "by": by}), kept=True)
+        assert words in shown[0]
 
 
 def test_concerns_name_the_measure(reduction):
@@ -396,9 +396,9 @@ def test_a_search_can_pay_in_synaptic_operations(run, tmp_path):
             "reduce", tmp_path / "net", "--data", "digits", *search, "--price", price, "--out", tmp_path / price
         )
         assert answer.code == 0, answer.err
-    told = [json.loads((tmp_path / price / "record.json").read_text())["settings"] for price in ("units", "synaptic")]
-    assert told[0]["price"] is None
-    assert "SynapticPrice" in told[1]["price"]
+    report = [json.loads((tmp_path / price / "record.json").read_text())["settings"] for price in ("units", "synaptic")]
+    assert report[0]["price"] is None
+    assert "SynapticPrice" in report[1]["price"]
     refused = run("reduce", tmp_path / "net", "--data", "digits", "--by", "groups", "--price", "synaptic")
     assert refused.code == 2
     assert "groups does not search" in refused.err

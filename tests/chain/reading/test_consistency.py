@@ -217,15 +217,15 @@ def mutated(old, draw):
 
 def mutate(values, draw):
     """One or two things in ``values`` made something else; what and where."""
-    told = []
+    calls = []
     for _ in range(draw.choice((1, 1, 2))):
         way = draw.choice(list(ways(values)))
         holder = values
         for name in way[:-1]:
             holder = holder[name]
         holder[way[-1]] = copy.deepcopy(mutated(holder[way[-1]], draw))
-        told.append((*way, repr(holder[way[-1]])[:40]))
-    return told
+        calls.append((*way, repr(holder[way[-1]])[:40]))
+    return calls
 
 
 def drawings(parts):
@@ -247,14 +247,14 @@ def test_a_record_of_odd_numbers_is_refused_or_gives_a_page(records, tmp_path, m
     for _ in range(600):
         kind = draw.choice(sorted(records))
         values = copy.deepcopy(records[kind].to_dict())
-        told = mutate(values, draw)
+        changes = mutate(values, draw)
         path.write_text(json.dumps(values))
         try:
             record = read_record(path)
         except FileRefused:
             refused += 1
             continue
-        sys.stdout.write(f"{kind}: {told}\n")  # pytest shows the last of these when it fails
+        sys.stdout.write(f"{kind}: {changes}\n")  # pytest shows the last of these when it fails
         sections.clear()
         report.report_page([Result(kind, record)])
         for drawing in (each for section in sections for each in drawings(section.parts)):
