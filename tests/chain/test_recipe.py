@@ -63,9 +63,9 @@ def test_tables_and_text_are_the_same_recipe():
 def test_the_record_of_a_recipe_is_json():
     import json
 
-    told = Recipe.parse(PLAIN).to_dict()
-    assert json.loads(json.dumps(told)) == told
-    assert told["stages"][0] == {
+    tables = Recipe.parse(PLAIN).to_dict()
+    assert json.loads(json.dumps(tables)) == tables
+    assert tables["stages"][0] == {
         "kind": "train",
         "name": "train",
         "of": None,
@@ -197,8 +197,8 @@ def test_lines_of_keys_are_found_whatever_the_values_hold(top, data):
     expected = {(key,) for key, _ in top} | {("zz", n, key) for n, table in enumerate(tables) for key, _ in table}
     expected |= {("zz", n) for n in range(len(tables))} | ({("zz",)} if tables else set())
     assert set(found) == expected
-    for place, line in found.items():
-        start = "  [[zz]]" if isinstance(place[-1], int) or place == ("zz",) else f"{place[-1]} = "
+    for position, line in found.items():
+        start = "  [[zz]]" if isinstance(position[-1], int) or position == ("zz",) else f"{position[-1]} = "
         assert lines[line - 1].startswith(start)
 
 

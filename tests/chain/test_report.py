@@ -132,8 +132,8 @@ def test_equal_records_are_one_result_with_both_names(made, tmp_path):
 
 
 def test_equal_names_are_told_apart_by_their_folders_or_numbered(made, tmp_path):
-    places = [put(tmp_path / top / "run", judged(made, number)) for number, top in enumerate("ab")]
-    assert [each.name for each in gather(places)] == ["a/run", "b/run"]
+    paths = [put(tmp_path / top / "run", judged(made, number)) for number, top in enumerate("ab")]
+    assert [each.name for each in gather(paths)] == ["a/run", "b/run"]
     assert [each.name for each in gather([tmp_path / "a", tmp_path / "b"])] == ["a/run", "b/run"]
     far = [put(tmp_path / top / "same/run", judged(made, number)) for number, top in ((3, "c"), (4, "d"))]
     assert [each.name for each in gather(far)] == ["c/same/run", "d/same/run"]
@@ -142,24 +142,24 @@ def test_equal_names_are_told_apart_by_their_folders_or_numbered(made, tmp_path)
 
 
 def test_spiking_networks_have_the_classes_of_an_evaluation(made, sections, monkeypatch):
-    told = []
-    monkeypatch.setattr(module, "spiking_section", lambda record, name, classes: told.append(classes))
+    calls = []
+    monkeypatch.setattr(module, "spiking_section", lambda record, name, classes: calls.append(classes))
     monkeypatch.setattr(module, "render", lambda title, several: title)
     for others in ([], [made["judged"]]):
         report_page(gather([made["snn"], *others]))
     other = dataclasses.replace(made["judged"], classes=tuple("abcdefghij"))
     report_page(gather([made["snn"], made["judged"], other]))
-    assert told == [(), tuple(map(str, range(10))), ()]  # two that disagree tell nothing
+    assert calls == [(), tuple(map(str, range(10))), ()]  # two that disagree tell nothing
 
 
 def test_several_graded_networks_share_the_spectra(made, monkeypatch):
-    told = []
-    monkeypatch.setattr(module, "grading_section", lambda record, name, spectra: told.append(spectra))
+    calls = []
+    monkeypatch.setattr(module, "grading_section", lambda record, name, spectra: calls.append(spectra))
     monkeypatch.setattr(module, "render", lambda title, several: title)
     several = [dataclasses.replace(made["grades"], notes=(str(number),)) for number in range(3)]
     report_page(gather(several[:1]))
     report_page(gather(several))
-    assert told == [module.MOST_SPECTRA, *[module.MOST_SPECTRA // 3] * 3]
+    assert calls == [module.MOST_SPECTRA, *[module.MOST_SPECTRA // 3] * 3]
 
 
 def test_many_results_of_a_kind_share_a_section_where_one_is_chosen(made, sections):

@@ -68,7 +68,7 @@ def context(tmp_path_factory):
 def test_every_stage_leaves_its_record(context):
     context, made = context
     for name, found in made.items():
-        text = (context.place(name) / "record.json").read_text()
+        text = (context.stage_folder(name) / "record.json").read_text()
         assert type(found.record).from_json(text) == found.record
 
 
@@ -79,13 +79,13 @@ def test_training_is_that_of_the_verb_with_a_tenth_held_out(context):
     )
     assert made["train"].network == same.record.network
     assert {"alpha", "alpha/dense1", "redundant/dense1"} <= set(made["train"].record.history.columns)
-    judged = json.loads((context.place("train") / "evaluation.json").read_text())
+    judged = json.loads((context.stage_folder("train") / "evaluation.json").read_text())
     assert judged["correct"] == ws.evaluate(same.network, "digits").correct
 
 
 def test_links_give_what_they_give_by_hand(context):
     context, made = context
-    network, data = ws.load(context.place("train")), ws.data.load("digits")
+    network, data = ws.load(context.stage_folder("train")), ws.data.load("digits")
     plan = ws.alpha_plan(ws.grade(network, evidence="none"), keep=0.6)
     by_hand = ws.reduce(network, data, by="groups", target="params:0.6", plan=plan, latency=False, random=0)
     assert made["planned"].network == by_hand.record.result
@@ -99,8 +99,8 @@ def test_links_give_what_they_give_by_hand(context):
 def test_angles_are_kept_as_arrays(context):
     context, made = context
     assert isinstance(made["angles"].record, AnglesRecord)
-    degrees = np.load(context.place("angles") / "arrays.npz", allow_pickle=False)
-    expected = ws.angles(ws.load(context.place("train")), "digits", angle=40).degrees("dense1")
+    degrees = np.load(context.stage_folder("angles") / "arrays.npz", allow_pickle=False)
+    expected = ws.angles(ws.load(context.stage_folder("train")), "digits", angle=40).degrees("dense1")
     np.testing.assert_allclose(degrees["dense1"], expected, rtol=1e-6)
 
 
@@ -117,7 +117,7 @@ def test_a_network_from_a_file_is_evaluated_as_it_is(tmp_path):
     ws.save(run.network, tmp_path / "net.safetensors")
     recipe = Recipe.from_tables({"data": "digits", "network": str(tmp_path / "net.safetensors"), "grade": {}})
     context = StageContext(recipe, data, 0, tmp_path / "out")
-    made = evaluate_given(context, context.place("given"))
+    made = evaluate_given(context, context.stage_folder("given"))
     assert made.network == run.record.network
     assert made.record.correct == ws.evaluate(run.network, data).correct
     (stage,) = recipe.stages
@@ -139,7 +139,7 @@ def test_a_preset_brings_its_architecture_normalisation_and_penalty(tmp_path):
 
 
 def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
-    told = []
+    calls = []
     recipe = Recipe.from_tables(
         {
             "data": "digits",
@@ -147,8 +147,8 @@ def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
             "spike": {"steps": 4, "watch": 0},
         }
     )
-    context = StageContext(recipe, ws.data.load("digits"), 0, tmp_path, progress=lambda *step: told.append(step))
+    context = StageContext(recipe, ws.data.load("digits"), 0, tmp_path, progress=lambda *step: calls.append(step))
     for stage in recipe.stages:
         run_stage(stage, context)
-    assert {name.partition(":")[0] for name, _, _ in told} == {"first", "spike"}
-    assert all(0 <= done <= total for _, done, total in told)
+    assert {name.partition(":")[0] for name, _, _ in calls} == {"first", "spike"}
+    assert all(0 <= done <= total for _, done, total in calls)

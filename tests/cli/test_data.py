@@ -13,11 +13,11 @@ from weightsmith.data.download import Remote
 
 def test_list_and_info_tell_the_same(run):
     answer = run("data", "list")
-    told = json.loads(run("data", "list", "--json").out)
-    assert [one["name"] for one in told] == [one.name for one in known()]
-    assert all(one["name"] in answer.out for one in told)
+    report = json.loads(run("data", "list", "--json").out)
+    assert [one["name"] for one in report] == [one.name for one in known()]
+    assert all(one["name"] in answer.out for one in report)
     info = json.loads(run("data", "info", "digits", "--json").out)
-    assert info == next(one for one in told if one["name"] == "digits")
+    assert info == next(one for one in report if one["name"] == "digits")
     assert "train 1,437, test 360" in run("data", "info", "digits").out
 
 
@@ -73,5 +73,5 @@ def test_digits_need_no_fetching(run):
 
 @pytest.mark.data
 def test_real_sets_are_found(run):
-    told = {one["name"]: one for one in json.loads(run("data", "list", "--json").out)}
-    assert all(told[name]["found"] for name in ("cifar10", "cifar100", "fashion-mnist", "digits"))
+    report = {one["name"]: one for one in json.loads(run("data", "list", "--json").out)}
+    assert all(report[name]["found"] for name in ("cifar10", "cifar100", "fashion-mnist", "digits"))

@@ -30,9 +30,9 @@ def test_the_demo_ends_with_a_report_and_networks_that_load(run, tmp_path):
     )
     assert plain.adjustment is None
     assert adjusted.adjustment is not None
-    told = " ".join(answer.out.split())
+    text = " ".join(answer.out.split())
     for words in ("train", "grade", "by-angles", "by-genetic", "spiking-l4", "in all", "points", "Try next", "log"):
-        assert words in told
+        assert words in text
     again = json.loads(run("demo", "--out", folder, "--json", "--quiet").out)
     assert [stage["stage"] for stage in again["stages"]][-1] == "spiking-l4"
 

@@ -35,8 +35,8 @@ def test_the_doubled_layer_is_the_one_that_differs(run, pair):
     assert cells(answer.out, "MACs") == ["MACs", "1,640", "1,640", "1"]
     assert [cells(answer.out, name)[-1] for name in ("dense1", "dense2", "output")] == ["0", "1", "0"]
     assert "→" not in " ".join(cells(answer.out, "dense1"))
-    told = json.loads(run("diff", *pair, "--json", "--evidence", "none", "-q").out)
-    assert NetworkDiff.from_dict(told) == diff(*pair, evidence="none")
+    report = json.loads(run("diff", *pair, "--json", "--evidence", "none", "-q").out)
+    assert NetworkDiff.from_dict(report) == diff(*pair, evidence="none")
 
 
 def test_with_data_both_answer_the_same_rows(run, pair):
@@ -93,18 +93,18 @@ def test_nan_must_be_looked_at(run, pair, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (("--images", "5"), 2, "--images belongs to --data"),
         (("--evidence", "some"), 2, "some"),
         (("--data", "digit"), 2, "digits"),
     ],
 )
-def test_wrong_usage_is_one_line(run, pair, words, code, told):
+def test_wrong_usage_is_one_line(run, pair, words, code, message):
     answer = run("diff", *pair, *words, "-q")
     assert answer.code == code
     assert len(answer.lines) == 1
-    assert told in answer.lines[0]
+    assert message in answer.lines[0]
 
 
 def test_a_missing_file_is_named(run, pair, tmp_path):
@@ -164,6 +164,6 @@ def test_one_accuracy_is_better_than_none(run, pair, tmp_path):
     other = ws.save(ws.networks.mlp(30, 4, 10), tmp_path / "other.safetensors")
     words = ("--data", "digits", "--evidence", "none", "--no-latency", "-q")
     right = diff(pair[0], pair[0], "digits", evidence="none", latency=False).accuracy.a
-    told = f"{100 * right.value:.2f} % ({100 * right.low:.2f} – {100 * right.high:.2f})"
-    assert f"accuracy    A {told}, B –  on digits (test, 360 images)" in run("diff", pair[0], other, *words).out
-    assert f"accuracy    B {told}, A –  on digits (test, 360 images)" in run("diff", other, pair[0], *words).out
+    text = f"{100 * right.value:.2f} % ({100 * right.low:.2f} – {100 * right.high:.2f})"
+    assert f"accuracy    A {text}, B –  on digits (test, 360 images)" in run("diff", pair[0], other, *words).out
+    assert f"accuracy    B {text}, A –  on digits (test, 360 images)" in run("diff", other, pair[0], *words).out

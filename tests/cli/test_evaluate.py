@@ -168,6 +168,6 @@ def test_the_published_accuracy_at_the_command_line(run, shared_data):
 def test_a_folder_holds_the_record(run, tmp_path):
     ws.save(ws.networks.mlp(64, 12, 10, seed=0), tmp_path / "net.safetensors")
     call = ("evaluate", tmp_path / "net.safetensors", "--data", "digits", "--quiet")
-    told = run(*call, "--out", tmp_path / "judged", "--json")
-    assert told.code == 0
-    assert json.loads((tmp_path / "judged" / "record.json").read_text()) == json.loads(told.out)
+    printed = run(*call, "--out", tmp_path / "judged", "--json")
+    assert printed.code == 0
+    assert json.loads((tmp_path / "judged" / "record.json").read_text()) == json.loads(printed.out)

@@ -40,9 +40,9 @@ def pooled(folder):
     return spiked(network, folder / "pooled", neuron="lif:0.9,reset=hard")
 
 
-def spiked(network, place, *, balance="percentile:half=false", **options):
-    spike(network, "digits", balance=balance, steps=4, images=8, watch=0, out=place, **options)
-    return place
+def spiked(network, path, *, balance="percentile:half=false", **options):
+    spike(network, "digits", balance=balance, steps=4, images=8, watch=0, out=path, **options)
+    return path
 
 
 def installed(monkeypatch, *packages):
@@ -54,9 +54,9 @@ def test_a_file_and_its_vector_are_written_and_read_again(run, hard, tmp_path):
     target = tmp_path / "net.nir"
     answer = run("export", hard, target, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")
-    told = json.loads(answer.out)
-    written = NirExport.from_dict(told["export"])
-    assert told["files"] == [str(target), str(tmp_path / "net.vector.npz")]
+    report = json.loads(answer.out)
+    written = NirExport.from_dict(report["export"])
+    assert report["files"] == [str(target), str(tmp_path / "net.vector.npz")]
     assert {path.name for path in tmp_path.iterdir()} == {"net.nir", "net.vector.npz"}
     assert [node.kind for node in written.nodes] == ["Input", "Conv2d", "IF", "Conv2d", "Output"]
     back = import_nir(target)
@@ -88,22 +88,24 @@ def test_rounding_and_sum_pools_are_told(run, pooled, tmp_path):
     assert "SumPool2d" in answer.out
     assert "multiples of 2^-8" in answer.out
     assert "lif:0.9,reset=hard, hard reset, dt 0.0001" in answer.out
-    told = json.loads(run("export", pooled, target, "--rounding", 8, "--sumpool", "--seed", 5, "--json").out)["export"]
+    report = json.loads(run("export", pooled, target, "--rounding", 8, "--sumpool", "--seed", 5, "--json").out)[
+        "export"
+    ]
     given = {"sumpool": True, "rounding": 8, "seed": 5}
-    assert NirExport.from_dict(told) == export_nir(load_spiking(pooled), tmp_path / "net.nir", **given)
+    assert NirExport.from_dict(report) == export_nir(load_spiking(pooled), tmp_path / "net.nir", **given)
 
 
 def test_spikes_before_rounding_are_told_where_they_differ(run, hard, tmp_path):
     words = ("export", hard, tmp_path / "net.nir", "--data", "digits", "--rounding", 2)
-    told = json.loads(run(*words, "--json").out)["export"]
-    assert told["spikes"] != told["before"]
-    assert f"({sum(told['before'].values()):,} before rounding)" in run(*words).out
+    report = json.loads(run(*words, "--json").out)["export"]
+    assert report["spikes"] != report["before"]
+    assert f"({sum(report['before'].values()):,} before rounding)" in run(*words).out
     assert "before rounding" not in run(*words[:-2]).out
 
 
 def test_a_soft_reset_is_noted(run, trained, tmp_path):
-    place = spiked(trained, tmp_path / "soft")
-    answer = run("export", place, tmp_path / "net.nir")
+    path = spiked(trained, tmp_path / "soft")
+    answer = run("export", path, tmp_path / "net.nir")
     assert answer.code == 0
     assert "if, soft reset, dt 1" in answer.out
     assert "NIR knows a hard reset only" in answer.out
@@ -131,8 +133,8 @@ def test_spikes_are_compared_with_other_simulators(run, hard, tmp_path, monkeypa
     assert "activation1 2,000 2,000 0 0" in lines
     assert "[b]x 10 10 0 0" in lines
     assert "loading into norse" in answer.err
-    told = json.loads(run(*words, "--json", "--quiet").out)
-    assert [check["simulator"] for check in told["checks"]] == ["norse", "snntorch"]
+    report = json.loads(run(*words, "--json", "--quiet").out)
+    assert [check["simulator"] for check in report["checks"]] == ["norse", "snntorch"]
     monkeypatch.setattr(handover, "compare", fake(2))
     assert run(*words, "--quiet").code == 0
     monkeypatch.setattr(handover, "compare", fake(20))
@@ -183,8 +185,8 @@ def test_wrong_usage_is_one_line_and_code_2(run, hard, tmp_path, words, message)
     ],
 )
 def test_what_nir_cannot_hold_is_refused_by_name(run, trained, tmp_path, options, message):
-    place = spiked(trained, tmp_path / "snn", **options)
-    answer = run("export", place, tmp_path / "net.nir")
+    path = spiked(trained, tmp_path / "snn", **options)
+    answer = run("export", path, tmp_path / "net.nir")
     assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
     assert message in answer.err
     assert not (tmp_path / "net.nir").exists()

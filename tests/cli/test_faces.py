@@ -70,19 +70,19 @@ def test_what_is_left_out_is_listed_and_must_be_looked_at(run, photos, tmp_path)
     assert "not a readable image" in answer.out
     assert answer.lines == ["weightsmith: 2 of 14 images were left out, for the reasons listed"]
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 13
-    told = json.loads(run("faces", root, "--out", tmp_path / "f.npz", "--json", "-q").out)
-    assert [one["path"] for one in told["left_out"]] == ["left/blank.png", "left/broken[red].jpg"]
-    assert told["classes"] == {"left": 6, "right": 6}
-    assert "variance" not in told
+    report = json.loads(run("faces", root, "--out", tmp_path / "f.npz", "--json", "-q").out)
+    assert [one["path"] for one in report["left_out"]] == ["left/blank.png", "left/broken[red].jpg"]
+    assert report["classes"] == {"left": 6, "right": 6}
+    assert "variance" not in report
 
 
 def test_json_tells_split_and_variance(run, photos, tmp_path):
     words = ("faces", photos, "--out", tmp_path / "t.csv", "--components", "3,2", "--phog", "phog:2,edges=false")
-    told = json.loads(run(*words, "--size", 64, "--json", "-q").out)
-    assert told["splits"] == {"train": 10, "test": 2}
-    assert told["recipe"] == "face 64×64, lpq, phog:levels=2,edges=false"
-    assert [len(shares) for shares in told["variance"].values()] == [3, 2]
-    assert all(0 < sum(shares) < 1 for shares in told["variance"].values())
+    report = json.loads(run(*words, "--size", 64, "--json", "-q").out)
+    assert report["splits"] == {"train": 10, "test": 2}
+    assert report["recipe"] == "face 64×64, lpq, phog:levels=2,edges=false"
+    assert [len(shares) for shares in report["variance"].values()] == [3, 2]
+    assert all(0 < sum(shares) < 1 for shares in report["variance"].values())
 
 
 @pytest.mark.parametrize(

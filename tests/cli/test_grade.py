@@ -30,11 +30,11 @@ FAST = ("--evidence", "none", "--quiet")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Three small networks: ``a`` and ``b`` alike in shape, ``c`` another one."""
-    place = tmp_path_factory.mktemp("networks")
+    path = tmp_path_factory.mktemp("networks")
     for seed, name in enumerate("ab"):
-        ws.save(ws.networks.mlp(64, 24, 10, seed=seed), place / f"{name}.safetensors")
-    ws.save(ws.networks.mlp(30, 20, 10, seed=2), place / "c.safetensors")
-    return place
+        ws.save(ws.networks.mlp(64, 24, 10, seed=seed), path / f"{name}.safetensors")
+    ws.save(ws.networks.mlp(30, 20, 10, seed=2), path / "c.safetensors")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +71,12 @@ def strict(text):
 
 def test_json_is_what_the_library_says_and_nothing_else(run, a):
     answer = run("grade", a, "--json")
-    told = strict(answer.out)
+    report = strict(answer.out)
     expected = grade(a)
     assert answer.code == 0
-    assert told["layers"] == [layer.row() for layer in expected.layers]
-    assert told["summary"] == expected.summary
-    assert told["coverage"]["line"] == expected.coverage.line
+    assert report["layers"] == [layer.row() for layer in expected.layers]
+    assert report["summary"] == expected.summary
+    assert report["coverage"]["line"] == expected.coverage.line
     needed = [
         "name",
         "status",
@@ -91,8 +91,8 @@ def test_json_is_what_the_library_says_and_nothing_else(run, a):
         "tail",
         "lambda_max",
     ]
-    assert set(needed) <= set(told["layers"][0])
-    assert told["source"] == str(a)
+    assert set(needed) <= set(report["layers"][0])
+    assert report["source"] == str(a)
     assert "grade a.safetensors: 2 of 2" in answer.err
     assert run("grade", a, "--json", "--quiet").err == ""
 
@@ -102,21 +102,21 @@ def test_options_reach_the_library(run, tmp_path):
     path = tmp_path / "n.pt"
     torch.save({"c.weight": torch.randn(12, 12, 3, 3), "d.weight": torch.randn(30, 20)}, path)
     words = ("--conv", "slices", "--normalise", "seed", "--cut", "hill:share=0.4", "--precision", "float32")
-    told = strict(run("grade", path, *FAST, *words, "--method", "svd", "--layers", "c", "--json").out)
+    report = strict(run("grade", path, *FAST, *words, "--method", "svd", "--layers", "c", "--json").out)
     options = {"conv": "slices", "normalise": "seed", "cut": "hill:share=0.4", "precision": "float32", "method": "svd"}
     expected = grade(path, evidence="none", layers="c", **options)
-    assert told["layers"] == [layer.row() for layer in expected.layers]
-    assert len(told["layers"]) == 9
-    assert told["settings"] == expected.settings
+    assert report["layers"] == [layer.row() for layer in expected.layers]
+    assert len(report["layers"]) == 9
+    assert report["settings"] == expected.settings
 
 
 def test_the_seed_and_the_evidence_reach_the_library(run, a):
-    told = [
+    expected = [
         strict(run("grade", a, "--evidence", "fast:resamples=50", "--seed", seed, "--json", "-q").out) for seed in "01"
     ]
-    assert told[0]["layers"][0]["alpha_low"] != told[1]["layers"][0]["alpha_low"]
-    assert told[0]["origin"]["seed"] == 0
-    assert told[1]["settings"]["evidence"] == "fast:resamples=50"
+    assert expected[0]["layers"][0]["alpha_low"] != expected[1]["layers"][0]["alpha_low"]
+    assert expected[0]["origin"]["seed"] == 0
+    assert expected[1]["settings"]["evidence"] == "fast:resamples=50"
 
 
 def test_the_table_in_the_terminal(run, a):
@@ -135,11 +135,11 @@ def test_csv_in_and_out(run, a, b):
 
 
 def test_several_networks_are_compared(run, a, b):
-    told = strict(run("grade", a, b, *FAST, "--json", "--accuracy", "91.5,92").out)
-    assert [network["source"] for network in told["networks"]] == [str(a), str(b)]
-    comparison = GradeComparison.from_dict(told["comparison"])
+    report = strict(run("grade", a, b, *FAST, "--json", "--accuracy", "91.5,92").out)
+    assert [network["source"] for network in report["networks"]] == [str(a), str(b)]
+    comparison = GradeComparison.from_dict(report["comparison"])
     assert comparison.accuracy == (0.915, 0.92)
-    assert comparison.measure("alpha").values == tuple(network["summary"]["alpha"] for network in told["networks"])
+    assert comparison.measure("alpha").values == tuple(network["summary"]["alpha"] for network in report["networks"])
     shown = run("grade", a, b, *FAST, "--accuracy", ".915,.92").out
     assert "91.50 %" in shown
     assert "With 2 networks" in shown
@@ -152,9 +152,9 @@ def test_the_same_bytes_with_two_workers(run, a):
 
 
 def test_a_difference_to_a_base(run, a, b):
-    told = strict(run("grade", a, *FAST, "--base", b, "--json").out)
-    assert told["layers"] == [layer.row() for layer in grade(a, base=b, evidence="none").layers]
-    assert told["settings"]["base"] == str(b)
+    report = strict(run("grade", a, *FAST, "--base", b, "--json").out)
+    assert report["layers"] == [layer.row() for layer in grade(a, base=b, evidence="none").layers]
+    assert report["settings"]["base"] == str(b)
 
 
 def test_batch_norm_is_folded_in_a_network_of_ones_own(run, tmp_path, monkeypatch):
@@ -180,22 +180,22 @@ def test_margins_with_data(run, tmp_path):
     trained = ws.train("mlp:24", data, schedule=0.05, epochs=4).network
     path = ws.save(trained, tmp_path / "n.safetensors")
     answer = run("grade", path, *FAST, "--data", "digits", "--json")
-    told, expected = strict(answer.out), margins(trained, data)
-    assert told["margins"]["margin"] == pytest.approx(expected.margin)
-    assert told["summary"]["margin_spectral_norm"] == pytest.approx(expected.margin_spectral)
-    assert told["summary"]["margin_norm"] == pytest.approx(expected.margin_frobenius)
-    assert told["margins"]["split"] == "train"
+    report, expected = strict(answer.out), margins(trained, data)
+    assert report["margins"]["margin"] == pytest.approx(expected.margin)
+    assert report["summary"]["margin_spectral_norm"] == pytest.approx(expected.margin_spectral)
+    assert report["summary"]["margin_norm"] == pytest.approx(expected.margin_frobenius)
+    assert report["margins"]["split"] == "train"
     shown = run("grade", path, *FAST, "--data", "digits", "--split", "test").out
     assert "10 % quantile of the margin on digits (test)" in shown.split("without any fit")[1]
 
 
 def test_a_margin_that_is_not_positive_is_told(run, a):
     answer = run("grade", a, "--evidence", "none", "--data", "digits", "--json")
-    told = strict(answer.out)
-    assert (answer.code, told["summary"]["margin_norm"]) == (0, None)
-    assert told["margins"]["status"] == "margin not positive"
+    report = strict(answer.out)
+    assert (answer.code, report["summary"]["margin_norm"]) == (0, None)
+    assert report["margins"]["status"] == "margin not positive"
     assert "quantile of the margins is" in answer.err
-    assert any("no margin-normalised norm" in note for note in told["notes"])
+    assert any("no margin-normalised norm" in note for note in report["notes"])
 
 
 def test_plans_are_written_side_by_side(run, a, tmp_path):
@@ -205,10 +205,10 @@ def test_plans_are_written_side_by_side(run, a, tmp_path):
     assert len({plan.origin.inputs["network"] for plan in plans}) == 1
     assert plans[0].source.startswith("alpha")
     assert all(f"{100 * share:.1f}" in answer.out for plan in plans for share in plan.values.values())
-    told = strict(run("grade", a, *FAST, "--plan", tmp_path / "plan.json", "--layers", "*1", "--json").out)
-    assert list(told["plans"]) == ["alpha", "uniform", "norm"]
-    assert told["plans"]["alpha"]["target"] == 0.5
-    assert len(told["plans"]["norm"]["values"]) == 1
+    report = strict(run("grade", a, *FAST, "--plan", tmp_path / "plan.json", "--layers", "*1", "--json").out)
+    assert list(report["plans"]) == ["alpha", "uniform", "norm"]
+    assert report["plans"]["alpha"]["target"] == 0.5
+    assert len(report["plans"]["norm"]["values"]) == 1
 
 
 def test_records_and_tables_in_a_folder(run, a, b, tmp_path):
@@ -216,15 +216,15 @@ def test_records_and_tables_in_a_folder(run, a, b, tmp_path):
     assert Grades.from_json((tmp_path / "one" / "record.json").read_text()) == grade(a, evidence="none")
     assert (tmp_path / "one" / "layers.csv").read_text() == run("grade", a, *FAST, "--csv").out
     assert str(tmp_path / "one" / "record.json") in "".join(answer.out.split("\n"))
-    told = strict(run("grade", a, b, *FAST, "--out", tmp_path / "two", "--json").out)
-    assert [path.removeprefix(str(tmp_path)) for path in told["files"]] == [
+    report = strict(run("grade", a, b, *FAST, "--out", tmp_path / "two", "--json").out)
+    assert [path.removeprefix(str(tmp_path)) for path in report["files"]] == [
         "/two/1-a/record.json",
         "/two/2-b/record.json",
         "/two/layers.csv",
         "/two/comparison.json",
     ]
     comparison = GradeComparison.from_json((tmp_path / "two" / "comparison.json").read_text())
-    assert comparison.to_dict() == told["comparison"]
+    assert comparison.to_dict() == report["comparison"]
 
 
 def test_figures_of_all_fitted_layers_stay_in_their_folder(run, tmp_path):
@@ -240,10 +240,10 @@ def test_figures_of_all_fitted_layers_stay_in_their_folder(run, tmp_path):
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_figures_are_what_is_asked_for(run, a, tmp_path, suffix, start):
     words = ("--layers", "output", "--figures", tmp_path, "--format", suffix, "--json")
-    told = strict(run("grade", a, *FAST, *words).out)
-    assert {Path(file).suffix for file in told["files"]} == {f".{suffix}"}
-    assert len(told["files"]) == 4
-    assert all(Path(file).read_bytes().startswith(start) for file in told["files"])
+    report = strict(run("grade", a, *FAST, *words).out)
+    assert {Path(file).suffix for file in report["files"]} == {f".{suffix}"}
+    assert len(report["files"]) == 4
+    assert all(Path(file).read_bytes().startswith(start) for file in report["files"])
 
 
 @pytest.mark.slow
@@ -260,12 +260,12 @@ def test_a_page(run, a, b, tmp_path):
 def test_a_layer_that_is_not_finite_ends_with_code_1(run, broken):
     answer = run("grade", broken, *FAST, "--json")
     assert (answer.code, answer.lines) == (1, ["weightsmith: NaN or infinity in x: not graded"])
-    told = strict(answer.out)
-    assert [(row["status"], row["alpha"] is None) for row in told["layers"]] == [
+    report = strict(answer.out)
+    assert [(row["status"], row["alpha"] is None) for row in report["layers"]] == [
         ("non-finite", True),
         ("fitted", False),
     ]
-    assert all(value is None or math.isfinite(value) for value in told["summary"].values())
+    assert all(value is None or math.isfinite(value) for value in report["summary"].values())
 
 
 def test_a_layer_that_is_too_small_does_not(run, tmp_path):
@@ -285,8 +285,10 @@ def test_a_network_without_layers(run, tmp_path):
 
 
 def test_several_patterns_choose_several_layers(run, folder):
-    told = strict(run("grade", folder / "a.safetensors", *FAST, "--layers", "dense1", "--layers", "out*", "--json").out)
-    assert [layer["name"] for layer in told["layers"]] == ["dense1", "output"]
+    report = strict(
+        run("grade", folder / "a.safetensors", *FAST, "--layers", "dense1", "--layers", "out*", "--json").out
+    )
+    assert [layer["name"] for layer in report["layers"]] == ["dense1", "output"]
 
 
 @pytest.mark.parametrize(
@@ -300,8 +302,8 @@ def test_several_patterns_choose_several_layers(run, folder):
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_work(run, folder, words, code, message):
-    places = {"folder": folder, "a": folder / "a.safetensors", "b": folder / "b.safetensors"}
-    answer = run("grade", folder / "a.safetensors", *(word.format(**places) for word in words))
+    positions = {"folder": folder, "a": folder / "a.safetensors", "b": folder / "b.safetensors"}
+    answer = run("grade", folder / "a.safetensors", *(word.format(**positions) for word in words))
     assert (answer.code, answer.out) == (code, "")
     assert message in answer.err
     assert answer.err.count("\n") == 1
@@ -336,8 +338,8 @@ def test_what_cannot_be_written_is_refused_before_the_work(run, folder, words, c
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(run, folder, here, words, message):
-    places = {name: folder / f"{name}.safetensors" for name in "abc"}
-    answer = run("grade", places["a"], *FAST, *(word.format(**places) for word in words))
+    positions = {name: folder / f"{name}.safetensors" for name in "abc"}
+    answer = run("grade", positions["a"], *FAST, *(word.format(**positions) for word in words))
     assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
     assert message in answer.err
     assert list(here.iterdir()) == []
@@ -369,10 +371,10 @@ def test_accuracies_that_are_none():
 @pytest.mark.data
 def test_the_series_of_the_seed_document(run, shared_data):
     paths = [shared_data / "weights" / f"akamaster_resnet{depth}.safetensors" for depth in (20, 32, 44, 56)]
-    told = strict(run("grade", *paths, *FAST, "--accuracy", "91.73,92.63,93.10,93.39", "--json").out)
-    hats = [network["summary"]["alpha_hat_raw"] for network in told["networks"]]
+    report = strict(run("grade", *paths, *FAST, "--accuracy", "91.73,92.63,93.10,93.39", "--json").out)
+    hats = [network["summary"]["alpha_hat_raw"] for network in report["networks"]]
     assert [round(value, 1) for value in hats] == [128.9, 72.8, -45.2, -158.2]
-    row = GradeComparison.from_dict(told["comparison"]).measure("alpha_hat_raw")
+    row = GradeComparison.from_dict(report["comparison"]).measure("alpha_hat_raw")
     assert (row.kendall.value, round(row.kendall.p, 3)) == (-1.0, 0.083)
 
 
@@ -380,12 +382,12 @@ def test_the_series_of_the_seed_document(run, shared_data):
 def test_zeroed_layers_have_a_status_and_no_number(run, shared_data):
     name = "distiller_resnet20_4D_regularized_5Lremoved_finetuned.safetensors"
     answer = run("grade", shared_data / "weights" / name, *FAST, "--json")
-    told = strict(answer.out)
-    zero = [row for row in told["layers"] if row["status"] == "zero"]
+    report = strict(answer.out)
+    zero = [row for row in report["layers"] if row["status"] == "zero"]
     assert (answer.code, len(zero)) == (0, 5)
     assert all(row["alpha"] is row["lambda_max"] is None for row in zero)
-    assert told["coverage"]["line"].startswith("17 of 22 layers fitted")
-    assert all(value is None or math.isfinite(value) for value in told["summary"].values())
+    assert report["coverage"]["line"].startswith("17 of 22 layers fitted")
+    assert all(value is None or math.isfinite(value) for value in report["summary"].values())
 
 
 @pytest.fixture
@@ -393,7 +395,7 @@ def four_gigabytes(tmp_path):
     """A sharded folder of 4 GB with real values: 59 tall layers and a square one, each of 67 MB."""
     if shutil.disk_usage(tmp_path).free < 6e9:
         pytest.skip("needs 6 GB on the disk")
-    shapes, places = [(32_768, 512)] * 59 + [(4096, 4096)], {}
+    shapes, positions = [(32_768, 512)] * 59 + [(4096, 4096)], {}
     values = np.random.default_rng(0).standard_t(3, shapes[0]).astype(np.float32).tobytes()
     for number in range(0, len(shapes), 15):
         name = f"model-{number // 15 + 1:05}-of-00004.safetensors"
@@ -411,8 +413,8 @@ def four_gigabytes(tmp_path):
             file.write(len(text).to_bytes(8, "little") + text)
             for _ in header:
                 file.write(values)
-        places |= dict.fromkeys(header, name)
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+        positions |= dict.fromkeys(header, name)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": positions}))
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) > 4e9
     yield tmp_path
     for file in tmp_path.iterdir():

@@ -45,10 +45,10 @@ def with_alphas(grades, alphas):
     layers = [
         dataclasses.replace(
             grades["0"],
-            name=f"layer{place}",
+            name=f"layer{index}",
             fit=None if alpha is None else dataclasses.replace(grades["0"].fit, alpha=alpha),
         )
-        for place, alpha in enumerate(alphas)
+        for index, alpha in enumerate(alphas)
     ]
     return dataclasses.replace(grades, layers=tuple(layers))
 
@@ -62,7 +62,7 @@ def test_the_line_of_alpha_by_layer(grades, alphas, line):
 
 
 def test_a_deep_network_has_a_line_of_its_ends_and_some_between(grades):
-    line = alpha_line(with_alphas(grades, [1.0 + place for place in range(500)]).layers)
+    line = alpha_line(with_alphas(grades, [1.0 + index for index in range(500)]).layers)
     assert (len(line), line[0], line[-1]) == (60, "▁", "█")
 
 
@@ -98,7 +98,7 @@ def test_the_columns_are_named_once_in_the_last_line(grades, capsys):
 @pytest.mark.parametrize("columns", ["80", "100", "200"])
 def test_every_layer_and_the_line_of_alpha_take_one_line_each(grades, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    show_grades(with_alphas(grades, [2.0 + place % 5 for place in range(70)]))
+    show_grades(with_alphas(grades, [2.0 + index % 5 for index in range(70)]))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("layer")][1:] == [f"layer{n}" for n in range(70)]
     (line,) = [line for line in lines if line.startswith("α by layer")]

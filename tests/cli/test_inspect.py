@@ -19,14 +19,14 @@ HOSTILE = runpy.run_path(str(Path(__file__).parent.parent / "networks" / "hostil
 def test_layers_parameters_types_and_what_is_left_out(run, tmp_path):
     path = ws.save(ws.networks.mlp(4, 3, 2, batch_norm="after"), tmp_path / "n.safetensors")
     answer = run("inspect", path)
-    told = json.loads(run("inspect", path, "--json").out)
-    assert [(layer["name"], layer["shape"], layer["dtype"]) for layer in told["layers"]] == [
+    report = json.loads(run("inspect", path, "--json").out)
+    assert [(layer["name"], layer["shape"], layer["dtype"]) for layer in report["layers"]] == [
         ("dense1", [3, 4], "float32"),
         ("output", [2, 3], "float32"),
     ]
-    assert told["parameters"] == 12 + 3 + 6 + 6 + 2
-    assert told["in_layers"] + sum(item["parameters"] for item in told["left_out"]) == told["parameters"]
-    assert told["network"] == "mlp:3,batch_norm=after,input_shape=[4],classes=2"
+    assert report["parameters"] == 12 + 3 + 6 + 6 + 2
+    assert report["in_layers"] + sum(item["parameters"] for item in report["left_out"]) == report["parameters"]
+    assert report["network"] == "mlp:3,batch_norm=after,input_shape=[4],classes=2"
     assert "2 layers with 18 of 29 parameters (62.07 %)" in answer.out
     assert "scale of a batch norm" in answer.out
 
@@ -43,10 +43,10 @@ def test_recognised_files_say_what_they_are(run, tmp_path):
 def test_small_types_quantised_and_tied_weights(run, tmp_path):
     half = {"a.weight": torch.ones(4, 4, dtype=torch.bfloat16), "q.weight": torch.ones(4, 4, dtype=torch.int8)}
     save_file(half, tmp_path / "h.safetensors")
-    told = json.loads(run("inspect", tmp_path / "h.safetensors", "--json").out)
-    assert told["layers"][0]["dtype"] == "bfloat16"
-    assert told["left_out"][0]["name"] == "q.weight"
-    assert "no scale" in told["left_out"][0]["reason"]
+    report = json.loads(run("inspect", tmp_path / "h.safetensors", "--json").out)
+    assert report["layers"][0]["dtype"] == "bfloat16"
+    assert report["left_out"][0]["name"] == "q.weight"
+    assert "no scale" in report["left_out"][0]["reason"]
     shared = nn.Parameter(torch.ones(3, 3))
     torch.save({"a.weight": shared, "b.weight": shared}, tmp_path / "t.pt")
     assert "a  (tied with b)" in run("inspect", tmp_path / "t.pt").out
@@ -93,7 +93,7 @@ def test_an_unknown_layer_pattern_is_code_2(run, tmp_path):
 def four_gigabytes(tmp_path):
     """A sharded folder of 4 GB that takes no room on the disk: the values are holes."""
     shards, width = 8, 16_384
-    places = {}
+    positions = {}
     for number in range(shards):
         name = f"model-{number + 1:05}-of-{shards:05}.safetensors"
         size = width * width // 2
@@ -110,8 +110,8 @@ def four_gigabytes(tmp_path):
         with (tmp_path / name).open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
             file.truncate(8 + len(text) + 4 * size)
-        places |= dict.fromkeys(header, name)
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+        positions |= dict.fromkeys(header, name)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": positions}))
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) > 4e9
     return tmp_path
 

@@ -21,9 +21,9 @@ def test_the_ancestry_is_drawn_oldest_first(run, tmp_path):
         answer.out.index(text) for text in ("a" * 12, "initialised", "b" * 12, "trained on [x]", digest[:12], "reduced")
     ]
     assert order == sorted(order)
-    told = json.loads(run("log", path, "--json").out)
-    assert told["weights"] == digest
-    assert Lineage.from_dict(told["lineage"]) == lineage
+    report = json.loads(run("log", path, "--json").out)
+    assert report["weights"] == digest
+    assert Lineage.from_dict(report["lineage"]) == lineage
 
 
 def test_a_file_of_another_tool_has_no_ancestors(run, tmp_path):
@@ -43,10 +43,10 @@ def made(tmp_path, monkeypatch):
     train("mlp:4", ws.data.load("digits"), schedule=0.1, epochs=1, validation=0.1, out=tmp_path / "runs" / "big")
     big = ws.load(tmp_path / "runs" / "big")
     digest, lineage = ws.networks.weights_digest(big), big.card.lineage
-    for place, operation in (("small.safetensors", "reduced"), ("deep/er/network.safetensors", "smoothed")):
+    for folder, operation in (("small.safetensors", "reduced"), ("deep/er/network.safetensors", "smoothed")):
         with torch.no_grad():
             next(big.parameters()).mul_(2)
-        ws.save(big, tmp_path / "runs" / place, lineage=lineage.then(operation, digest))
+        ws.save(big, tmp_path / "runs" / folder, lineage=lineage.then(operation, digest))
     return Path("runs")
 
 
@@ -69,10 +69,10 @@ def test_one_network_is_told_as_in_the_tree(run, made):
     whole = next(line for line in run("log", made).out.splitlines() if f"  {made / 'big'}  " in line)
     assert trained == whole
     assert trained.endswith(" % (validation), 310 parameters")
-    told = json.loads(run("log", made / "big", "--json").out)
-    assert (told["parameters"], told["split"]) == (310, "validation")
+    report = json.loads(run("log", made / "big", "--json").out)
+    assert (report["parameters"], report["split"]) == (310, "validation")
     record = json.loads((made / "big" / "record.json").read_text())
-    assert told["accuracy"] == record["history"]["rows"][0]["validation_accuracy"]
+    assert report["accuracy"] == record["history"]["rows"][0]["validation_accuracy"]
     assert run("log", made / "small.safetensors").out.endswith(f"{made / 'small.safetensors'}  310 parameters\n")
     (made / "big" / "record.json").write_text("{}")
     answer = run("log", made / "big")
@@ -118,11 +118,11 @@ def test_several_networks_meet_in_their_ancestors(run, made):
         "reduced",
         "smoothed",
     ]
-    told = json.loads(run("log", made / "small.safetensors", made / "deep" / "er", "--json").out)
-    assert [kin["depth"] for kin in told["family"]] == [0, 1, 2, 2]
-    assert [each["file"] for each in told["networks"]] == [str(made / "small.safetensors"), str(made / "deep" / "er")]
-    assert told["family"][1]["network"] == ws.networks.weights_digest(ws.load(made / "big"))
-    assert told["family"][1]["names"] == []
+    report = json.loads(run("log", made / "small.safetensors", made / "deep" / "er", "--json").out)
+    assert [kin["depth"] for kin in report["family"]] == [0, 1, 2, 2]
+    assert [each["file"] for each in report["networks"]] == [str(made / "small.safetensors"), str(made / "deep" / "er")]
+    assert report["family"][1]["network"] == ws.networks.weights_digest(ws.load(made / "big"))
+    assert report["family"][1]["names"] == []
 
 
 def test_a_record_of_another_network_tells_nothing(run, made):

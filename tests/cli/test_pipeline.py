@@ -41,29 +41,29 @@ def test_a_recipe_is_carried_out_with_a_line_for_each_stage(run, recipe, tmp_pat
     assert (tmp_path / "out" / "seed-1" / "small" / "network.safetensors").exists()
     assert "train" in answer.err  # progress
     again = run("pipeline", recipe, "--out", tmp_path / "out", "--json", "--quiet")
-    told = json.loads(again.out)
+    report = json.loads(again.out)
     assert again.err == ""
-    assert [stage["stage"] for stage in told["stages"]] == ["train", "grade", "small", "spike"] * 2
-    assert told["stages"][2]["accuracy"]["method"] == "Wilson"
-    assert told["stages"][3]["energy"] > 0
-    assert told["record"] == json.loads((tmp_path / "out" / "record.json").read_text())
+    assert [stage["stage"] for stage in report["stages"]] == ["train", "grade", "small", "spike"] * 2
+    assert report["stages"][2]["accuracy"]["method"] == "Wilson"
+    assert report["stages"][3]["energy"] > 0
+    assert report["record"] == json.loads((tmp_path / "out" / "record.json").read_text())
 
 
 def test_an_evaluation_of_another_network_is_not_shown_as_the_accuracy_of_a_stage(run, recipe, tmp_path):
     recipe.write_text(RECIPE.partition("[[grade]]")[0])
     assert run("pipeline", recipe, "--out", tmp_path / "out").code == 0
     ours, other = (tmp_path / f"out/seed-{seed}/train/evaluation.json" for seed in (0, 1))
-    told = json.loads(run("pipeline", recipe, "--out", tmp_path / "out", "--json").out)["stages"]
-    assert told[0]["accuracy"] == json.loads(ours.read_text())["accuracy"]
-    assert told[0]["doubt"] is None
+    report = json.loads(run("pipeline", recipe, "--out", tmp_path / "out", "--json").out)["stages"]
+    assert report[0]["accuracy"] == json.loads(ours.read_text())["accuracy"]
+    assert report[0]["doubt"] is None
     ours.write_bytes(other.read_bytes())
     answer = run("pipeline", recipe, "--out", tmp_path / "out")
     note = "train (seed 0): evaluation.json is of the network"
     assert note in " ".join(answer.out.split())
-    told = json.loads(run("pipeline", recipe, "--out", tmp_path / "out", "--json").out)["stages"]
-    assert told[0]["accuracy"] is None
-    assert told[0]["doubt"].startswith(note.partition(": ")[2])
-    assert told[1]["accuracy"] == json.loads(other.read_text())["accuracy"]
+    report = json.loads(run("pipeline", recipe, "--out", tmp_path / "out", "--json").out)["stages"]
+    assert report[0]["accuracy"] is None
+    assert report[0]["doubt"].startswith(note.partition(": ")[2])
+    assert report[1]["accuracy"] == json.loads(other.read_text())["accuracy"]
 
 
 def test_nothing_runs_before_the_recipe_is_right(run, recipe, tmp_path, monkeypatch):

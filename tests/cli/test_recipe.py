@@ -12,9 +12,9 @@ def test_a_recipe_is_written_and_can_be_checked(run, tmp_path, name):
     assert answer.code == 0
     assert file.read_text() == example(name)
     assert "weightsmith pipeline" in answer.out
-    told = run("recipe", "check", file)
-    assert told.code == 0
-    assert all(word in told.out for word in ("train", "grade", "reduce", "spike", "stages on"))
+    printed = run("recipe", "check", file)
+    assert printed.code == 0
+    assert all(word in printed.out for word in ("train", "grade", "reduce", "spike", "stages on"))
 
 
 def test_a_file_that_exists_is_left_alone(run, tmp_path):

@@ -15,7 +15,7 @@ from weightsmith.cli._reduction_report import show_comparison, show_reduction
 from weightsmith.networks.layer_plan import norm_plan
 from weightsmith.reducing import reduce as reducing
 from weightsmith.reducing.results import ReductionRecord
-from weightsmith.reducing.search.state import Keeper
+from weightsmith.reducing.search.state import SearchState
 
 QUICK = ("--quiet", "--no-latency")
 SEARCH = "genetic:population=12,generations=4,rows=200"
@@ -181,7 +181,7 @@ def test_progress_tells_the_stage(run, trained):
 
 def test_an_interrupted_search_goes_on_and_ends_with_the_same_bytes(run, trained, tmp_path, monkeypatch):
     words = ("reduce", trained, "--data", "digits", "--by", SEARCH, "--no-latency")
-    write, seen = Keeper.write, []
+    write, seen = SearchState.write, []
 
     def stop(keeper, state):
         write(keeper, state)
@@ -189,12 +189,14 @@ def test_an_interrupted_search_goes_on_and_ends_with_the_same_bytes(run, trained
         if state.generation == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Keeper, "write", stop)
+    monkeypatch.setattr(SearchState, "write", stop)
     answer = run(*words, "--out", tmp_path / "a")
     assert answer.code == 130
     assert "the same command goes on" in answer.err
     assert "nothing is kept without --out" in run(*words).err
-    monkeypatch.setattr(Keeper, "write", lambda keeper, state: (write(keeper, state), seen.append(state.generation)))
+    monkeypatch.setattr(
+        SearchState, "write", lambda keeper, state: (write(keeper, state), seen.append(state.generation))
+    )
     seen.clear()
     assert run(*words, "--out", tmp_path / "a").code == 0
     assert min(seen) == 3
@@ -373,8 +375,8 @@ def test_advice_follows_the_numbers(reduction):
         ("pareto:2", "loss above 2"),
         ("magnitude", "--target params:0.5"),
     ):
-        told = advice(changed(same, settings={**same.record.settings, "by": by}), kept=True)
-        assert words in told[0]
+        shown = advice(changed(same, settings={**same.record.settings, "by": by}), kept=True)
+        assert words in shown[0]
 
 
 def test_concerns_name_the_measure(reduction):
@@ -394,9 +396,9 @@ def test_a_search_can_pay_in_synaptic_operations(run, tmp_path):
             "reduce", tmp_path / "net", "--data", "digits", *search, "--price", price, "--out", tmp_path / price
         )
         assert answer.code == 0, answer.err
-    told = [json.loads((tmp_path / price / "record.json").read_text())["settings"] for price in ("units", "synaptic")]
-    assert told[0]["price"] is None
-    assert "SynapticPrice" in told[1]["price"]
+    report = [json.loads((tmp_path / price / "record.json").read_text())["settings"] for price in ("units", "synaptic")]
+    assert report[0]["price"] is None
+    assert "SynapticPrice" in report[1]["price"]
     refused = run("reduce", tmp_path / "net", "--data", "digits", "--by", "groups", "--price", "synaptic")
     assert refused.code == 2
     assert "groups does not search" in refused.err

@@ -44,10 +44,10 @@ def test_the_same_records_give_the_same_bytes_also_over_an_older_page(run, runs,
 def test_without_out_it_is_report_html_here(run, runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = run("report", runs / "graded" / "record.json", "--json")
-    told = json.loads(answer.out)
-    assert (tmp_path / "report.html").stat().st_size == told["bytes"]
-    (result,) = told["results"]
-    assert (told["file"], result["name"], result["kind"]) == ("report.html", "graded", "grades")
+    report = json.loads(answer.out)
+    assert (tmp_path / "report.html").stat().st_size == report["bytes"]
+    (result,) = report["results"]
+    assert (report["file"], result["name"], result["kind"]) == ("report.html", "graded", "grades")
     assert len(result["digest"]) == 64
 
 
@@ -90,8 +90,8 @@ def test_what_is_broken_is_left_out_and_named(run, runs, tmp_path):
     assert text.count("left out: ") == 2
     answer = run(*words, "--json", "--quiet")
     assert len(answer.lines) == 1
-    told = json.loads(answer.out)
-    assert [len(told["results"]), len(told["left_out"])] == [2, 2]
+    report = json.loads(answer.out)
+    assert [len(report["results"]), len(report["left_out"])] == [2, 2]
 
 
 def test_a_network_is_told_to_be_one(run, tmp_path):

@@ -39,8 +39,8 @@ def test_one_command_makes_one_table(run, tmp_path, small):
     # Two hundred digits for two epochs do not come near 87.28 %, and the command says so.
     assert answer.code == 1
     assert answer.lines[-1] == "weightsmith: further than 1.5 points from the course's figure: constant"
-    told = run(*words, "--json", "--quiet")
-    assert CourseTable.from_dict(json.loads(told.out)) == table
+    printed = run(*words, "--json", "--quiet")
+    assert CourseTable.from_dict(json.loads(printed.out)) == table
 
 
 def test_rows_without_a_figure_of_the_course_are_no_reason_to_look(run, tmp_path, small):

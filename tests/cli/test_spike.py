@@ -133,11 +133,11 @@ def test_whole_numbers_of_8_bits_are_run_and_written(run, trained, tmp_path):
     weights = load_spiking(tmp_path / "o").node("output").weight
     assert weights.equal(weights.round())
     assert weights.abs().max() == 127
-    told = json.loads(
+    report = json.loads(
         run("evaluate", tmp_path / "o", "--data", "digits", "--steps", 12, "--precision", "int8", "--json").out
     )
     record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
-    assert [row["accuracy"] for row in told["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 13)]
+    assert [row["accuracy"] for row in report["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 13)]
 
 
 def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spiked):
@@ -466,11 +466,11 @@ def test_an_accuracy_below_the_bar_ends_with_code_1(run, trained):
 def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     record = SpikeRecord.from_json((converted / "record.json").read_text())
     words = ("evaluate", converted, "--data", "digits", "--steps", 20, "--images", 120, "--quiet")
-    told = json.loads(run(*words, "--json").out)
-    assert [row["accuracy"] for row in told["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 21)]
+    report = json.loads(run(*words, "--json").out)
+    assert [row["accuracy"] for row in report["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 21)]
     (population,) = record.populations
-    assert told["layers"][0]["rate"] == population.rate
-    assert told["layers"][0]["spikes"] == population.spikes_per_image
+    assert report["layers"][0]["rate"] == population.rate
+    assert report["layers"][0]["spikes"] == population.spikes_per_image
     shown = run(*words)
     assert (shown.code, shown.err) == (0, "")
     assert "test, 120 images" in shown.out
@@ -484,8 +484,8 @@ def test_a_folder_tells_its_data_and_steps(run, converted, tmp_path):
         answer = run("evaluate", file, "--images", 30, "--json")
         assert (answer.code, len(json.loads(answer.out)["steps"])) == (0, 20)
         assert f"data: digits, as in the record of {file}\nsteps: 20, as in the record of {file}\n" in answer.err
-    told = run("evaluate", converted, "--data", "digits", "--steps", 3, "--images", 30, "--json")
-    assert (len(json.loads(told.out)["steps"]), "in the record" in told.err) == (3, False)
+    printed = run("evaluate", converted, "--data", "digits", "--steps", 3, "--images", 30, "--json")
+    assert (len(json.loads(printed.out)["steps"]), "in the record" in printed.err) == (3, False)
     assert run("evaluate", converted, "--images", 30, "--json", "--quiet").err == ""
     alone = shutil.copy(converted / "network.safetensors", tmp_path / "alone.safetensors")
     assert "--data is missing: accuracy is measured on rows with labels" in run("evaluate", alone).err
@@ -564,11 +564,11 @@ def test_a_silent_file_ends_with_code_1(run, trained, tmp_path):
 
 def test_inspect_and_log_know_spiking_files(run, converted):
     network = load_spiking(converted)
-    told = json.loads(run("inspect", converted, "--json").out)
-    assert [node["name"] for node in told["nodes"]] == [node.name for node in network.nodes]
-    assert (told["neuron"], told["encode"], told["neurons"], told["classes"]) == ("if", "constant", 24, 10)
-    assert told["parameters"] == 64 * 24 + 24 + 240 + 10
-    neurons = next(node for node in told["nodes"] if node["kind"] == "neurons")
+    report = json.loads(run("inspect", converted, "--json").out)
+    assert [node["name"] for node in report["nodes"]] == [node.name for node in network.nodes]
+    assert (report["neuron"], report["encode"], report["neurons"], report["classes"]) == ("if", "constant", 24, 10)
+    assert report["parameters"] == 64 * 24 + 24 + 240 + 10
+    neurons = next(node for node in report["nodes"] if node["kind"] == "neurons")
     assert neurons["thresholds"] == [
         float(network.populations[0].threshold.min()),
         float(network.populations[0].threshold.max()),

@@ -89,8 +89,8 @@ def made(gains, train=(90, 80), steps=75, seen=200):
     ``gains``: (right with adjustment alone, right without alone) for leaks 1, 0.99, … in turn.
     """
     table, chosen = [], []
-    for place, (only_adjusted, only_baseline) in enumerate(gains):
-        base = Setting(round(1 - place / 100, 2), "soft", 0.4, None)
+    for index, (only_adjusted, only_baseline) in enumerate(gains):
+        base = Setting(round(1 - index / 100, 2), "soft", 0.4, None)
         adjusted = dataclasses.replace(base, factor=0.3, smoothing=2.0)
         without, with_it, plain = np.zeros((3, 1000), bool)
         without[:500] = with_it[:500] = plain[:700] = True
@@ -191,11 +191,11 @@ def test_json_from_a_finished_folder_computes_nothing_again(run, begun, network,
     monkeypatch.setattr(Journal, "append", never)
     again = run("spike-sweep", network, *GRID, "--out", begun, "--json", "--quiet")
     assert (again.code, again.err) == (0, "")
-    told = json.loads(again.out)
-    assert SpikeSweep.from_dict(told["record"]).to_json() == expected.to_json()
-    assert told["adjustment"]["total"] == 4
-    assert told["racing"]["runs"] - told["racing"]["saved"] == sum(result.seen for result in expected.table)
-    assert [name.rpartition("/")[2] for name in told["files"][:3]] == ["record.json", "sweep.csv", "chosen.csv"]
+    report = json.loads(again.out)
+    assert SpikeSweep.from_dict(report["record"]).to_json() == expected.to_json()
+    assert report["adjustment"]["total"] == 4
+    assert report["racing"]["runs"] - report["racing"]["saved"] == sum(result.seen for result in expected.table)
+    assert [name.rpartition("/")[2] for name in report["files"][:3]] == ["record.json", "sweep.csv", "chosen.csv"]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -220,8 +220,8 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
     other = run(*words, "--seed", 1)
     assert (other.code, "going on" in other.err) == (2, False)
     again = run(*words)
-    told = f"going on in {tmp_path / 's'}: racing was at 8 of 24 train images\nspike-sweep: balancing: "
-    assert (again.code, told in again.err) == (0, True)
+    text = f"going on in {tmp_path / 's'}: racing was at 8 of 24 train images\nspike-sweep: balancing: "
+    assert (again.code, text in again.err) == (0, True)
     assert f"all of it was done: read from {tmp_path / 's'}\nspike-sweep: balancing: " in run(*words).err
     assert (tmp_path / "s" / "record.json").read_text() == expected.to_json(indent=1) + "\n"
     other = run(*words, "--seed", 1, "--quiet")
@@ -241,8 +241,8 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
 def test_how_far_a_sweep_had_come(tmp_path, monkeypatch, found, line):
     monkeypatch.setattr("weightsmith.spiking.sweep.work.reached", lambda _: found)
     options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "train_images": 24, "test_images": 1000}
-    told = files.begun(tmp_path, ws.data.load("digits"), options)
-    assert told == (None if line is None else f"going on in {tmp_path}: {line}")
+    result = files.begun(tmp_path, ws.data.load("digits"), options)
+    assert result == (None if line is None else f"going on in {tmp_path}: {line}")
 
 
 def test_without_a_folder_an_interrupt_keeps_nothing(run, network, monkeypatch):
@@ -257,8 +257,8 @@ def test_without_a_folder_an_interrupt_keeps_nothing(run, network, monkeypatch):
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_command_it_advises_makes_that_network(run, begun, tmp_path, network, expected):
-    told = json.loads(run("spike-sweep", network, *GRID, "--out", begun, "--json", "--quiet").out)
-    line = next(line for line in told["try_next"] if line.startswith("weightsmith spike"))
+    report = json.loads(run("spike-sweep", network, *GRID, "--out", begun, "--json", "--quiet").out)
+    line = next(line for line in report["try_next"] if line.startswith("weightsmith spike"))
     words = shlex.split(line.rpartition(": ")[0])[1:]
     answer = run(*words, "--images", 30, "--watch", 0, "--json", "--quiet", "--out", tmp_path / "snn", "--no-figures")
     assert answer.code == 0
@@ -291,19 +291,19 @@ def test_where_the_adjustment_helps_is_said_plainly(capfd):
     # Bonett and Price: 40 against 10 of 1,000 is +3.0 (1.6 to 4.4), 14 against 10 leaves zero in.
     sweep = made([(40, 10), (14, 10), (3, 30), (10, 10)])
     assert [findings.verdict(choice) for choice in sweep.chosen] == ["helps", "unclear", "hurts", "unclear"]
-    told = shown(capfd, sweep)
-    assert "L4 helps at 1 of 4: leak 1 soft (+3.00) hurts" in told
-    assert "hurts at 1 of 4: leak 0.98 soft (−2.70) no difference" in told
-    assert "no difference beyond the noise at 2 of 4 " in told
-    assert "2 of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in told
-    assert "2 hold for all together (p < 0.013)" in told
-    assert "a note" in told
+    result = shown(capfd, sweep)
+    assert "L4 helps at 1 of 4: leak 1 soft (+3.00) hurts" in result
+    assert "hurts at 1 of 4: leak 0.98 soft (−2.70) no difference" in result
+    assert "no difference beyond the noise at 2 of 4 " in result
+    assert "2 of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in result
+    assert "2 hold for all together (p < 0.013)" in result
+    assert "a note" in result
     assert "a note" not in shown(capfd, sweep, quiet=True)
 
 
 def test_where_it_neither_helps_nor_hurts(capfd):
-    told = shown(capfd, made([(10, 10), (12, 9)]))
-    assert "helps nowhere and hurts nowhere: no difference beyond the noise at 2 of 2" in told
+    result = shown(capfd, made([(10, 10), (12, 9)]))
+    assert "helps nowhere and hurts nowhere: no difference beyond the noise at 2 of 2" in result
 
 
 def test_what_holds_for_all_comparisons_together():

@@ -57,9 +57,9 @@ def test_one_command_prints_the_table_and_writes_its_files(run, tmp_path, table)
     assert "1 of 60 rows left out for missing values" in answer.err
     assert sorted(path.name for path in out.glob("*.svg")) == ["accuracy.svg", "angle.svg", "size.svg"]
     assert answer.err.count("study: ") == 2
-    told = run(*words, "--json", "--quiet")
-    assert (told.code, told.err) == (0, "")
-    assert Study.from_dict(json.loads(told.out)) == study
+    printed = run(*words, "--json", "--quiet")
+    assert (printed.code, printed.err) == (0, "")
+    assert Study.from_dict(json.loads(printed.out)) == study
 
 
 def test_differences_as_text():

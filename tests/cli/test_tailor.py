@@ -74,7 +74,7 @@ def test_a_budget_says_what_there_was_no_time_for(run, trained):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ((), "at least one of them"),
         (("--accuracy", 90), "90 per cent are written 90%"),
@@ -85,10 +85,10 @@ def test_a_budget_says_what_there_was_no_time_for(run, trained):
         (("--accuracy", 0.9, "--recover", "rewind:2"), "fine-tune:… says"),
     ],
 )
-def test_wrong_usage_is_one_line_and_code_2(run, trained, words, told):
+def test_wrong_usage_is_one_line_and_code_2(run, trained, words, message):
     answer = run("tailor", trained, "--data", "digits", *words, "--quiet")
     assert answer.code == 2
-    assert told in answer.lines[-1]
+    assert message in answer.lines[-1]
     assert len(answer.lines) == 1
 
 
@@ -128,6 +128,6 @@ def test_a_spiking_answer_is_run_for_the_steps_it_was_judged_at(run, trained, tm
     record = TailorRecord.from_json((tmp_path / "record.json").read_text())
     assert record.best.steps is not None
     assert record.best.steps < 12
-    told = run("evaluate", tmp_path, "--data", "digits", "--json", "--quiet")
-    assert told.code == 0, told.err
-    assert len(json.loads(told.out)["steps"]) == record.best.steps
+    printed = run("evaluate", tmp_path, "--data", "digits", "--json", "--quiet")
+    assert printed.code == 0, printed.err
+    assert len(json.loads(printed.out)["steps"]) == record.best.steps

@@ -52,9 +52,9 @@ def test_json_names_files_and_sentences(run, short, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = run("theory", "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")
-    told = json.loads(answer.out)["figures"]
-    assert [each["file"] for each in told] == [f"theory/figure{n}.svg" for n in range(1, 6)]
-    assert all((tmp_path / each["file"]).exists() and each["shows"] for each in told)
+    report = json.loads(answer.out)["figures"]
+    assert [each["file"] for each in report] == [f"theory/figure{n}.svg" for n in range(1, 6)]
+    assert all((tmp_path / each["file"]).exists() and each["shows"] for each in report)
 
 
 def test_a_place_that_cannot_be_is_told_before_the_work(run, tmp_path):

@@ -24,7 +24,7 @@ def test_the_run_is_that_of_the_library(run, tmp_path):
     more = ("--penalty", "l2:1e-4", "--batch", 64, "--seed", 5, "--validation", 0.2, "--normalise", "0.5/0.5")
     answer = run(*SMALL, *options, *more, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")
-    told = json.loads(answer.out)
+    report = json.loads(answer.out)
     same = train(
         "mlp:16",
         ws.data.load("digits"),
@@ -39,13 +39,13 @@ def test_the_run_is_that_of_the_library(run, tmp_path):
         seed=5,
         normalise="0.5/0.5",
     )
-    assert TrainRecord.from_dict(told["record"]) == same.record
-    assert Evaluation.from_dict(told["test"]) == ws.evaluate(
+    assert TrainRecord.from_dict(report["record"]) == same.record
+    assert Evaluation.from_dict(report["test"]) == ws.evaluate(
         same.network, ws.data.load("digits").with_validation(0.2, seed=5)
     )
     last = same.history.rows[-1]
-    assert told["validation"]["accuracy"]["value"] == pytest.approx(last.validation_accuracy)
-    assert told["files"] == []
+    assert report["validation"]["accuracy"]["value"] == pytest.approx(last.validation_accuracy)
+    assert report["files"] == []
 
 
 def test_what_is_printed(run):
@@ -53,8 +53,8 @@ def test_what_is_printed(run):
     assert answer.code == 0
     assert answer.lines[0] == "validation split: 144 of 1437 training rows, stratified, seed 0"
     assert [line.split(":")[0] for line in answer.lines[1:]] == ["epoch 1 of 2", "epoch 2 of 2"]
-    told = json.loads(run(*SMALL, "--json", "--quiet").out)
-    correct, images = told["test"]["correct"], told["test"]["images"]
+    report = json.loads(run(*SMALL, "--json", "--quiet").out)
+    correct, images = report["test"]["correct"], report["test"]["images"]
     interval = wilson(correct, images)
     shown = f"{100 * interval.value:.2f} % ({100 * interval.low:.2f} – {100 * interval.high:.2f})  360 images"
     for text in (shown, "144 images", "all 2 epochs done", "healthy in all 2 layers", "← best", "try next", "mlp:16"):
@@ -132,8 +132,8 @@ def test_a_folder_takes_one_run_only(run, tmp_path):
 def test_warnings_are_notes_before_the_work(run):
     answer = run(*SMALL[:-4], "--schedule", "exponential:0.1,s=5", "--epochs", 2)
     assert answer.code == 0
-    warning = next(place for place, line in enumerate(answer.lines) if line.startswith("warning: exponential:0.1,5.0"))
-    assert warning < next(place for place, line in enumerate(answer.lines) if line.startswith("epoch 1"))
+    warning = next(index for index, line in enumerate(answer.lines) if line.startswith("warning: exponential:0.1,5.0"))
+    assert warning < next(index for index, line in enumerate(answer.lines) if line.startswith("epoch 1"))
     assert "hardly learns" in answer.err
 
 
@@ -168,10 +168,10 @@ def test_a_preset_says_what_it_changed(run, tmp_path):
 def test_training_goes_on_from_a_file_with_its_normalisation(run, tmp_path):
     run(*SMALL, "--normalise", "0.5/0.5", "--out", tmp_path / "a", "--no-figures")
     words = ("train", "digits", "--network", tmp_path / "a", "--epochs", 1, "--json", "--quiet")
-    told = json.loads(run(*words).out)
-    assert told["record"]["settings"]["normalise"] == "0.5/0.5"
+    report = json.loads(run(*words).out)
+    assert report["record"]["settings"]["normalise"] == "0.5/0.5"
     before = json.loads((tmp_path / "a" / "record.json").read_text())
-    assert told["record"]["history"]["rows"][0]["train_loss"] < before["history"]["rows"][0]["train_loss"]
+    assert report["record"]["history"]["rows"][0]["train_loss"] < before["history"]["rows"][0]["train_loss"]
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_none_is_the_absence_of_an_option(run):
 def test_tensorboard_gets_every_epoch(run, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    told = json.loads(run(*SMALL, "--tensorboard", tmp_path / "log", "--json", "--quiet").out)
+    report = json.loads(run(*SMALL, "--tensorboard", tmp_path / "log", "--json", "--quiet").out)
     events = EventAccumulator(str(tmp_path / "log")).Reload()
     written = [(event.step, event.value) for event in events.Scalars("validation_loss")]
-    rows = told["record"]["history"]["rows"]
+    rows = report["record"]["history"]["rows"]
     assert written == [(row["epoch"], pytest.approx(row["validation_loss"])) for row in rows]
 
 
@@ -219,8 +219,8 @@ def test_two_processes_train_one_network_and_one_of_them_speaks(run, tmp_path):
     words = [*map(str, SMALL), "--json", "--quiet", "--out", str(tmp_path / "two"), "--no-figures"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     answer = subprocess.run([*start, *words], capture_output=True, text=True, check=True, env=environment)
-    told = json.loads(answer.stdout)
-    losses = [[row["train_loss"] for row in each["record"]["history"]["rows"]] for each in (alone, told)]
+    report = json.loads(answer.stdout)
+    losses = [[row["train_loss"] for row in each["record"]["history"]["rows"]] for each in (alone, report)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert (tmp_path / "two" / "network.safetensors").exists()
 

@@ -27,9 +27,9 @@ def test_check_ends_with_code_1_where_something_looks_wrong(run):
     assert answer.code == 1
     assert "hardly learns" in answer.out
     assert answer.err == "weightsmith: 1 warning before training; nothing was trained\n"
-    told = run(*WORDS, "--schedule", "exponential:0.1,s=5", "--check", "--json")
-    facts = json.loads(told.out)
-    assert (told.code, len(facts["warnings"]), facts["steps_per_epoch"]) == (1, 1, 41)
+    printed = run(*WORDS, "--schedule", "exponential:0.1,s=5", "--check", "--json")
+    facts = json.loads(printed.out)
+    assert (printed.code, len(facts["warnings"]), facts["steps_per_epoch"]) == (1, 1, 41)
     assert facts["settings"]["schedule"] == "exponential:0.1,5.0"
     assert facts["rates"]["0"] == 0.1
 

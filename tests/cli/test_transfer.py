@@ -22,11 +22,11 @@ def test_the_figures_are_those_of_the_library(run, base, tmp_path):
     options = ("--head", "9", "--unfreeze", "1", "--batch", "64", "--seed", "3", "--json", "--quiet")
     answer = run("transfer", base, *QUICK, *options, "--out", tmp_path)
     assert (answer.code, answer.err) == (0, "")
-    told = json.loads(answer.out)
+    report = json.loads(answer.out)
     expected = transfer(base, "digits", rate="0.05", epochs=(2, 1), head=(9,), unfreeze=1, batch=64, seed=3)
-    assert TransferRecord.from_dict(told["record"]) == expected.record
+    assert TransferRecord.from_dict(report["record"]) == expected.record
     tested = ws.evaluate(expected.network, "digits")
-    assert Evaluation.from_dict(told["test"]) == tested
+    assert Evaluation.from_dict(report["test"]) == tested
     assert Evaluation.from_json((tmp_path / "evaluation.json").read_text()) == tested
     assert ws.evaluate(tmp_path, "digits") == tested
 

@@ -42,7 +42,7 @@ class FakeContext:
         return tuple(slice(end - site.units, end) for site, end in zip(self.sites, ends, strict=True))
 
     def split(self, mask: np.ndarray) -> dict[str, np.ndarray]:
-        return {site.name: mask[place] for site, place in zip(self.sites, self.site_slices, strict=True)}
+        return {site.name: mask[position] for site, position in zip(self.sites, self.site_slices, strict=True)}
 
     @property
     def worth(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class FakeContext:
         self.rows.append(rows)
 
         def evaluate(masks: np.ndarray) -> np.ndarray:
-            assert all(part.any(axis=1).all() for part in (masks[:, place] for place in self.site_slices))
+            assert all(part.any(axis=1).all() for part in (masks[:, position] for position in self.site_slices))
             self.evaluated += len(masks)
             return self.accuracy(masks)
 

@@ -49,8 +49,8 @@ def test_every_mask_has_exactly_the_units_asked_for(layout, repeats, seed):
     (masks,) = seen
     assert masks.dtype == np.bool_
     assert masks.shape == (repeats, slices[-1].stop)
-    for place, count in zip(slices, counts, strict=True):
-        assert (masks[:, place].sum(axis=1) == count).all()
+    for position, count in zip(slices, counts, strict=True):
+        assert (masks[:, position].sum(axis=1) == count).all()
     assert found.accuracies == tuple(map(float, range(repeats)))
     assert found.counts == tuple(counts)
 

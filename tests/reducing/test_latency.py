@@ -21,13 +21,13 @@ class Slow(nn.Module):
 
     def __init__(self, clock: list[float], per_pass: float, per_image: float, calls: list[tuple[object, int]]) -> None:
         super().__init__()
-        self.step_callback = (clock, per_pass, per_image, calls)
+        self.costs = (clock, per_pass, per_image, calls)
 
     def __deepcopy__(self, memo):
         return self  # the measuring works on a copy; this one must be told of the calls
 
     def forward(self, x):
-        clock, per_pass, per_image, calls = self.step_callback
+        clock, per_pass, per_image, calls = self.costs
         clock[0] += per_pass + per_image * len(x)
         calls.append((self, len(x), self.training, torch.is_inference_mode_enabled(), torch.get_num_threads()))
         return x

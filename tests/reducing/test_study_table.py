@@ -16,10 +16,10 @@ from weightsmith.reducing.study_table import WHOLE, Study, StudyRow, slopes, sum
 def rows_of(differences, folds, *, hidden=20, random=None):
     """Whole networks at 50 %, and a method that is better by the differences, fold after fold."""
     found = []
-    for place, difference in enumerate(differences):
-        repeat, fold = divmod(place, folds)
+    for index, difference in enumerate(differences):
+        repeat, fold = divmod(index, folds)
         found.append(StudyRow(WHOLE, hidden, repeat, fold, hidden, 90.0, 50.0))
-        baselines = None if random is None else random[place]
+        baselines = None if random is None else random[index]
         found.append(StudyRow("m", hidden, repeat, fold, 5 + fold, 80.0, 50.0 + difference, 45.0, None, baselines))
     return found
 

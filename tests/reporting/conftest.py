@@ -29,14 +29,14 @@ def layer(name: str, eigenvalues=(), *, interval: tuple[float, float] | None = N
     about = {"kind": "Linear", "shape": (8, 8), "parameters": 64, "N": 8, "M": 8, "matrices": 1, "evals": values.size}
     if fit is None:
         status, reason = more.pop("status", Status.ZERO), more.pop("reason", "all weights are zero")
-        told = not_fitted(status, reason)
+        shown = not_fitted(status, reason)
         return LayerGrade(
-            name, **(about | {"status": status, "verdict": told, "reason": reason} | more), eigenvalues=values
+            name, **(about | {"status": status, "verdict": shown, "reason": reason} | more), eigenvalues=values
         )
     span = None if interval is None else Interval(fit.alpha, *interval, 0.95, "by hand")
     evidence = {"interval": span, "goodness": more.get("goodness"), "bulk": more.get("bulk")}
-    told = verdict(fit, evidence, float(values[-1]))
-    about |= {"status": Status.FITTED, "verdict": told, "fit": fit, "interval": span}
+    shown = verdict(fit, evidence, float(values[-1]))
+    about |= {"status": Status.FITTED, "verdict": shown, "fit": fit, "interval": span}
     return LayerGrade(name, **(about | more), eigenvalues=values)
 
 

@@ -233,9 +233,9 @@ def test_several_networks_are_compared(make_layer, make_network, make_pareto):
     assert len(set(names)) == len(names)
 
     comparison = compare([first, second, third], accuracy=[90.0, 91.0, 92.0])
-    told = Page(grading_page([first, second, third], comparison, spectra=0))
-    assert comparison.sentence in told.text
-    assert "Accuracies: x 90, y 91, z 92." in told.text
+    shown = Page(grading_page([first, second, third], comparison, spectra=0))
+    assert comparison.sentence in shown.text
+    assert "Accuracies: x 90, y 91, z 92." in shown.text
 
     alone = Page(grading_page(comparison))
     assert comparison.sentence in alone.text

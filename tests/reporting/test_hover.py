@@ -53,13 +53,13 @@ def test_points_of_a_line_lie_on_its_path(axes, scale):
     axes.set_title("a title that takes room")
     svg, found = drawn(axes.figure)
     panel, series = only(found)
-    places = list(zip(series["x"], series["y"], strict=True))
-    near = [path for path in paths(svg) if len(path) == 4 and np.allclose(path, places, atol=0.06)]
+    positions = list(zip(series["x"], series["y"], strict=True))
+    near = [path for path in paths(svg) if len(path) == 4 and np.allclose(path, positions, atol=0.06)]
     assert len(near) == 1
     assert (series["name"], series["a"], series["b"]) == ("validation", x, [10, 40, 35, 98.77])
     assert (panel["x"], panel["y"]) == (["epoch", ""], ["accuracy", "%"])
     left, top, right, bottom = panel["box"]
-    assert all(left <= a <= right and top <= b <= bottom for a, b in places)
+    assert all(left <= a <= right and top <= b <= bottom for a, b in positions)
 
 
 def test_marks_of_a_cloud_lie_where_they_are_used(axes):
@@ -69,9 +69,11 @@ def test_marks_of_a_cloud_lie_where_they_are_used(axes):
     axes.figure.colorbar(cloud, ax=axes).set_label("angle (°): 90 unrelated")
     svg, found = drawn(axes.figure)
     _, series = only(found)
-    used = [tuple(map(float, place)) for place in re.findall(r'<use href="#f-\w+" x="([\d.]+)" y="([\d.]+)"', svg)]
-    for place in zip(series["x"], series["y"], strict=True):
-        assert min(np.hypot(a - place[0], b - place[1]) for a, b in used) < 0.1
+    used = [
+        tuple(map(float, position)) for position in re.findall(r'<use href="#f-\w+" x="([\d.]+)" y="([\d.]+)"', svg)
+    ]
+    for position in zip(series["x"], series["y"], strict=True):
+        assert min(np.hypot(a - position[0], b - position[1]) for a, b in used) < 0.1
     assert (series["z"], series["c"]) == (["angle", "°"], list(range(7)))
 
 
@@ -187,7 +189,7 @@ def test_intervals_names_and_formats_are_told(axes):
     axes.vlines([1, 2], [45, 60], [55.5, 70])
     axes.annotate("small.pt", (2, 60), xytext=(3, 3), textcoords="offset points")
     axes.annotate("50.0", (1, 50), xytext=(3, 3), textcoords="offset points")
-    axes.fmt_xdata = lambda place: f"network {place:.0f}"
+    axes.fmt_xdata = lambda position: f"network {position:.0f}"
     _, found = drawn(axes.figure)
     panel, series = only(found)
     assert series["b"] == ["50 [45, 55.5]", 60]  # the second stroke begins at its point and is no interval

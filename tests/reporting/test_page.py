@@ -124,8 +124,16 @@ def page(text):
 
 def test_it_says_all_that_its_parts_say(text, page):
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
-    told = ("A report", "Of one network.", "It learnt.", "Quickly.", "look here", "Of every layer.", "nothing to see")
-    for words in (*told, "accuracy94.4 %", "seed7", "ab" * 32, "12,345", "51 %", "unknown", "∞", "As told."):
+    expected = (
+        "A report",
+        "Of one network.",
+        "It learnt.",
+        "Quickly.",
+        "look here",
+        "Of every layer.",
+        "nothing to see",
+    )
+    for words in (*expected, "accuracy94.4 %", "seed7", "ab" * 32, "12,345", "51 %", "unknown", "∞", "As told."):
         assert words in page.text
     assert page.text.count("How to read it: it should rise") == 3
     assert len(page.every("figure")) == 3
@@ -326,7 +334,7 @@ PAIRS = {name: pair for name, *pair in re.findall(r"--([\w-]+): light-dark\((#\w
 
 
 def luminance(colour):
-    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    parts = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -415,5 +423,5 @@ def test_rows_of_other_keys_share_one_table():
 
 def test_numbers_for_people():
     values = (0.0, -1.5, 1234.5, 999999, 1e20, 1e-9, False, float("nan"), -float("inf"))
-    told = ["0", "−1.5", "1,234", "999,999", "1e+20", "1e−09", "no", "not a number", "−∞"]
-    assert [number_text(value) for value in values] == told
+    expected = ["0", "−1.5", "1,234", "999,999", "1e+20", "1e−09", "no", "not a number", "−∞"]
+    assert [number_text(value) for value in values] == expected

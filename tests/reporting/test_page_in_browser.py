@@ -134,9 +134,9 @@ def opened(page, fragment=""):
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     command += [f"--user-data-dir={page.parent / 'user'}", "--window-size=1280,1000", "--dump-dom"]
     done = subprocess.run([*command, page.as_uri() + fragment], capture_output=True, timeout=120)
-    told = re.search(r'<pre id="told">(.*?)</pre>', done.stdout.decode(), re.DOTALL)
-    assert told, "the script of the page or the actions ended early"
-    return json.loads(html.unescape(told[1]))
+    text = re.search(r'<pre id="told">(.*?)</pre>', done.stdout.decode(), re.DOTALL)
+    assert text, "the script of the page or the actions ended early"
+    return json.loads(html.unescape(text[1]))
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,10 @@ def test_a_table_keeps_its_rows():
 
 
 @pytest.mark.parametrize(
-    ("row", "told"), [(("a",), "1 cell for 2"), (("a", 1, 2), "3 cells for 2"), ((), "0 cells for 2")]
+    ("row", "message"), [(("a",), "1 cell for 2"), (("a", 1, 2), "3 cells for 2"), ((), "0 cells for 2")]
 )
-def test_ragged_rows_are_refused_and_named(row, told):
-    with pytest.raises(UsageError, match=f"table 'Sizes': row 2 has {told} columns"):
+def test_ragged_rows_are_refused_and_named(row, message):
+    with pytest.raises(UsageError, match=f"table 'Sizes': row 2 has {message} columns"):
         Table("Sizes", COLUMNS, (("fc1", 64), row))
 
 

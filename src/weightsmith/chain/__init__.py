@@ -1,1 +1,1 @@
-"""The chain: recipes, what wires the workshops to each other, and the search for a network that meets limits."""
+"""Chains: recipes, pipelines, links between the packages, tailoring to limits, and reports."""

@@ -1,9 +1,9 @@
-"""How the workshops advise each other without knowing each other: what is measured in one becomes an option of another.
+"""Links between the packages: a measurement of one becomes an option of another.
 
     grade advises reduce    :func:`keep_by_alpha`     a share to keep for each layer, by its α
     spike prices reduce     :mod:`weightsmith.chain.prices`    synaptic operations in place of units, in a search
     grade watches train     :func:`live_alpha`        α of every layer after each epoch
-    reduce watches train    :func:`live_redundancy`   the share of units that say what others say, after each epoch
+    reduce watches train    :func:`live_redundancy`   the share of redundant units, after each epoch
 
 Two more links are options of training itself: the L4-balance penalty (``preset="spike-ready"``) prepares a network for
 conversion, and kept epochs (``keep``) are what a reduction rewinds to.
@@ -27,7 +27,7 @@ from weightsmith.training.run import EpochEnd, Hook
 __all__ = ["WATCHED", "keep_by_alpha", "live_alpha", "live_redundancy", "watchers"]
 
 WATCHED = ("alpha", "angles")
-"""What can be watched while a network is trained, by the names that recipes and the command line use."""
+"""Measures that can be watched during training, by their names in recipes and on the command line."""
 
 
 def keep_by_alpha(network: nn.Module, keep: float, *, threads: int = 1) -> LayerPlan:
@@ -38,7 +38,7 @@ def keep_by_alpha(network: nn.Module, keep: float, *, threads: int = 1) -> Layer
 def live_alpha(*, layers: str | Sequence[str] | None = None, threads: int = 1) -> Hook:
     """A hook for ``train(hooks=…)``: the α of every layer that has one, and their mean, after each epoch.
 
-    Columns are ``alpha`` and ``alpha/<layer>``. There is no interval here: a drift over epochs is what is looked for.
+    Columns are ``alpha`` and ``alpha/<layer>``. There are no intervals: the purpose is the drift over epochs.
     """
 
     def watch(end: EpochEnd) -> dict[str, float]:
@@ -64,7 +64,7 @@ def live_redundancy(data: Any, *, angle: float = 15.0, rows: int = 500, seed: in
 
 
 def watchers(names: Sequence[str], data: Any, *, seed: int = 0, threads: int = 1) -> tuple[Hook, ...]:
-    """The hooks for ``train`` that ``names``, each of :data:`WATCHED`, stand for."""
+    """The ``train`` hooks for ``names``, each of :data:`WATCHED`."""
     for name in names:
         if name not in WATCHED:
             raise UnknownName("measure to watch", name, WATCHED)

@@ -1,10 +1,9 @@
-"""A recipe carried out: every stage once for every seed, each in a folder of its own, and a page of all of them.
+"""Run a recipe: every stage once per seed, each in its own folder, and a report of all stages.
 
     recipe → for each seed: stage → stage → …  → record.json of the chain → report.html
 
-A stage that is finished is written into a journal with the digest of its record. Killed at any moment, the same call
-goes on with the stage it was in, and training and searches inside it go on as well, so that it ends with the same
-records, byte for byte.
+A journal lists each finished stage with the digest of its record. After an interruption the same call resumes at the
+current stage, including its training or search, and ends with the same records, byte for byte.
 """
 
 from __future__ import annotations
@@ -61,11 +60,11 @@ def pipeline(
     threads: int = 1,
     progress: ProgressCallback | None = None,
 ) -> ChainRun:
-    """Carry out ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and leave all results in ``out``.
+    """Run ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and write all results to ``out``.
 
     Each stage has a folder with its record and what it made: ``out/<stage>``, or with several seeds
-    ``out/seed-<seed>/<stage>``. The same call goes on where it was stopped; a folder of another recipe is refused.
-    ``progress`` is told the stage, what is done and how much there is.
+    ``out/seed-<seed>/<stage>``. The same call resumes an interrupted one; a folder of another recipe is refused.
+    ``progress`` is called with the stage, the steps done and their total.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -97,7 +96,7 @@ def pipeline(
 
 
 def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
-    """A text with a line end or an equals sign is a recipe itself, any other names a file."""
+    """A text with a newline or an equals sign is a recipe itself, any other is a path."""
     match given:
         case Recipe():
             return given
@@ -111,19 +110,19 @@ def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
 
 
 def _identity(recipe: Recipe, start: nn.Module) -> dict[str, Any]:
-    """All that the results of a chain depend on beside data and weights; how its page is called is not part of it."""
-    told = {key: value for key, value in recipe.to_dict().items() if key not in ("title", "report")}
+    """Everything that the results depend on, except data, weights and the title of the report."""
+    tables = {key: value for key, value in recipe.to_dict().items() if key not in ("title", "report")}
     plans = {
         stage.name: file_digest(stage.options["plan"])
         for stage in recipe.stages
         if stage.options.get("plan") not in (None, "uniform", "norm", "alpha")
     }
-    # A module of the user's own is known by what it consists of: its function may have been edited since.
-    return {"recipe": told, "plans": plans, "card": meaning_digest(card_of(start)), "layers": str(start)}
+    # A module of the user's own is identified by its layers: its function may have been edited since.
+    return {"recipe": tables, "plans": plans, "card": meaning_digest(card_of(start)), "layers": str(start)}
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder with results that are not a chain's, which would be lost."""
+    """Refuse a folder with results of something else, which would be overwritten."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; out is a folder")
     if (folder / _JOURNAL).exists() or _is_chain(folder / "record.json"):
@@ -134,7 +133,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _is_chain(path: Path) -> bool:
-    """Whether a record is that of a chain, whose journal was deleted to begin anew."""
+    """Whether a record is that of a chain, whose journal was deleted to start over."""
     if not path.is_file():
         return False
     try:
@@ -144,7 +143,7 @@ def _is_chain(path: Path) -> bool:
 
 
 def _forget_if_nothing_is_done(path: Path, call: Mapping[str, Any]) -> None:
-    """Take away the journal of another call that never finished a stage: a recipe that failed may be mended."""
+    """Delete the journal of another call that never finished a stage: a failed recipe may be corrected."""
     if path.exists():
         found = read_journal(path)
         if not found.values and found.call != call:
@@ -155,16 +154,16 @@ def _key(seed: int, name: str) -> str:
     return f"seed {seed}: {name}"
 
 
-def _digests(place: Path) -> dict[str, str]:
-    """SHA-256 of what later stages and the page are made from."""
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of the files that later stages and the report use."""
     names = ("record.json", "network.safetensors")
-    return {name: file_digest(place / name) for name in names if (place / name).exists()}
+    return {name: file_digest(folder / name) for name in names if (folder / name).exists()}
 
 
-def _check_unchanged(place: Path, files: Mapping[str, str]) -> None:
+def _check_unchanged(folder: Path, files: Mapping[str, str]) -> None:
     for name, digest in files.items():
-        if file_digest(place / name) != digest:
-            raise FileRefused(place / name, "is not as the chain left it; give another folder to begin anew")
+        if file_digest(folder / name) != digest:
+            raise FileRefused(folder / name, "is not as the chain left it; give another folder to begin anew")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +178,7 @@ class _Work:
     progress: ProgressCallback | None
 
     def all_stages(self) -> tuple[tuple[StageDone, ...], tuple[str, ...]]:
-        """Every stage for every seed, done now or before, and what must be looked at."""
+        """Every stage for every seed, run now or before, and notes."""
         done, notes = [], []
         for seed in self.recipe.seeds:
             context = self._context(seed)
@@ -191,7 +190,7 @@ class _Work:
         return tuple(done), tuple(notes)
 
     def page(self) -> Path:
-        """The page of all stages, made anew unless it is there as it was made before."""
+        """The report of all stages, rebuilt unless it is unchanged."""
         path, start = self.folder / _PAGE, time.monotonic()
         made = self.journal.get(_PAGE)
         if path.exists() and made == {"title": self.recipe.title, "sha256": file_digest(path)}:
@@ -212,22 +211,24 @@ class _Work:
         return StageContext(self.recipe, self.data, seed, folder, self.threads, self.progress)
 
     def _done(self, stage: Stage, context: StageContext) -> tuple[StageDone, list[str]]:
-        key, place = _key(context.seed, stage.name), context.place(stage.name)
+        key, folder = _key(context.seed, stage.name), context.stage_folder(stage.name)
         if key not in self.journal:
             start = time.monotonic()
             made = self._made(stage, context)
-            value = {"files": _digests(place), "network": made.network, "notes": list(made.notes)}
+            value = {"files": _digests(folder), "network": made.network, "notes": list(made.notes)}
             self.journal.append(key, value, time.monotonic() - start)
         found = self.journal[key]
-        if not all((place / name).exists() for name in found["files"]):  # lost since: made again, to the same bytes
+        if not all(
+            (folder / name).exists() for name in found["files"]
+        ):  # deleted since: run again, with the same bytes
             self._made(stage, context)
-        _check_unchanged(place, found["files"])
+        _check_unchanged(folder, found["files"])
         finished = StageDone(
             name=stage.name,
             kind=stage.kind,
             of=stage.of,
             seed=context.seed,
-            folder=place.relative_to(self.folder).as_posix(),
+            folder=folder.relative_to(self.folder).as_posix(),
             sha256=found["files"]["record.json"],
             network=found["network"],
         )
@@ -235,22 +236,21 @@ class _Work:
 
     def _made(self, stage: Stage, context: StageContext) -> Made:
         if stage.kind == "evaluate":
-            return evaluate_given(context, context.place(stage.name))
+            return evaluate_given(context, context.stage_folder(stage.name))
         return run_stage(stage, context)
 
 
-# A chain tried on its network before it is trained: what a stage would refuse at the end is refused at the
-# beginning.
+# Check all stages on the untrained network, so that a late stage cannot fail after a long training.
 #
-# Training changes weights, not layers, and a reduction leaves the names and kinds of layers as they are. So whether
-# units can be found under a pattern, and whether every layer can be made spiking, is known before the first epoch.
+# Training changes weights, not layers, and a reduction keeps the names and types of layers. So whether a pattern
+# matches sites, and whether every layer can be converted to spiking, is known before the first epoch.
 
 
 _INPUTS = 2
 
 
 def dry_run(context: StageContext) -> nn.Module:
-    """The network that the chain starts with, untrained if it is to be trained, once every stage could take it."""
+    """The network that the chain starts with, untrained if it is to be trained, after checking every stage on it."""
     network = starting_network(context).eval()
     for stage in context.recipe.stages:
         try:

@@ -1,6 +1,6 @@
-"""What a genetic search pays for: units, or the synaptic operations that they would cost once the network spikes.
+"""The price of units in a genetic search: their number, or their synaptic operations after conversion.
 
-A price is an option of a recipe and of the command line; :func:`price_of` makes the function of it that
+A price is an option of a recipe and of the command line; :func:`price_of` turns it into the function that
 ``reduce(price=…)`` takes.
 
 >>> str(Synaptic(encode="poisson", neuron="lif:0.9"))
@@ -42,7 +42,7 @@ class Units(Price, name="units"):
 
 
 class Synaptic(Price, name="synaptic"):
-    """A unit costs the accumulates of an image that go with it; converted as the network will be, or it is no price."""
+    """A unit costs its accumulates per image; convert with the same options as the final network."""
 
     encode: str = param(default="constant", kw_only=True, doc="text form of the input: constant, poisson")
     neuron: str = param(default="if", kw_only=True, doc="text form of the neurons, such as lif:0.9")
@@ -50,19 +50,19 @@ class Synaptic(Price, name="synaptic"):
     images: int = param(default=200, ge=1, kw_only=True, doc="training rows on which they are counted")
 
     def check(self) -> None:
-        """Both text forms can be read, and are kept in their shortest form."""
+        """Parse both text forms and store their shortest form."""
         object.__setattr__(self, "encode", str(Encode.parse(self.encode)))
         object.__setattr__(self, "neuron", str(Neuron.parse(self.neuron)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SynapticPrice:
-    """The accumulates of an image that go with each unit; called with masks (masks × units) it gives their prices."""
+    """The accumulates per image of each unit; calling it with masks (masks × units) gives their prices."""
 
     of_unit: NDArray[np.float64]
 
     def __call__(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The price of each mask: what its units cost, Σ over units kept."""
+        """The price of each mask: the sum over its kept units."""
         if masks.shape[1] != len(self.of_unit):
             raise DataMismatch(
                 f"these are prices of {len(self.of_unit)} units, the masks have {masks.shape[1]}; were they made for "
@@ -79,10 +79,10 @@ def price_of(
     layers: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> SynapticPrice | None:
-    """The function for ``reduce(by="genetic:…" or "pareto", price=…)``; None for ``units``, its own way of counting.
+    """The function for ``reduce(by="genetic:…" or "pareto", price=…)``; None for ``units``, the default.
 
-    For ``synaptic`` the network is converted and run on training rows (:func:`synaptic_prices`). What two units send to
-    each other is in the price of both. ``layers`` must be those that ``reduce`` is given.
+    For ``synaptic`` the network is converted and run on training rows (:func:`synaptic_prices`). Spikes between two
+    units are in the price of both. ``layers`` must be those given to ``reduce``.
     """
     asked = Price.of(price)
     if not isinstance(asked, Synaptic):

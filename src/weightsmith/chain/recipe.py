@@ -1,4 +1,4 @@
-"""A chain as a recipe in TOML: what is trained, graded, reduced and made spiking, with which options and seeds.
+"""A chain as a recipe in TOML: which networks are trained, graded, reduced and converted, with options and seeds.
 
     data = "digits"
     seeds = [0, 1, 2]
@@ -47,12 +47,12 @@ _GIVES_A_NETWORK = ("train", "reduce")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _TAKEN = {"record.json", "report.html", "journal.jsonl", "recipe.toml", "given"}
 _EPOCHS = inspect.signature(train).parameters["epochs"].default
-_LARGEST = 1 << 20  # bytes; no recipe comes near
+_LARGEST = 1 << 20  # bytes; far above any recipe
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A chain that can be carried out: every option was read, every stage has the network of an earlier one."""
+    """A checked chain: every option was parsed, and every stage has the network of an earlier one."""
 
     data: str
     seeds: tuple[int, ...]
@@ -64,7 +64,7 @@ class Recipe:
     title: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe as JSON values, as the record of a chain keeps it."""
+        """The recipe as JSON values, for the record of a chain."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return plain | {"seeds": list(self.seeds), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
 
@@ -75,7 +75,7 @@ class Recipe:
 
     @classmethod
     def parse(cls, text: str, name: str = "recipe") -> Self:
-        """A recipe from its TOML text; ``name`` is what errors call it.
+        """A recipe from its TOML text; ``name`` is its name in errors.
 
         >>> Recipe.parse('data = "digits"\\n[train]\\nnetwork = "mlp:8"\\nepochs = "ten"\\n', "r.toml")
         Traceback (most recent call last):
@@ -106,9 +106,9 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 class _Reader:
-    """Reads the tables of one recipe; every complaint names the place."""
+    """Reads the tables of one recipe; every error names the key."""
 
-    def __init__(self, values: Mapping[str, Any], name: str, lines: Mapping[_Place, int]) -> None:
+    def __init__(self, values: Mapping[str, Any], name: str, lines: Mapping[_KeyPath, int]) -> None:
         self._values, self._name, self._lines = values, name, lines
 
     def read(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class _Reader:
             self._refuse((key,), f"must be text in quotes, not {value!r}")
         return value
 
-    def _stages(self, has_network: bool) -> Iterator[tuple[_Place, Stage]]:
+    def _stages(self, has_network: bool) -> Iterator[tuple[_KeyPath, Stage]]:
         if has_network == ("train" in self._values):
             both = 'has both network = "…" and [train]' if has_network else 'needs [train], or network = "a file"'
             raise UsageError(f"{self._name} {both}: one of them says where the network comes from")
@@ -157,132 +157,136 @@ class _Reader:
             if kind == "train" and many and tables:
                 self._refuse((kind,), "only one network is trained: write [train], not [[train]]")
             for number, table in enumerate(tables if many else [tables]):
-                place: _Place = (kind, number) if many else (kind,)
+                key_path: _KeyPath = (kind, number) if many else (kind,)
                 if not isinstance(table, Mapping):
-                    self._refuse(place, f"must be a table, as [[{kind}]], not {table!r}")
+                    self._refuse(key_path, f"must be a table, as [[{kind}]], not {table!r}")
                 plain = kind if number == 0 else f"{kind}-{number + 1}"
-                yield place, self._stage(kind, plain, place, table)
+                yield key_path, self._stage(kind, plain, key_path, table)
         if not any(self._values.get(kind) is not None for kind in KINDS):
             raise UsageError(f"{self._name} has no stage: give [train], [[grade]], [[reduce]] or [[spike]]")
 
-    def _stage(self, kind: str, plain: str, place: _Place, table: Mapping[str, Any]) -> Stage:
+    def _stage(self, kind: str, plain: str, key_path: _KeyPath, table: Mapping[str, Any]) -> Stage:
         options = {}
         for key, value in table.items():
             if key not in ("name", "of"):
-                options[key] = self._attempt((*place, key), lambda key=key, value=value: checked(kind, key, value))
+                options[key] = self._attempt((*key_path, key), lambda key=key, value=value: checked(kind, key, value))
         for key in REQUIRED.get(kind, ()):
             if key not in options:
-                self._refuse(place, f"{key} is missing")
+                self._refuse(key_path, f"{key} is missing")
         name, of = table.get("name", plain), table.get("of")
         for key, text in (("name", name), ("of", of)):
             if text is not None and not (isinstance(text, str) and _NAME.fullmatch(text)):
-                self._refuse((*place, key), f"must be a short word of letters, digits, dots, - and _, not {text!r}")
+                self._refuse((*key_path, key), f"must be a short word of letters, digits, dots, - and _, not {text!r}")
             if text in _TAKEN:
-                self._refuse((*place, key), f"{text} is a name that every chain uses for itself: take another")
+                self._refuse((*key_path, key), f"{text} is a name that every chain uses for itself: take another")
         if kind == "train" and of is not None:
-            self._refuse((*place, "of"), "training starts with a network of its own")
+            self._refuse((*key_path, "of"), "training starts with a network of its own")
         return Stage(kind, name, of, options)
 
-    def _in_order(self, found: list[tuple[_Place, Stage]]) -> Iterator[Stage]:
-        """The stages, each behind the one whose network it takes, with what was left to us filled in."""
+    def _in_order(self, found: list[tuple[_KeyPath, Stage]]) -> Iterator[Stage]:
+        """The stages, each after the one whose network it takes, with defaults filled in."""
         names: dict[str, Stage] = {}
-        for place, stage in found:
+        for key_path, stage in found:
             if stage.name.lower() in {name.lower() for name in names}:
-                self._refuse((*place, "name"), f"two stages are called {stage.name!r}: give one another name")
+                self._refuse((*key_path, "name"), f"two stages are called {stage.name!r}: give one another name")
             names[stage.name] = stage
         sources = [stage.name for _, stage in found if stage.kind in _GIVES_A_NETWORK]
         trained = next((stage.name for _, stage in found if stage.kind == "train"), None)
-        waiting: list[tuple[_Place, Stage]] = []
-        for place, stage in found:
+        waiting: list[tuple[_KeyPath, Stage]] = []
+        for key_path, stage in found:
             of = stage.of
             if of is None and stage.kind in ("spike", "sweep") and sources:
                 of = sources[-1]
             elif of is None and stage.kind != "train":
                 of = trained
             elif of is not None and of not in sources:
-                self._refuse((*place, "of"), str(UnknownName("stage that gives a network", of, sources)))
-            waiting.append((place, dataclasses.replace(stage, of=of)))
+                self._refuse((*key_path, "of"), str(UnknownName("stage that gives a network", of, sources)))
+            waiting.append((key_path, dataclasses.replace(stage, of=of)))
         done: set[str | None] = {None}
         while waiting:
             ready = next((item for item in waiting if item[1].of in done), None)
             if ready is None:
-                place, stage = waiting[0]
-                self._refuse((*place, "of"), f"{stage.name} waits for {stage.of}, which waits for it in turn")
+                key_path, stage = waiting[0]
+                self._refuse((*key_path, "of"), f"{stage.name} waits for {stage.of}, which waits for it in turn")
             waiting.remove(ready)
             self._check_together(ready[0], ready[1], names)
             done.add(ready[1].name)
             yield ready[1]
 
-    def _check_together(self, place: _Place, stage: Stage, names: Mapping[str, Stage]) -> None:
-        """What no option can tell by itself."""
+    def _check_together(self, key_path: _KeyPath, stage: Stage, names: Mapping[str, Stage]) -> None:
+        """Checks that involve several options."""
         options = stage.options
         if stage.kind == "train":
             last = options.get("epochs", _EPOCHS)
             late = [epoch for epoch in options.get("keep", ()) if epoch > last]
             if late:
-                self._refuse((*place, "keep"), f"epoch {late[0]} is behind the last of {last}")
+                self._refuse((*key_path, "keep"), f"epoch {late[0]} is behind the last of {last}")
         if stage.kind != "reduce":
             return
         method = Method.parse(options["by"])
         named = options.get("plan") in ("uniform", "norm", "alpha")
         if options.get("target") is None and (named or (method.needs_target and "plan" not in options)):
-            self._refuse((*place, "plan" if named else "by"), 'needs a target, as target = "params:0.5"')
+            self._refuse((*key_path, "plan" if named else "by"), 'needs a target, as target = "params:0.5"')
         if "plan" in options and not named and not Path(options["plan"]).is_file():
-            self._refuse((*place, "plan"), f"{options['plan']} is neither uniform, norm, alpha nor the file of a plan")
+            self._refuse(
+                (*key_path, "plan"), f"{options['plan']} is neither uniform, norm, alpha nor the file of a plan"
+            )
         if options.get("price", "units") != "units" and not uses_search(stage):
             self._refuse(
-                (*place, "price"), f"{method} does not search, so that nothing has a price: genetic, pareto do"
+                (*key_path, "price"), f"{method} does not search, so that nothing has a price: genetic, pareto do"
             )
         recovery = None if options.get("recover") is None else Recover.parse(options["recover"])
         if isinstance(recovery, Rewind):
             source = None if stage.of is None else names[stage.of]
             if source is None or source.kind != "train":
-                self._refuse((*place, "recover"), f"{recovery} goes back into the run of [train]: take that by of")
+                self._refuse((*key_path, "recover"), f"{recovery} goes back into the run of [train]: take that by of")
             if recovery.epoch >= source.options.get("epochs", _EPOCHS):
-                self._refuse((*place, "recover"), f"{recovery} goes back to an epoch that is not before the last one")
+                self._refuse(
+                    (*key_path, "recover"), f"{recovery} goes back to an epoch that is not before the last one"
+                )
             if recovery.weights and recovery.epoch not in source.options.get("keep", ()):
-                self._refuse((*place, "recover"), f"{recovery} needs keep = [{recovery.epoch}] in [train]")
+                self._refuse((*key_path, "recover"), f"{recovery} needs keep = [{recovery.epoch}] in [train]")
 
-    def _attempt(self, place: _Place, work: Any) -> Any:
+    def _attempt(self, key_path: _KeyPath, work: Any) -> Any:
         try:
             return work()
         except UsageError as error:
-            self._refuse(place, str(error))
+            self._refuse(key_path, str(error))
 
-    def _refuse(self, place: _Place, why: str) -> NoReturn:
-        known = next((place[:end] for end in range(len(place), 0, -1) if place[:end] in self._lines), None)
+    def _refuse(self, key_path: _KeyPath, why: str) -> NoReturn:
+        known = next((key_path[:end] for end in range(len(key_path), 0, -1) if key_path[:end] in self._lines), None)
         line = "" if known is None else f", line {self._lines[known]}"
-        where = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
+        where = ".".join(str(part + 1) if isinstance(part, int) else part for part in key_path)
         raise UsageError(f"{self._name}{line}, {where}: {why}")
 
 
-# On which line of a TOML text each key stands: the parser of the standard library does not say.
+# The line of each key in a TOML text, which the parser of the standard library does not give.
 #
-# The text is valid TOML already; only headers, keys and the ends of values have to be found.
+# The text is known to be valid TOML; only headers, keys and the ends of values have to be found.
 
 
-_Place = tuple[str | int, ...]
-"""Where a value is: ``("train", "epochs")``, ``("reduce", 1, "by")``."""
+_KeyPath = tuple[str | int, ...]
+"""The path of a value: ``("train", "epochs")``, ``("reduce", 1, "by")``."""
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _BARE_KEY = re.compile(rf"\s*({_PART})\s*")
 _HEADER = re.compile(r"\[(\[?)")
-# What ends, opens or closes inside a value: strings of four kinds, comments, brackets, the end of a line.
+# Tokens that end, open or close something inside a value: strings of four kinds, comments, brackets, newlines.
 _TOKEN = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]|\n', re.DOTALL
 )
 
 
-def key_lines(text: str) -> dict[_Place, int]:
+def key_lines(text: str) -> dict[_KeyPath, int]:
     """The line, counted from 1, of every table and of every key outside inline tables.
 
     >>> key_lines('data = "digits"\\n[train]\\nepochs = 3\\n[[reduce]]\\nby = "groups"\\n')
     {('data',): 1, ('train',): 2, ('train', 'epochs'): 3, ('reduce',): 4, ('reduce', 0): 4, ('reduce', 0, 'by'): 5}
     """
     text = text.replace("\r\n", "\n")
-    lines: dict[_Place, int] = {}
-    counts: dict[_Place, int] = {}
-    table: _Place = ()
+    lines: dict[_KeyPath, int] = {}
+    counts: dict[_KeyPath, int] = {}
+    table: _KeyPath = ()
     position, line, counted = 0, 1, 0
     while position < len(text):
         rest = re.compile(r"(?:\s|#[^\n]*)*").match(text, position)
@@ -323,18 +327,18 @@ def _names(text: str, position: int) -> tuple[tuple[str, ...], int]:
     return tuple(names), position
 
 
-def _inside(names: tuple[str, ...], counts: dict[_Place, int]) -> _Place:
+def _inside(names: tuple[str, ...], counts: dict[_KeyPath, int]) -> _KeyPath:
     """The table that dotted names lead to, through the last entry of every array of tables."""
-    place: _Place = ()
+    key_path: _KeyPath = ()
     for name in names:
-        place = (*place, name)
-        if place in counts:
-            place = (*place, counts[place])
-    return place
+        key_path = (*key_path, name)
+        if key_path in counts:
+            key_path = (*key_path, counts[key_path])
+    return key_path
 
 
 def _after_value(text: str, position: int) -> int:
-    """Where the line ends on which the value that begins somewhere behind ``position`` is complete."""
+    """The end of the line on which the value after ``position`` is complete."""
     depth = 0
     for token in _TOKEN.finditer(text, position):
         found = token[0]
@@ -344,7 +348,7 @@ def _after_value(text: str, position: int) -> int:
     return len(text)
 
 
-# Recipes that come with weightsmith: two demonstrations, and one with comments to begin with.
+# Recipes that come with weightsmith: two demonstrations, and a commented template.
 
 
 EXAMPLES = {
@@ -352,7 +356,7 @@ EXAMPLES = {
     "digits": "what weightsmith demo does",
     "fashion-mnist": "what weightsmith demo --data fashion-mnist does",
 }
-"""The recipes by name, and what each is."""
+"""The recipes by name, with a description."""
 
 
 def example(name: str) -> str:

@@ -1,10 +1,10 @@
-"""Report: one page of any number of results, made from their records alone.
+"""Report: one page for any number of results, made from their records alone.
 
-    overview      the networks of all results, how right, large and costly they are, who comes from whom
-    compared      several results of one kind beside each other, and the same stage over several seeds
+    overview      the networks of all results: accuracy, size, cost, and lineage
+    compared      several results of one kind side by side, and the same stage over several seeds
     a section     for every result, in the order of the chain
 
-Nothing is computed anew and no weights are read, so that the same records give the same bytes.
+Nothing is recomputed and no weights are read, so that the same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from weightsmith.training.transfer import TransferRecord
 __all__ = ["gather", "report", "report_page"]
 
 
-# A chain on a page: its recipe, and which stage gave what, where.
+# The section of a chain: its recipe, and the result of each stage.
 
 
 def _chain_section(record: ChainRecord, name: str) -> Section:
-    """The section of a chain that the user calls ``name``."""
+    """The section of a chain named ``name``."""
     parts: list[Part] = []
     if record.notes:
         parts.append(Notes(record.notes))
@@ -94,15 +94,15 @@ def _stages(record: ChainRecord) -> Table:
 
 
 def _recipe(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the recipe says, a line for each stage; what it leaves out is the default of the verb."""
-    told = [(key, setting_text(value)) for key, value in recipe.items() if key != "stages" and value is not None]
+    """The settings of the recipe, a line for each stage; options left out have the verb's default."""
+    rows = [(key, setting_text(value)) for key, value in recipe.items() if key != "stages" and value is not None]
     stages = recipe.get("stages")
     for stage in stages if isinstance(stages, list | tuple) else ():
         if isinstance(stage, Mapping):
             options = stage.get("options")
             text = ", ".join(f"{key} = {setting_text(value)}" for key, value in dict(options or {}).items())
-            told.append((f"{stage.get('kind')} {stage.get('name')}", text or "as usual"))
-    return told
+            rows.append((f"{stage.get('kind')} {stage.get('name')}", text or "as usual"))
+    return rows
 
 
 _SECTIONS: dict[type[Record], Callable[[Any, str], Section]] = {
@@ -119,7 +119,7 @@ _SECTIONS: dict[type[Record], Callable[[Any, str], Section]] = {
     SpikeSweep: sweep_section,
     TailorRecord: tailor_section,
 }
-_MOST_SECTIONS = 6  # of a kind; more of them share one, where the reader chooses
+_MOST_SECTIONS = 6  # per kind; more of them share one section with a selector
 
 
 def report(results: Any, path: str | Path, *, title: str | None = None) -> Path:
@@ -139,26 +139,26 @@ def report(results: Any, path: str | Path, *, title: str | None = None) -> Path:
 
 
 def gather(given: Any, refused: list[FileRefused] | None = None) -> list[Result]:
-    """All results in ``given``, under names of their own, each once, in the order of the chain.
+    """All results in ``given``, with unique names, each once, in the order of the chain.
 
-    One on disk that cannot be read is an error; or goes to the list ``refused``, and is one only if none is left.
+    An unreadable result raises; or is appended to ``refused``, and raises only if no result is left.
     """
     found: list[Placed] = []
     for name, item in _items(given):
-        place = item.folder if isinstance(item, ChainRun) else item
-        if isinstance(place, str | Path):
-            found += results_at(Path(place), name, refused)
+        source = item.folder if isinstance(item, ChainRun) else item
+        if isinstance(source, str | Path):
+            found += results_at(Path(source), name, refused)
         else:
             found.append(Placed(_in_memory(item, name)))
     if not found:
         raise refused[0] if refused else UsageError("no results were given: there is nothing to report")
-    named = _told_apart(_once(found))
-    order = {name: place for place, (name, _) in enumerate(in_order([(each.name, each.record) for each in named]))}
+    named = _disambiguated(_once(found))
+    order = {name: index for index, (name, _) in enumerate(in_order([(each.name, each.record) for each in named]))}
     return sorted(named, key=lambda each: order[each.name])
 
 
 def report_page(results: Sequence[Result], title: str | None = None, left_out: Sequence[str] = ()) -> str:
-    """The page of results that :func:`gather` gave, as text; ``left_out`` says what could not be read."""
+    """The page of the results of :func:`gather`, as text; ``left_out`` lists what could not be read."""
     named = [(each.name, each.record) for each in results]
     searches = [(each.record, each.name) for each in results if isinstance(each.record, TailorRecord)]
     tailored = [network for record, name in searches for network in tailored_networks(record, name)]
@@ -190,7 +190,7 @@ def _in_memory(item: Any, name: str | None) -> Result:
 
 
 def _once(found: Sequence[Placed]) -> list[Placed]:
-    """Every record once; equal ones, a run and its repetition, share their names."""
+    """Every record once; equal ones share their names."""
     kept: dict[tuple[type[Record], str], Placed] = {}
     for each in found:
         result = each.result
@@ -201,31 +201,31 @@ def _once(found: Sequence[Placed]) -> list[Placed]:
     return list(kept.values())
 
 
-def _told_apart(found: Sequence[Placed]) -> list[Result]:
-    """Equal names with as much of their way before them as tells them apart, or else numbered."""
+def _disambiguated(found: Sequence[Placed]) -> list[Result]:
+    """Prefix equal names with as many parent folders as distinguish them, or number them."""
     alike: dict[str, list[Placed]] = {}
     for each in found:
         alike.setdefault(each.result.name, []).append(each)
-    ways = {name: iter(_ways([each.before for each in same])) for name, same in alike.items()}
-    names = ["/".join((*next(ways[each.result.name]), each.result.name)) for each in found]
+    prefixes = {name: iter(_prefixes([each.before for each in same])) for name, same in alike.items()}
+    names = ["/".join((*next(prefixes[each.result.name]), each.result.name)) for each in found]
     taken, seen = Counter(names), Counter[str]()
-    told = []
+    results = []
     for name, each in zip(names, found, strict=True):
         seen[name] += 1
-        told.append(each.result._replace(name=f"{name} ({seen[name]})" if taken[name] > 1 else name))
-    return told
+        results.append(each.result._replace(name=f"{name} ({seen[name]})" if taken[name] > 1 else name))
+    return results
 
 
-def _ways(befores: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The last folders of each, as few as make all of them different; the last one if nothing does.
+def _prefixes(befores: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The last folders of each path, as few as make all of them different; the last one if none do.
 
-    >>> _ways([("runs", "a", "x"), ("runs", "b", "x")]), _ways([("a",)]), _ways([("a", "b"), ("a", "b")])
+    >>> _prefixes([("runs", "a", "x"), ("runs", "b", "x")]), _prefixes([("a",)]), _prefixes([("a", "b"), ("a", "b")])
     ([('a', 'x'), ('b', 'x')], [()], [('b',), ('b',)])
     """
     for count in range(max(map(len, befores)) + 1):
-        ways = [before[len(before) - count :] if count <= len(before) else before for before in befores]
-        if len(set(ways)) == len(ways):
-            return ways
+        prefixes = [before[len(before) - count :] if count <= len(before) else before for before in befores]
+        if len(set(prefixes)) == len(prefixes):
+            return prefixes
     return [before[-1:] for before in befores]
 
 
@@ -238,7 +238,7 @@ def _title(results: Sequence[Result]) -> str:
 
 
 def _sections(results: Sequence[Result]) -> list[Section]:
-    """A section for every result, or, of a kind that has many, one for all of them."""
+    """A section for every result, or one for all results of a kind that has many."""
     counts = Counter(type(each.record) for each in results)
     sections: list[Section] = []
     done: set[type[Record]] = set()
@@ -265,7 +265,7 @@ def _section(result: Result, results: Sequence[Result]) -> Section:
 
 
 def _shared(sections: Sequence[Section]) -> Section:
-    """Sections of one kind as one, of which the reader chooses."""
+    """Sections of one kind as one with a selector."""
     kind = sections[0].title.partition(":")[0]
     options: list[tuple[str, tuple[Part, ...]]] = []
     for section in sections:
@@ -276,8 +276,8 @@ def _shared(sections: Sequence[Section]) -> Section:
 
 
 def _classes(record: SpikeRecord, results: Sequence[Result]) -> tuple[str, ...]:
-    """What the outputs are called, where an evaluation tells of the same network, or of one with as many."""
+    """The names of the outputs, from an evaluation of the same network, or of one with the same number of classes."""
     count = len(record.decisions.confusion.matrix)
-    told = {each.record.classes for each in results if isinstance(each.record, Evaluation)}
-    fitting = [names for names in told if len(names) == count]
+    known = {each.record.classes for each in results if isinstance(each.record, Evaluation)}
+    fitting = [names for names in known if len(names) == count]
     return fitting[0] if len(fitting) == 1 else ()

@@ -1,4 +1,4 @@
-"""What a chain gives: which stages were done, where their results lie, and what each of them is."""
+"""The results of a chain: its stages, their folders and digests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StageDone(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChainRecord(Record):
-    """The recipe that was carried out, and its stages in order; ``notes`` are what must be looked at."""
+    """The recipe that was run, and its stages in order, with notes."""
 
     recipe: dict[str, Any]
     stages: tuple[StageDone, ...]
@@ -39,8 +39,9 @@ class ChainRecord(Record):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ChainRun:
-    """A finished chain: its record, its folder, how long every stage took, its page if it has one and how long that
-    took."""
+    """A finished chain: its record, its folder, the duration of every stage, its report if it has one and the
+    duration of that.
+    """
 
     record: ChainRecord
     folder: Path
@@ -52,14 +53,14 @@ class ChainRun:
         return f"ChainRun({self})"
 
     def __str__(self) -> str:
-        """One line: the stages, and where they are."""
+        """One line: the stages, and their folder."""
         names = list(dict.fromkeys(stage.name for stage in self.record.stages))
         seeds = list(dict.fromkeys(stage.seed for stage in self.record.stages))
         times = "" if len(seeds) == 1 else f", seeds {', '.join(map(str, seeds))}"
         return f"{' → '.join(names)}{times}, in {self.folder}"
 
     def place(self, name: str, seed: int | None = None) -> Path:
-        """The folder of a stage, which every verb takes for its network; of the first seed unless one is given."""
+        """The folder of a stage, which every verb accepts as a network; of the first seed unless one is given."""
         for stage in self.record.stages:
             if stage.name == name and seed in (None, stage.seed):
                 return self.folder / stage.folder

@@ -1,4 +1,4 @@
-"""Carrying out one stage of a chain: its options for the verb, the verb, and what the stage leaves in its folder."""
+"""Run one stage of a chain: options for the verb, the verb, and the files in the stage's folder."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from weightsmith.training.run import Progress, Stopped, TrainRun
 __all__ = ["Made", "ProgressCallback", "StageContext", "evaluate_given", "run_stage", "starting_network"]
 
 
-_HELD_OUT = 0.1  # of the training rows, for validation, where neither data nor recipe say
+_HELD_OUT = 0.1  # share of training rows for validation, if neither data nor recipe set it
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What a stage made: its record, the digest of its network if it has one, and what must be looked at."""
+    """The result of a stage: its record, the digest of its network if it has one, and notes."""
 
     record: Record
     network: str | None = None
@@ -49,7 +49,7 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class StageContext:
-    """Where the stages of one seed are carried out: the recipe, its data, and the folder of each stage."""
+    """The context of the stages of one seed: the recipe, its data, and the folder of each stage."""
 
     recipe: Recipe
     data: Data
@@ -58,7 +58,7 @@ class StageContext:
     threads: int = 1
     progress: ProgressCallback | None = None
 
-    def place(self, name: str) -> Path:
+    def stage_folder(self, name: str) -> Path:
         """The folder of a stage."""
         return self.folder / name
 
@@ -67,9 +67,9 @@ class StageContext:
         return next(stage for stage in self.recipe.stages if stage.name == name)
 
     def network(self, name: str | None) -> nn.Module:
-        """The network that the stage ``name`` left; without a name the one that the recipe starts with."""
+        """The network of the stage ``name``; without a name the one that the recipe starts with."""
         if name is not None:
-            return load(self.place(name), network=self.factory).eval()
+            return load(self.stage_folder(name), network=self.factory).eval()
         return load(
             str(self.recipe.network),
             normalise=self.recipe.normalise,
@@ -79,12 +79,12 @@ class StageContext:
 
     @property
     def factory(self) -> str | None:
-        """The function that builds the network, if it is the user's own: a file alone could not be built again."""
+        """The function that builds the network, if it is the user's own: the file alone is not enough."""
         asked = next((stage.options["network"] for stage in self.recipe.stages if stage.kind == "train"), "")
         return asked if is_factory(asked) else None
 
     def progress_of(self, stage: Stage) -> ProgressCallback | None:
-        """Progress of a stage, under its name."""
+        """The progress callback of a stage, with its name."""
         progress = self.progress
         if progress is None:
             return None
@@ -92,7 +92,7 @@ class StageContext:
 
 
 def run_stage(stage: Stage, context: StageContext) -> Made:
-    """Run the verb of ``stage``; its record, and what else it makes, is then in the stage's folder."""
+    """Run the verb of ``stage``, which writes its record and other files to the stage's folder."""
     work: dict[str, Callable[[Stage, StageContext], Made]] = {
         "train": _train,
         "grade": _grade,
@@ -114,7 +114,7 @@ def starting_network(context: StageContext) -> nn.Module:
 
 
 def evaluate_given(context: StageContext, folder: Path) -> Made:
-    """The network that the recipe starts with, evaluated, so that there is something to compare with."""
+    """Evaluate the network that the recipe starts with, for comparison."""
     record = evaluate(context.network(None), context.data, threads=context.threads)
     _write(folder, record)
     return Made(record, record.origin.inputs["network"], record.notes)
@@ -124,31 +124,31 @@ def _train(stage: Stage, context: StageContext) -> Made:
     run = _trained(stage, context)
     if "test" in context.data.splits:
         judged = evaluate(run.network, context.data, split="test", threads=context.threads)
-        write_atomic(context.place(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
+        write_atomic(context.stage_folder(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
     failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
     return Made(run.record, run.record.network, (*failed, *run.record.warnings))
 
 
 def _trained(stage: Stage, context: StageContext) -> TrainRun:
-    """The run of a training stage; one that is done already is read from its folder."""
+    """The run of a training stage; a finished one is read from its folder."""
     options = _with_preset(stage)
     if context.data.validation is None:
         options["validation"] = options.get("validation", _HELD_OUT) or None
     hooks = watchers(options.pop("watch", ()), context.data, seed=context.seed, threads=context.threads)
-    told = context.progress_of(stage)
+    callback = context.progress_of(stage)
     return train(
         data=context.data,
         **options,
         hooks=hooks,
         seed=context.seed,
         threads=context.threads,
-        out=context.place(stage.name),
-        progress=None if told is None else lambda step: told("", *_steps(step)),
+        out=context.stage_folder(stage.name),
+        progress=None if callback is None else lambda step: callback("", *_steps(step)),
     )
 
 
 def _with_preset(stage: Stage) -> dict[str, Any]:
-    """The options of a training stage, what its preset brings among them."""
+    """The options of a training stage, including those of its preset."""
     options = dict(stage.options)
     if (named := options.pop("preset", None)) is not None:
         chosen = preset(named, options["network"])
@@ -163,22 +163,22 @@ def _steps(now: Progress) -> tuple[int, int]:
 
 
 def _grade(stage: Stage, context: StageContext) -> Made:
-    told = context.progress_of(stage)
+    callback = context.progress_of(stage)
     grades = grade(
         context.network(stage.of),
         **stage.options,
         seed=context.seed,
         threads=context.threads,
-        progress=None if told is None else lambda done, total: told("", done, total),
+        progress=None if callback is None else lambda done, total: callback("", done, total),
     )
     record = dataclasses.replace(grades, source=stage.of or Path(str(context.recipe.network)).name)
-    _write(context.place(stage.name), record)
+    _write(context.stage_folder(stage.name), record)
     return Made(record, notes=record.notes)
 
 
 def _angles(stage: Stage, context: StageContext) -> Made:
     found = angles(context.network(stage.of), context.data, **stage.options, seed=context.seed, threads=context.threads)
-    write_angles(context.place(stage.name), found)
+    write_angles(context.stage_folder(stage.name), found)
     return Made(found.record)
 
 
@@ -202,7 +202,7 @@ def _reduce(stage: Stage, context: StageContext) -> Made:
         latency=False,
         seed=context.seed,
         threads=context.threads,
-        out=context.place(stage.name),
+        out=context.stage_folder(stage.name),
         progress=context.progress_of(stage),
     )
     return Made(result.record, result.record.result, (*notes, *result.record.notes))
@@ -214,7 +214,7 @@ def _spike(stage: Stage, context: StageContext) -> Made:
         context.data,
         **stage.options,
         seed=context.seed,
-        out=context.place(stage.name),
+        out=context.stage_folder(stage.name),
         progress=context.progress_of(stage),
     )
     return Made(run.record, run.record.result, run.record.notes)
@@ -226,7 +226,7 @@ def _sweep(stage: Stage, context: StageContext) -> Made:
         context.data,
         **stage.options,
         seed=context.seed,
-        out=context.place(stage.name),
+        out=context.stage_folder(stage.name),
         progress=context.progress_of(stage),
     )
     return Made(found, notes=found.notes)

@@ -1,6 +1,6 @@
-"""The stages a recipe can have: which options each takes, and what a value must be, before anything runs.
+"""The stages of a recipe: their options, and the checks of values before anything runs.
 
-Options are those of the verbs, in their text form: ``schedule = "cosine:0.1"``. Beside them stand the links:
+Options are those of the verbs, in their text form: ``schedule = "cosine:0.1"``. The links come in addition:
 ``watch`` in ``train``, ``plan = "alpha"`` and ``price = "synaptic"`` in ``reduce``.
 """
 
@@ -46,9 +46,9 @@ Check = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One step of a chain: a verb (``kind``), the stage whose network it takes (None: the one that came in), options.
+    """One step of a chain: a verb (``kind``), the stage whose network it takes (None: the initial network), options.
 
-    ``options`` hold what the recipe says, checked and in JSON values; what it leaves out is the verb's default.
+    ``options`` holds the recipe's values, checked, as JSON values; missing ones have the verb's default.
     """
 
     kind: str
@@ -96,7 +96,7 @@ def _several(check: Check) -> Check:
 
 
 def _option(family: type[Option]) -> Check:
-    """A member of the family by its text form, or as an object where the recipe is written in Python."""
+    """A member of the family by its text form, or as an object if the recipe is written in Python."""
     return lambda value: str(family.of(value if isinstance(value, Option) else _text(value)))
 
 
@@ -207,19 +207,19 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "race": _perhaps(Race),
     },
 }
-"""The options of each kind of stage; what they mean is said where the verb is."""
+"""The options of each kind of stage, documented at the verb."""
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {"train": ("network",), "reduce": ("by",)}
-"""Options that a stage cannot do without."""
+"""Required options of a stage."""
 
 
 def checked(kind: str, key: str, value: Any) -> Any:
-    """``value`` as the stage will use it, or an error that says what is wrong with it."""
+    """``value`` in the form the stage uses, or an error that says what is wrong with it."""
     if key not in KINDS[kind]:
         raise UnknownName(f"key of {kind}", key, [*KINDS[kind], "name", "of"])
     return KINDS[kind][key](value)
 
 
 def uses_search(stage: Stage) -> bool:
-    """Whether a reduction searches, so that it can be given a price."""
+    """Whether a reduction uses a search, which can be given a price."""
     return isinstance(Method.parse(stage.options["by"]), Genetic | Pareto)

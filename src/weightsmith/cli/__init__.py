@@ -1,4 +1,4 @@
-"""The command line: parse, call verbs, print records. No maths lives here."""
+"""The command line: parse options, call verbs, print records; no computation."""
 
 from weightsmith.cli.app import main
 

@@ -1,4 +1,4 @@
-"""A finished chain for people: a line per stage with what it gave and how long it took."""
+"""Print a finished chain: a line per stage with its result and duration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["StageLine", "as_dict", "chain_progress", "lines_of", "show_chain"]
 
 @contextmanager
 def chain_progress(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
-    """A bar that tells the stage and what it is at, on a terminal; elsewhere a line when a stage begins."""
+    """A bar with the stage and its progress on a terminal; elsewhere a line when a stage begins."""
     if quiet or sys.stderr.isatty():
         with stages(what, quiet) as bar:
             yield bar
@@ -43,9 +43,9 @@ def chain_progress(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
 
 
 class StageLine(NamedTuple):
-    """One stage in words and numbers; energy in microjoules per image, None where a stage has no such number.
+    """One stage in words and numbers; energy in microjoules per image, None if a stage has no such number.
 
-    ``doubt`` says why an accuracy that lies there is not shown as that of the stage.
+    ``doubt`` says why an accuracy in its folder is not shown as that of the stage.
     """
 
     seed: int
@@ -59,12 +59,12 @@ class StageLine(NamedTuple):
 
 
 def lines_of(run: ChainRun) -> list[StageLine]:
-    """What each stage gave, read from its record."""
+    """The result of each stage, read from its record."""
     return [_line(run, stage) for stage in run.record.stages]
 
 
 def show_chain(run: ChainRun, *, notes: bool = True) -> None:
-    """Print the table of stages, how long they took, and what must be looked at."""
+    """Print the table of stages, their durations, and notes."""
     lines = lines_of(run)
     several = len({line.seed for line in lines}) > 1
     heads = ("stage", "what was done", "accuracy (95 %)", "parameters", "µJ per image", "time")

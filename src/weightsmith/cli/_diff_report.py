@@ -1,4 +1,4 @@
-"""Two networks side by side in the terminal."""
+"""Print a comparison of two networks."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _INDENT = 12
 _PREFIXES = ("", "k", "M", "G", "T")
 _SMALL = ("", "m", "µ", "n", "p")
 _MOST_NAMES, _LONGEST_NOTE = 6, 400
-_GIVEN_UP = ("stable rank", "log Σλ", "angle", "shape")  # by a narrow terminal, in this order
+_GIVEN_UP = ("stable rank", "log Σλ", "angle", "shape")  # columns dropped by a narrow terminal, in this order
 
 
 def show_diff(found: NetworkDiff, *, notes: bool = True) -> None:
-    """Print a comparison: what the two are, sizes, costs, answers, layers, settings, and ``notes`` on the rest."""
+    """Print a comparison: both networks, sizes, costs, answers, layers, settings, and ``notes``."""
     console = out()
     for which, facts in (("A", found.a), ("B", found.b)):
         about = [facts.kind, *([facts.architecture] if facts.architecture else []), facts.network[:12]]
@@ -71,7 +71,7 @@ def show_diff(found: NetworkDiff, *, notes: bool = True) -> None:
 
 
 def _totals(found: NetworkDiff) -> Table:
-    """Sizes, energy and time, with what B has of A."""
+    """Sizes, energy and time, with the ratio of B to A."""
     a, b = found.a, found.b
     rows = table("", "A", "B", "B/A", "", numbers=("A", "B", "B/A"))
     rows.padding = _GAP
@@ -126,7 +126,7 @@ def _points(share: float) -> str:
 
 
 def _layers(layers: Sequence[LayerDiff], width: int) -> Table:
-    """A row per common layer, with the columns that ``width`` has room for."""
+    """A row per common layer, with the columns that fit into ``width``."""
     rows = [_cells(layer) for layer in layers]
     heads = list(rows[0])
     for head in _GIVEN_UP:

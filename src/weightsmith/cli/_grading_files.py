@@ -1,4 +1,4 @@
-"""What ``weightsmith grade`` leaves behind: the record, the table, figures, a page and plans."""
+"""The output files of ``weightsmith grade``: record, table, figures, page and plans."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FigureFormat = Literal["svg", "png", "pdf"]
 
 
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
-    """``record.json`` of one network (a numbered folder each of several), ``layers.csv``, ``comparison.json``."""
+    """``record.json`` of one network (of several, a numbered folder each), ``layers.csv``, ``comparison.json``."""
     written = [
-        write_atomic(place / "record.json", grades.to_json(indent=1) + "\n")
-        for place, grades in zip(_places(folder, several), several, strict=True)
+        write_atomic(own / "record.json", grades.to_json(indent=1) + "\n")
+        for own, grades in zip(_folders(folder, several), several, strict=True)
     ]
     written.append(write_atomic(folder / "layers.csv", rows_as_csv(several)))
     if comparison is not None:
@@ -38,10 +38,10 @@ def write_figures(
 ) -> list[Path]:
     """α by layer and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
 
-    With accuracies also measures against them. ``suffix`` is what the files are.
+    With accuracies also measures against them. ``suffix`` is the file format.
     """
     from weightsmith.reporting.figures import grading as draw
-    from weightsmith.reporting.figures.comparison import telling_measures
+    from weightsmith.reporting.figures.comparison import contest_measures
 
     drawn = [grades for grades in several if grades.layers]
     written = []
@@ -49,19 +49,19 @@ def write_figures(
         written.append(draw.save_figure(draw.alpha_figure(drawn), folder / f"alpha.{suffix}"))
     if any(layer.fitted for grades in drawn for layer in grades.layers):
         written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / f"alpha_histogram.{suffix}"))
-    if comparison is not None and comparison.accuracy is not None and telling_measures(comparison):
+    if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         written.append(draw.save_figure(draw.comparison_figure(comparison), folder / f"comparison.{suffix}"))
-    for place, grades in zip(_places(folder, several), several, strict=True):
+    for own, grades in zip(_folders(folder, several), several, strict=True):
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:
                 name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"
-                written.append(draw.save_figure(draw.spectrum_figure(layer), place / f"{name}-spectrum.{suffix}"))
-                written.append(draw.save_figure(draw.cut_figure(layer), place / f"{name}-cut.{suffix}"))
+                written.append(draw.save_figure(draw.spectrum_figure(layer), own / f"{name}-spectrum.{suffix}"))
+                written.append(draw.save_figure(draw.cut_figure(layer), own / f"{name}-cut.{suffix}"))
     return written
 
 
 def write_page(path: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> Path:
-    """One HTML file with everything in it."""
+    """One self-contained HTML file."""
     from weightsmith.reporting.grading_page import grading_page
 
     return write_atomic(path, grading_page(several, comparison))
@@ -70,7 +70,7 @@ def write_page(path: Path, several: Sequence[Grades], comparison: GradeCompariso
 def write_plans(
     path: Path, network: nn.Module | Path, grades: Grades, keep: float, layers: Sequence[str] | None
 ) -> list[PlanFile]:
-    """The plan by α at ``path``, and beside it, because α alone is doubtful, those that it must beat."""
+    """The plan by α at ``path``, and next to it its baselines, because α alone is doubtful."""
     from weightsmith.grading.plans import alpha_plan
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 
@@ -81,18 +81,18 @@ def write_plans(
     }
     written = []
     for rule, plan in plans.items():
-        place = path if rule == "alpha" else path.with_name(f"{path.stem}-{rule}{path.suffix}")
-        written.append(PlanFile(rule, plan.save(place), plan))
+        target = path if rule == "alpha" else path.with_name(f"{path.stem}-{rule}{path.suffix}")
+        written.append(PlanFile(rule, plan.save(target), plan))
     return written
 
 
-def _places(folder: Path, several: Sequence[Grades]) -> list[Path]:
-    """A folder for each network; one alone has the whole of it."""
+def _folders(folder: Path, several: Sequence[Grades]) -> list[Path]:
+    """A folder for each network; a single one gets ``folder`` itself."""
     if len(several) == 1:
         return [folder]
     return [folder / f"{number}-{_plain(Path(grades.source).stem)}" for number, grades in enumerate(several, 1)]
 
 
 def _plain(name: str) -> str:
-    """A name that a file can have anywhere: layers of some formats have slashes in theirs."""
+    """A valid file name on every system: layers of some formats have slashes in theirs."""
     return re.sub(r"[^\w.-]+", "_", name)[:80]

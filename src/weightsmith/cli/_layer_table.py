@@ -1,4 +1,4 @@
-"""The table of graded layers: a line for each, with as many columns as the terminal has room for."""
+"""The table of graded layers: a row for each, with as many columns as fit into the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weightsmith.cli.terminal import table
 if TYPE_CHECKING:
     from weightsmith.grading.results import LayerGrade
 
-__all__ = ["layer_legend", "layer_table", "place"]
+__all__ = ["layer_legend", "layer_name", "layer_table"]
 
 _GAP = (0, 1, 0, 0)  # one space between columns
 _SHORTEST_NAME = 8
@@ -28,13 +28,13 @@ class _Column(NamedTuple):
     meaning: str = ""
     numeric: bool = True
     given_up: int = 0
-    """When a terminal is narrow: 1 goes first, 0 never."""
+    """Which column a narrow terminal drops first: 1 first, 0 never."""
 
 
 def layer_table(layers: Sequence[LayerGrade], width: int) -> Table:
     """One row per layer (or slice of one); a layer without a fit shows its status in place of a verdict.
 
-    Where ``width`` is too small for all columns they go one by one, and names are cut from the left only after that.
+    If ``width`` is too small, columns are dropped one by one, and then names are cut from the left.
     """
     columns = _columns(layers, width)
     rows = table(*(column.head for column in columns), numbers=tuple(c.head for c in columns if c.numeric))
@@ -47,7 +47,7 @@ def layer_table(layers: Sequence[LayerGrade], width: int) -> Table:
 
 
 def layer_legend(layers: Sequence[LayerGrade], width: int) -> str:
-    """What the columns are, and which of them the terminal has no room for."""
+    """The meaning of the columns, and which of them were dropped."""
     columns = _columns(layers, width)
     words = [f"{column.head} {column.meaning}" for column in columns if column.meaning]
     shown = {column.head for column in columns}
@@ -56,7 +56,7 @@ def layer_legend(layers: Sequence[LayerGrade], width: int) -> str:
     return " · ".join(words)
 
 
-def place(layer: LayerGrade) -> str:
+def layer_name(layer: LayerGrade) -> str:
     """The layer's name, with the number of its slice."""
     return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"
 
@@ -71,11 +71,11 @@ def _columns(layers: Sequence[LayerGrade], width: int) -> list[_Column]:
 
 
 def _filled(layers: Sequence[LayerGrade]) -> list[_Column]:
-    """All columns but those that nothing would stand in."""
+    """All columns but empty ones."""
     confidences = sorted({layer.interval.confidence for layer in layers if layer.interval is not None})
     interval = f"[{' and '.join(f'{100 * confidence:g} %' for confidence in confidences)} interval]"
     columns = [
-        _Column("layer", place, numeric=False),
+        _Column("layer", layer_name, numeric=False),
         _Column("N×M", _size, "size of its matrices", given_up=8),
         _Column("evals", lambda layer: str(layer.evals), "eigenvalues of all", given_up=6),
         _Column("α", _exponent, interval if confidences else "exponent of the tail"),

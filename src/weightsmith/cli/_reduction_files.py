@@ -1,4 +1,4 @@
-"""What ``weightsmith reduce`` leaves behind besides network and record: tables, figures and JSON."""
+"""The output files of ``weightsmith reduce`` besides network and record: tables, figures and JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Point = tuple[float, float, float, float]  # share of parameters; accuracy, low
 def as_dict(
     results: Sequence[Reduction], written: Sequence[Path], least_accuracy: float | None, *, kept: bool
 ) -> dict[str, Any]:
-    """All there is to say, for machines; durations, which differ from run to run, stand apart from the records."""
+    """The full result as JSON values; durations, which differ from run to run, are separate from the records."""
     return {
         "reductions": [
             {
@@ -45,7 +45,7 @@ def as_dict(
 
 
 def reasons(site: SiteReduction) -> str:
-    """Why units went: ``12 complementary, 5 similar``."""
+    """Why units were removed: ``12 complementary, 5 similar``."""
     counts = Counter(removal.reason for removal in site.removals)
     return ", ".join(
         f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -78,7 +78,7 @@ def write_summary(path: Path, results: Sequence[Reduction]) -> Path:
 
 
 def summary_row(result: Reduction) -> dict[str, Any]:
-    """Sizes before and after, accuracies as shares with their intervals, and what stands beside."""
+    """Sizes before and after, accuracies as shares with their intervals, and baselines."""
     record = result.record
     row: dict[str, Any] = {name: record.settings[name] for name in ("by", "target", "plan", "recover", "seed")}
     for measure in ("units", "parameters", "macs", "file_bytes"):
@@ -99,8 +99,8 @@ def summary_row(result: Reduction) -> dict[str, Any]:
     return row
 
 
-def draw(place: Path, results: Sequence[Reduction]) -> list[Path]:
-    """Accuracy against size of all methods, and for each search how it went and its front."""
+def draw(target: Path, results: Sequence[Reduction]) -> list[Path]:
+    """Accuracy against size of all methods, and for each search its history and its front."""
     from weightsmith.reporting.figures.reducing import draw_front, draw_sizes, draw_trace
 
     figures: dict[str, Callable[[], Figure]] = {
@@ -113,11 +113,11 @@ def draw(place: Path, results: Sequence[Reduction]) -> list[Path]:
             figures[f"trace{ending}"] = functools.partial(draw_trace, record.trace)
         if record.front:
             figures[f"front{ending}"] = functools.partial(draw_front, record.front, _chosen(record))
-    return write_figures(place, figures)
+    return write_figures(target, figures)
 
 
 def _points(results: Sequence[Reduction]) -> dict[str, list[_Point]]:
-    """What came out and what stands beside it, by label."""
+    """The result and its baselines by label."""
     points: dict[str, list[_Point]] = {}
     several = len(results) > 1
     for number, result in enumerate(results, 1):
@@ -139,6 +139,6 @@ def _point(share: float, interval: Interval, scale: float) -> _Point:
 
 
 def _chosen(record: ReductionRecord) -> FrontPoint | None:
-    """The network of the front that was taken; after several rounds the front has other units than the network."""
+    """The chosen network of the front; after several rounds the front has other units than the network."""
     kept = {site.name: site.kept for site in record.sites}
     return next((point for point in record.front if point.kept == kept), None)

@@ -1,4 +1,4 @@
-"""What a reduction gives reason to look at, and what to try next."""
+"""Concerns about a reduction, and advice on what to try next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["advice", "concerns", "inside_noise", "share_of_target"]
 
-_CHANCE = 0.05  # p from which on a loss may be chance
+_CHANCE = 0.05  # p from which a loss may be chance
 _MOST = 3
 
 
@@ -21,7 +21,7 @@ def inside_noise(record: ReductionRecord) -> bool:
 
 
 def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
-    """What a target counts, the share that is left of it, and the share that was asked for."""
+    """The measure of a target, the share that is left of it, and the share that was asked for."""
     from weightsmith.reducing.surgery.sizes import Target
 
     if record.settings["target"] is None:
@@ -34,7 +34,7 @@ def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
 
 
 def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]:
-    """Sites that were refused, a target not met, an accuracy (in per cent) below the bar."""
+    """Refused sites, a missed target, an accuracy (in per cent) below the bar."""
     found = [f"{site.name} was left whole: {site.refused}" for site in record.sites if site.refused]
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
@@ -47,7 +47,7 @@ def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]
 
 
 def advice(result: Reduction, *, kept: bool) -> list[str]:
-    """At most three things to try, each with the number that speaks for it; ``kept``: the network was written."""
+    """At most three things to try, each with the number that supports it; ``kept``: the network was written."""
     record = result.record
     lines = _next(record)
     if not kept and record.reduced.units < record.whole.units:
@@ -79,7 +79,7 @@ def _next(record: ReductionRecord) -> list[str]:
 
 
 def _further(record: ReductionRecord) -> str:
-    """How the same method would take out more."""
+    """How to remove more with the same method."""
     from weightsmith.reducing.methods import Method
 
     try:

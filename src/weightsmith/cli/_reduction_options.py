@@ -1,4 +1,4 @@
-"""What ``weightsmith reduce`` was asked for, read and checked before any work begins."""
+"""The options of ``weightsmith reduce``, parsed and checked before any work begins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Asked:
 
     @property
     def rewinds(self) -> bool:
-        """Whether the run that made the network is needed."""
+        """Whether the training run of the network is needed."""
         from weightsmith.reducing.recovery.recover import Rewind
 
         return isinstance(self.recovery, Rewind)
@@ -40,7 +40,7 @@ class Asked:
 def read_options(
     by: Sequence[str], target: str | None, plan: str | None, recover: str | None, scratch: str | None
 ) -> Asked:
-    """Every text form as the object it describes: a typing error in the last must not cost the work of the first."""
+    """Parse every text form, so that a typing error in the last costs no work."""
     from weightsmith.reducing.methods import Method
     from weightsmith.reducing.recovery.recover import FineTune, Recover
     from weightsmith.reducing.surgery.sizes import Target
@@ -69,7 +69,7 @@ def read_options(
 
 
 def check_bar(accuracy: float | None) -> None:
-    """An accuracy asked for is in per cent: 0.9 would be a bar that any network passes."""
+    """The bar is in per cent: 0.9 would pass for any network."""
     if accuracy is not None and 0 < accuracy <= 1:
         raise OptionError(f"--least-accuracy is in per cent, as 90: {accuracy:g} would let any network pass")
 

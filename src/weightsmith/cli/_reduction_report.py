@@ -1,4 +1,4 @@
-"""A reduction in the terminal: what went where, how much smaller it is, what it cost, and what to try next."""
+"""Print a reduction: removed units by layer, sizes, cost in accuracy, and advice."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["files_line", "gathered", "named_line", "named_lines", "show_comparison", "show_reduction"]
 
-_INDENT = 15  # what the names of lines take
+_INDENT = 15  # width of the names of lines
 _COUPLED = "(+n): n more layers write the same units, which go from all of them at once"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 _SECONDS = ("ns", "µs", "ms", "s")
 _FILES = 6  # files that are named; the others are counted
-_LINES = 6  # remarks of one kind that are told; the others are counted
+_LINES = 6  # remarks of one kind that are shown; the others are counted
 _NAMED = 4  # layers that a note names; the others are counted
 
 
@@ -38,7 +38,7 @@ def show_reduction(result: Reduction, source: str, data: str, written: Sequence[
     if any(len(site.layers) > 1 for site in record.sites):
         console.print(f"[dim]{_COUPLED}[/dim]")
     console.print(_size_table(result))
-    for line in (*_accuracies(record), *_beside(record), *_remarks([record])):
+    for line in (*_accuracies(record), *_baselines(record), *_remarks([record])):
         console.print(line)
     _show_end([result], written, kept)
 
@@ -63,7 +63,7 @@ def show_comparison(
 
 
 def _settings(record: ReductionRecord) -> list[str]:
-    """What was asked for, the method apart."""
+    """The settings without the method."""
     settings = record.settings
     words = [f"{name} {settings[name]}" for name in ("target", "plan", "recover") if settings[name] is not None]
     words += [f"layers {' '.join(settings['layers'])}"] if settings["layers"] else []
@@ -81,7 +81,7 @@ def _site_table(sites: Sequence[SiteReduction]) -> Table:
 
 
 def _name(site: SiteReduction) -> str:
-    """The first layer that writes the units, and how many others write them too."""
+    """The first layer that writes the units, and the number of others."""
     return site.name if len(site.layers) == 1 else f"{site.name} (+{len(site.layers) - 1})"
 
 
@@ -93,7 +93,7 @@ def _went(site: SiteReduction) -> str:
 
 
 def _size_table(result: Reduction) -> Table:
-    """Sizes and times before and after; a time has the middle half of its samples beside it."""
+    """Sizes and times before and after; a time has the middle half of its samples next to it."""
     before, after = result.record.whole, result.record.reduced
     rows = table("", "before", "after", "left", "", numbers=("before", "after", "left"))
     for name, measure in (("units", "units"), ("parameters", "parameters"), ("multiply–accumulates", "macs")):
@@ -133,16 +133,16 @@ def _accuracy_legend(record: ReductionRecord) -> str:
     return f"accuracy on {count_text(measured.images)} rows ({measured.split}{seen}), 95 % intervals"
 
 
-def _beside(record: ReductionRecord) -> list[Table]:
-    """Random masks of the same size, and the small network trained from nothing."""
+def _baselines(record: ReductionRecord) -> list[Table]:
+    """Random masks of the same size, and the small network trained from scratch."""
     lines = []
     if record.random is not None:
         random, cut = record.random, 100 * record.measured.cut.value
         count = len(random.accuracies)
         good = random.as_good(cut)
-        told = f"{count} of this size, untrained; {good or 'none'} as good as the cut"
+        remark = f"{count} of this size, untrained; {good or 'none'} as good as the cut"
         spread = "" if random.deviation is None else f" ± {random.deviation:.2f}"
-        lines.append(named_line("random masks", f"{random.mean:.2f}{spread} %  {told}"))
+        lines.append(named_line("random masks", f"{random.mean:.2f}{spread} %  {remark}"))
     if record.scratch is not None:
         scratch = record.scratch
         mean = percent(scratch.mean if scratch.mean is not None else scratch.accuracies[0])
@@ -152,7 +152,7 @@ def _beside(record: ReductionRecord) -> list[Table]:
 
 
 def _remarks(records: Sequence[ReductionRecord]) -> list[Table]:
-    """What was refused and why, notes, and what has no units to take out; one line for each reason."""
+    """Refusals with reasons, notes, and layers without units to remove; one line for each reason."""
     refused, notes = [], []
     for number, record in enumerate(records, 1):
         who = f"{number}: " if len(records) > 1 else ""
@@ -236,20 +236,20 @@ def _add_accuracies(rows: Table, records: Sequence[ReductionRecord]) -> None:
 
 def _show_end(results: Sequence[Reduction], written: Sequence[Path], kept: bool) -> None:
     console = out()
-    told: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for number, result in enumerate(results, 1):
         for line in advice(result, kept=kept):
-            told.setdefault(line, []).append(str(number))
-    own_first = sorted(told.items(), key=lambda item: len(item[1]) == len(results))
-    for place, (line, numbers) in enumerate(own_first):
+            lines.setdefault(line, []).append(str(number))
+    own_first = sorted(lines.items(), key=lambda item: len(item[1]) == len(results))
+    for index, (line, numbers) in enumerate(own_first):
         who = "" if len(numbers) == len(results) else f"{', '.join(numbers)}: "
-        console.print(named_line("" if place else "try next", escape(f"{who}{line}")))
+        console.print(named_line("" if index else "try next", escape(f"{who}{line}")))
     if written:
         console.print(files_line(written))
 
 
 def files_line(paths: Sequence[Path]) -> Table:
-    """What was written; of many files the first few."""
+    """The written files; of many the first few."""
     return named_line("files", escape(", ".join(map(str, paths[:_FILES]))) + _more(len(paths) - _FILES))
 
 
@@ -259,11 +259,11 @@ def named_lines(name: str, texts: Sequence[str]) -> list[Table]:
         *texts[:_LINES],
         *([f"[dim]and {len(texts) - _LINES} more: --json has all[/dim]"] if texts[_LINES:] else []),
     ]
-    return [named_line("" if place else name, text) for place, text in enumerate(shown)]
+    return [named_line("" if index else name, text) for index, text in enumerate(shown)]
 
 
 def named_line(name: str, text: str) -> Table:
-    """A named line whose further lines, where the terminal is narrow, stand under its first."""
+    """A named line that wraps with indentation on a narrow terminal."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=_INDENT - 1)
     grid.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""Curves in one line of a terminal: little bars, or ASCII marks where the terminal cannot show them."""
+"""Sparklines: curves in one line of a terminal, in ASCII if it cannot show bars."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["can_show", "first_to_last", "spark", "spectrum_spark"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = "_.-~=+*#"
-_DECADES = 4  # below the largest eigenvalue that have bars
+_DECADES = 4  # decades below the largest eigenvalue that have bars
 
 
 def spark(values: Sequence[float | None], width: int, *, ascii_only: bool | None = None) -> str:
-    """Numbers as a row of at most ``width`` bars from their least to their largest; of many, some, with both ends.
+    """Numbers as a row of at most ``width`` bars from the smallest to the largest; of many, some, with both ends.
 
-    What is None, NaN or infinite is a gap. Without ``ascii_only`` stdout is asked what it can show.
+    None, NaN and infinity are gaps. Without ``ascii_only`` the encoding of stdout decides.
 
     >>> spark([4, 2, None, 1, 1.5], 40, ascii_only=False), spark([4, 2, None, 1, 1.5], 40, ascii_only=True)
     ('█▃·▁▂', '#- _.')
     """
     if len(values) > width:
         last = max(1, width - 1)
-        values = [values[round(place * (len(values) - 1) / last)] for place in range(width)]
+        values = [values[round(index * (len(values) - 1) / last)] for index in range(width)]
     known = [value for value in values if value is not None and math.isfinite(value)]
     plain = not can_show(f"{_BARS}·") if ascii_only is None else ascii_only
     bars, gap = (_ASCII_BARS, " ") if plain else (_BARS, "·")
     least, largest = min(known, default=0.0), max(known, default=0.0)
-    span = largest / 2 - least / 2  # halves: the difference itself may be beyond the largest number
+    span = largest / 2 - least / 2  # halves: the difference itself may overflow
     top = len(bars) - 1
 
     def mark(value: float | None) -> str:
@@ -43,15 +43,15 @@ def spark(values: Sequence[float | None], width: int, *, ascii_only: bool | None
 
 
 def first_to_last(values: Sequence[float | None], shown: str = "{:.4f}") -> str:
-    """``0.9012 → 0.1834``: the first and the last number there is."""
+    """``0.9012 → 0.1834``: the first and the last finite number."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     return " → ".join(shown.format(value) for value in (known[0], known[-1])) if known else ""
 
 
 def spectrum_spark(eigenvalues: NDArray[np.float64], width: int, *, ascii_only: bool | None = None) -> str:
-    """A histogram of log λ with log counts as heights, so that a single eigenvalue far out shows; "" without any > 0.
+    """A histogram of log λ with log counts as heights, so that a single outlier is visible; "" without any λ > 0.
 
-    Of eigenvalues that are not within four decades of the largest there are no bars.
+    Eigenvalues more than four decades below the largest have no bars.
     """
     positive = eigenvalues[eigenvalues > 0]
     if not positive.size or width < 1:
@@ -66,7 +66,7 @@ def spectrum_spark(eigenvalues: NDArray[np.float64], width: int, *, ascii_only: 
 
 
 def can_show(text: str) -> bool:
-    """Whether stdout has letters for ``text``."""
+    """Whether the encoding of stdout has ``text``."""
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):

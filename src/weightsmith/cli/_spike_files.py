@@ -1,4 +1,4 @@
-"""What ``weightsmith spike`` leaves behind besides network and record: tables, figures and JSON."""
+"""The output files of ``weightsmith spike`` besides network and record: tables, figures and JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["as_dict", "draw", "write_tables"]
 def as_dict(
     record: SpikeRecord, written: Sequence[Path], least_accuracy: float | None, *, kept: bool
 ) -> dict[str, Any]:
-    """All there is to say, for machines; ``steps`` and ``layers`` are the tables that stand in the CSV files."""
+    """The full result as JSON values; ``steps`` and ``layers`` are the tables of the CSV files."""
     return {
         "record": record.to_dict(),
         "steps": step_rows(record),
@@ -42,9 +42,9 @@ def write_tables(folder: Path, record: SpikeRecord) -> list[Path]:
     ]
 
 
-def draw(place: Path, record: SpikeRecord, classes: Sequence[str]) -> list[Path]:
-    """Every figure there is for a conversion; ``classes`` are names that are used if there is one for each output."""
+def draw(target: Path, record: SpikeRecord, classes: Sequence[str]) -> list[Path]:
+    """All figures of a conversion; ``classes`` are used if there is a name for each output."""
     from weightsmith.reporting.figures.spiking.catalogue import figures_of
 
     fits = len(classes) == len(record.decisions.confusion.matrix)
-    return write_figures(place, figures_of(record, classes if fits else None))
+    return write_figures(target, figures_of(record, classes if fits else None))

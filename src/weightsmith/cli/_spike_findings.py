@@ -1,4 +1,4 @@
-"""What a conversion gives reason to look at, and what to try next."""
+"""Concerns about a conversion, and advice on what to try next."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["advice", "concerns", "inside_noise"]
 
-_CHANCE = 0.05  # p from which on a loss may be chance
+_CHANCE = 0.05  # p from which a loss may be chance
 _MOST = 3
-_OPEN = 0.01  # share of images without an answer that is worth a word
+_OPEN = 0.01  # share of images without an answer that gives an advice
 _RISING = 0.005  # gain of accuracy in the second half of the steps that promises more
-_CLOSE = 0.5  # points within which the spiking network is as good as the network
+_CLOSE = 0.5  # points within which the spiking network counts as good as the network
 _LOWER = 0.7  # times the threshold
 
 
@@ -37,7 +37,7 @@ def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
 
 
 def advice(record: SpikeRecord, *, kept: bool) -> list[str]:
-    """At most three things to try, each with the number that speaks for it; ``kept``: the network was written."""
+    """At most three things to try, each with the number that supports it; ``kept``: the network was written."""
     lines = _to_answer(record)
     lines += _to_be_right(record, longer=not any(line.startswith("--steps") for line in lines))
     lines = lines or _to_save(record)
@@ -51,7 +51,7 @@ def _silent(record: SpikeRecord) -> list[str]:
 
 
 def _to_answer(record: SpikeRecord) -> list[str]:
-    """More spikes where too few reach the end."""
+    """More spikes if too few reach the output."""
     lines = []
     silent = _silent(record)
     if silent:
@@ -67,7 +67,7 @@ def _to_answer(record: SpikeRecord) -> list[str]:
 
 
 def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
-    """What may bring back accuracy that was lost, the likeliest first; more steps only where ``longer``."""
+    """Ways to recover lost accuracy, the most promising first; more steps only if ``longer``."""
     decisions, settings = record.decisions, record.settings
     if inside_noise(record) or decisions.cost.difference >= 0:
         return []
@@ -117,7 +117,7 @@ def _replaced(option: Any, **changes: float | bool) -> str:
 
 
 def _to_save(record: SpikeRecord) -> list[str]:
-    """Fewer steps, where nothing was lost."""
+    """Fewer steps, if nothing was lost."""
     cost, enough = record.cost, record.decisions.steps_within(_CLOSE)
     lines = []
     if enough is not None and enough <= record.steps // 2:

@@ -1,4 +1,4 @@
-"""What ``weightsmith spike`` was asked for, read and checked before any work begins."""
+"""The options of ``weightsmith spike``, parsed and checked before any work begins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from weightsmith.cli._figure_files import check_places
+from weightsmith.cli._figure_files import check_writable
 from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import FileRefused, UsageError
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Numbers = Literal["float32", "float64", "int8"]
-ROWS = "thresholds are found on training rows, accuracies on test rows"  # what a conversion needs data for
+ROWS = "thresholds are found on training rows, accuracies on test rows"  # why a conversion needs data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Asked:
     prices: PriceList
 
     def keywords(self) -> dict[str, Any]:
-        """As the verb takes them."""
+        """Keyword arguments for the verb."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
@@ -60,7 +60,7 @@ def read_options(
     mismatch: str | None,
     prices: str,
 ) -> Asked:
-    """Every text form as the object it describes: a typing error must not cost the work before it."""
+    """Parse every text form, so that a typing error costs no work."""
     from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.encoding import Encode
     from weightsmith.spiking.energy.cost import PriceList
@@ -80,7 +80,7 @@ def read_options(
 
 
 def refuse_spiking(file: Path) -> None:
-    """What spikes already cannot be converted again."""
+    """Refuse a network that is spiking already."""
     from weightsmith.spiking.files import is_spiking
 
     if is_spiking(file):
@@ -91,7 +91,7 @@ def refuse_spiking(file: Path) -> None:
 
 
 def refuse_nir(file: Path) -> None:
-    """NIR files are HDF5, which readers of weights would take for a network of Keras."""
+    """Refuse NIR files: they are HDF5, which readers of weights would take for a Keras network."""
     if file.suffix.lower() == ".nir" and file.is_file():
         raise FileRefused(
             file,
@@ -101,10 +101,10 @@ def refuse_nir(file: Path) -> None:
 
 
 def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
-    """Before any work: what is asked for can be written, and not over the network that comes in or another one."""
+    """Check before any work that the outputs can be written, and do not overwrite the input or another network."""
     from weightsmith.spiking.files import is_spiking
 
-    check_places(None, figures, folder)
+    check_writable(None, figures, folder)
     if folder is None:
         return
     network = folder / "network.safetensors"

@@ -1,4 +1,4 @@
-"""What the record beside a network tells of itself, so that nobody has to say it again: the data, the steps."""
+"""Defaults from the record of a network: its data set, its number of steps."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import FileRefused, UsageError
 
-__all__ = ["data_of", "settings_beside", "steps_of"]
+__all__ = ["data_of", "nearby_settings", "steps_of"]
 
 _MOST_RECORD = 100_000_000  # bytes; that of a training run has thousands
 _USUAL_STEPS = 64
 
 
-def settings_beside(file: Path) -> dict[str, Any]:
-    """The settings in the record of the result folder that ``file`` is, or whose network it is; else none."""
+def nearby_settings(file: Path) -> dict[str, Any]:
+    """The settings in the record of the result folder that ``file`` is, or that holds it; else empty."""
     from weightsmith.networks.readers.ranges import read_json
 
     record = (file.parent if file.name == "network.safetensors" else file) / "record.json"
@@ -27,15 +27,15 @@ def settings_beside(file: Path) -> dict[str, Any]:
 
 
 def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str:
-    """The data set asked for, or the known one that the record beside ``file`` names; ``what_for`` it is needed."""
+    """The given data set, or the known one named in the record of ``file``; ``what_for`` explains the need for data."""
     if named is not None:
         return _checked(named)
     from weightsmith.data.catalogue import CATALOGUE
     from weightsmith.networks.weights import open_weights
 
-    found = settings_beside(file).get("data")
+    found = nearby_settings(file).get("data")
     if not isinstance(found, str) or found not in CATALOGUE:
-        open_weights(file)  # a path that is wrong is what must be told, not data that nobody misses yet
+        open_weights(file)  # report a wrong path first, not missing data
         raise UsageError(
             f"--data is missing: {what_for} (a data set by name, folder:PATH or table:PATH; "
             "only the folder of a run on a known data set tells it by itself)"
@@ -46,7 +46,7 @@ def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str
 
 
 def _checked(named: str) -> str:
-    """A path must not be told as a data set that nobody knows."""
+    """Check a data set's name, with a separate message for a path."""
     path = Path(named)
     if ":" not in named and (path.name != named or path.suffix) and not path.exists():
         raise FileRefused(named, "no such file or folder (--data; weightsmith data list shows data sets with names)")
@@ -54,10 +54,10 @@ def _checked(named: str) -> str:
 
 
 def steps_of(file: Path, asked: int | None, quiet: bool) -> int:
-    """The steps asked for, or those after which the network was judged when it was made, or 64."""
+    """The given steps, or those of the network's record, or 64."""
     if asked is not None:
         return asked
-    settings = settings_beside(file)
+    settings = nearby_settings(file)
     found = settings.get("steps")
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         return _USUAL_STEPS

@@ -1,4 +1,4 @@
-"""A conversion in the terminal: how right it is after how many steps, what fires, what it costs, what to try next."""
+"""Print a conversion: accuracy by steps, activity, cost, and advice."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def show_spike(record: SpikeRecord, source: str, data: str, written: Sequence[Pa
         console.print(line)
     for line in named_lines("note", [escape(note) for note in record.notes]):
         console.print(line)
-    for place, text in enumerate(advice(record, kept=kept)):
-        console.print(named_line("" if place else "try next", escape(text)))
+    for index, text in enumerate(advice(record, kept=kept)):
+        console.print(named_line("" if index else "try next", escape(text)))
     if written:
         console.print(files_line(written))
 
@@ -68,7 +68,7 @@ def points_text(share: float) -> str:
 
 
 def significant(value: float | None) -> str:
-    """Three digits that count, thousands separated; a dash for what is not there.
+    """Three significant digits, thousands separated; a dash for a missing value.
 
     >>> significant(0.012345), significant(1234567.8), significant(0), significant(None)
     ('0.0123', '1,234,568', '0', '–')
@@ -79,7 +79,7 @@ def significant(value: float | None) -> str:
 
 
 def _settings(record: SpikeRecord) -> list[str]:
-    """What was done, in the order in which it was done."""
+    """The settings, in the order of the conversion."""
     settings = record.settings
     words = [settings["neuron"], settings["encode"], settings["balance"]]
     words += [settings[name] for name in ("adjust", "mismatch", "early") if settings[name] is not None]
@@ -94,9 +94,9 @@ def _steps(count: int) -> str:
 def _step_table(record: SpikeRecord) -> Table:
     numbers = ("steps", "accuracy", "change", "undecided", "µJ per image", "of the network's")
     rows = table(*numbers, numbers=numbers)
-    told = step_rows(record)
+    rows_by_step = step_rows(record)
     for steps in shown_steps(record.steps):
-        row = told[steps - 1]
+        row = rows_by_step[steps - 1]
         ratio = row["energy_ratio"]
         rows.add_row(
             str(steps),
@@ -141,7 +141,7 @@ def _layer_table(layers: Sequence[LayerRow]) -> Table:
 
 
 def _layer_legend(layers: Sequence[LayerRow]) -> str:
-    """What the columns are, and the words in them that occur."""
+    """The meaning of the columns, and of the words that occur in them."""
     words = [_LAYERS, *([_DIRECT] if any(row.kind == "direct" for row in layers) else [])]
     paths = {word for row in layers if row.path for word in row.path.split()}
     return " · ".join([*words, *(_PATHS[path] for path in sorted(paths & set(_PATHS)))])
@@ -155,16 +155,16 @@ def _thresholds(row: LayerRow) -> str:
 
 def _energy(record: SpikeRecord) -> str:
     cost = record.cost
-    told = f"{significant(cost.energy / _MICROJOULE)} µJ per image"
+    text = f"{significant(cost.energy / _MICROJOULE)} µJ per image"
     if cost.ratio is not None:
         network = significant(cost.network_energy / _MICROJOULE)
-        told += f", {significant(cost.ratio)} × the {network} µJ of the network"
+        text += f", {significant(cost.ratio)} × the {network} µJ of the network"
     estimated = "" if cost.basis == "counted" else "an estimate; "
-    return f"{told} ({estimated}{_prices(cost.prices)})"
+    return f"{text} ({estimated}{_prices(cost.prices)})"
 
 
 def _adjustments(record: SpikeRecord) -> list[str]:
-    """By how much the weights of each adjusted layer were multiplied, unit by unit."""
+    """The factors on the weights of each adjusted layer, unit by unit."""
     if record.adjustment is None:
         return []
     lines = []
@@ -187,8 +187,8 @@ def _prices(prices: Prices) -> str:
 
 def _decision(record: SpikeRecord) -> str:
     decisions = record.decisions
-    told = f"half of the images keep their answer from step {decisions.settled} on"
+    text = f"half of the images keep their answer from step {decisions.settled} on"
     if record.settings["early"] is not None:
-        told += f"; an image ended after {decisions.ended:.1f} of {_steps(record.steps)} on average"
+        text += f"; an image ended after {decisions.ended:.1f} of {_steps(record.steps)} on average"
     left = int(decisions.undecided[-1])
-    return told + (f"; {count_text(left)} of {count_text(decisions.images)} never had one" if left else "")
+    return text + (f"; {count_text(left)} of {count_text(decisions.images)} never had one" if left else "")

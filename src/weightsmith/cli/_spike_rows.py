@@ -1,4 +1,4 @@
-"""The numbers of a conversion as rows: one for each step, one for each layer; for the terminal, CSV and JSON alike."""
+"""The numbers of a conversion as rows, one per step or per layer, for the terminal, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MICROJOULE = 1e6  # in picojoules
 
 
 def shown_steps(total: int) -> list[int]:
-    """The numbers of steps that a table shows: powers of two, and the last.
+    """The steps that a table shows: powers of two, and the last.
 
     >>> shown_steps(75)
     [1, 2, 4, 8, 16, 32, 64, 75]
@@ -28,7 +28,7 @@ def shown_steps(total: int) -> list[int]:
 
 
 def accuracy_rows(correct: NDArray[np.int64], undecided: NDArray[np.int64], images: int) -> list[dict[str, Any]]:
-    """For every number of steps the accuracy (a share) with its interval, and the images without any answer yet."""
+    """For every number of steps the accuracy (a share) with its interval, and the images without an answer."""
     from weightsmith.core.statistics import wilson
 
     rows = []
@@ -47,7 +47,7 @@ def accuracy_rows(correct: NDArray[np.int64], undecided: NDArray[np.int64], imag
 
 
 def step_rows(record: SpikeRecord) -> list[dict[str, Any]]:
-    """Accuracy, what it differs from the network's by, and the energy spent until then, for every number of steps."""
+    """Accuracy, its difference from the network's, and the energy so far, for every number of steps."""
     decisions, cost = record.decisions, record.cost
     rows = accuracy_rows(decisions.correct, decisions.undecided, decisions.images)
     for row, energy in zip(rows, cost.curve.tolist(), strict=True):
@@ -59,11 +59,11 @@ def step_rows(record: SpikeRecord) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class LayerRow:
-    """One layer of weights with the neurons it feeds, or a shortcut without weights; per image where it counts.
+    """One layer of weights with the neurons it feeds, or a shortcut without weights; counts are per image.
 
-    ``kind`` is "direct" for what reaches neurons without weights. Where a layer feeds no neurons of its own (the last
-    one; one branch of two that are added) there are none to tell of. ``fano`` to ``correlation`` were measured on the
-    few images that were watched.
+    ``kind`` is "direct" for connections without weights. A layer that feeds no neurons of its own (the last
+    one; one branch of a sum) has no values for them. ``fano`` to ``correlation`` were measured on the
+    few watched images.
     """
 
     name: str
@@ -87,7 +87,7 @@ class LayerRow:
 
 
 def layer_rows(record: SpikeRecord) -> list[LayerRow]:
-    """A row for each layer in order; a population whose layer is none of them has a row of its own at the end."""
+    """A row for each layer in order; a population of no layer has a row of its own at the end."""
     waiting = {population.name: population for population in record.populations}
     rows = []
     for layer in record.cost.layers:

@@ -1,4 +1,4 @@
-"""What ``weightsmith spike-sweep`` leaves behind besides the record: tables, figures and JSON."""
+"""The output files of ``weightsmith spike-sweep`` besides the record: tables, figures and JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["as_dict", "begun", "draw", "write_tables"]
 
 
 def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str]) -> dict[str, Any]:
-    """All there is to say, for machines; ``settings`` and ``chosen`` are the tables that stand in the CSV files."""
+    """The full result as JSON values; ``settings`` and ``chosen`` are the tables of the CSV files."""
     counted = comparisons(sweep)
     return {
         "record": sweep.to_dict(),
@@ -39,7 +39,7 @@ def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str])
 
 
 def begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
-    """What to say of a sweep with these options that finds results of its own in ``folder``."""
+    """A note if a sweep with these options finds its own results in ``folder``."""
     from weightsmith.spiking.sweep.work import reached
 
     found = reached(folder)
@@ -65,7 +65,7 @@ def write_tables(folder: Path, sweep: SpikeSweep) -> list[Path]:
     ]
 
 
-def draw(place: Path, sweep: SpikeSweep) -> list[Path]:
+def draw(target: Path, sweep: SpikeSweep) -> list[Path]:
     """Accuracy against leak, a figure for each number of steps."""
     from weightsmith.reporting.figures.spiking.catalogue import draw_leak_sweep, leak_points
 
@@ -73,16 +73,16 @@ def draw(place: Path, sweep: SpikeSweep) -> list[Path]:
     for steps in sweep.steps:
         name = "leaks" if len(sweep.steps) == 1 else f"leaks-{steps}"
         figures[name] = functools.partial(draw_leak_sweep, leak_points(sweep, steps), network=sweep.plain)
-    return write_figures(place, figures)
+    return write_figures(target, figures)
 
 
-# The numbers of a sweep as rows, for CSV and JSON alike: one for each setting and number of steps, one per choice.
+# The numbers of a sweep as rows for CSV and JSON: one per setting and number of steps, one per choice.
 
 
 def _setting_rows(sweep: SpikeSweep) -> list[dict[str, Any]]:
-    """How often every setting was right on the training images it saw; accuracies are shares.
+    """The accuracy of every setting on the training images it saw; accuracies are shares.
 
-    ``lost`` settings were dropped by the race, ``chosen`` ones stand in the other table.
+    ``lost`` settings were dropped by racing, ``chosen`` ones are in the other table.
     """
     from weightsmith.core.statistics import wilson
 

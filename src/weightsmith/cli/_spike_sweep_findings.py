@@ -1,4 +1,4 @@
-"""What a sweep says: where the adjustment helps beyond the noise, what racing saved, what to try next."""
+"""Findings of a sweep: where the adjustment helps significantly, the savings by racing, and advice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Verdict = Literal["helps", "hurts", "unclear"]
 
 @dataclasses.dataclass(frozen=True)
 class Comparisons:
-    """How many of the paired comparisons of adjusted with baseline leave out zero, and how many do so by chance alone.
+    """The number of paired comparisons of adjusted with baseline that exclude zero, and the number expected by chance.
 
-    ``together`` is the number of those that hold when all are judged at once (Bonferroni: p < ``level``).
+    ``together`` is the number of those that hold for all at once (Bonferroni: p < ``level``).
     """
 
     total: int
@@ -33,7 +33,7 @@ class Comparisons:
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """What racing left out: settings that were dropped, and runs of one setting on one training image."""
+    """The savings by racing: dropped settings, and runs of one setting on one training image."""
 
     settings: int
     dropped: int
@@ -42,7 +42,7 @@ class Saved:
 
 
 def verdict(choice: Chosen) -> Verdict | None:
-    """Whether the adjustment helps: only if the interval of the paired difference leaves out zero."""
+    """Whether the adjustment helps: only if the interval of the paired difference excludes zero."""
     if choice.gain is None or choice.gain.interval is None:
         return None
     if choice.gain.interval.low > 0:
@@ -71,7 +71,7 @@ def comparisons(sweep: SpikeSweep) -> Comparisons | None:
 
 
 def saved(sweep: SpikeSweep) -> Saved:
-    """What racing left out."""
+    """The savings by racing."""
     runs = sweep.train_images * len(sweep.table)
     return Saved(
         settings=len(sweep.table),
@@ -90,7 +90,7 @@ def taken(sweep: SpikeSweep, choice: Chosen) -> Setting:
 
 
 def advice(sweep: SpikeSweep, convert: Sequence[str], *, kept: bool) -> list[str]:
-    """What to try next; ``convert`` are the words of ``weightsmith spike`` that name network and data."""
+    """What to try next; ``convert`` is the command line of ``weightsmith spike`` with network and data."""
     lines = [*_beyond(sweep, "factors"), *_beyond(sweep, "smoothings")]
     words = _conversion(sweep)
     if words is not None:
@@ -99,7 +99,7 @@ def advice(sweep: SpikeSweep, convert: Sequence[str], *, kept: bool) -> list[str
 
 
 def concern(sweep: SpikeSweep) -> str | None:
-    """What must be looked at: no setting at all answers, so that there was nothing to choose."""
+    """A concern: no setting gives any answer, so that there was nothing to choose."""
     if any(correct for result in sweep.table for correct in result.correct):
         return None
     return (
@@ -117,9 +117,9 @@ def _correct(sweep: SpikeSweep, setting: Setting, steps: int) -> int:
 
 
 def _beyond(sweep: SpikeSweep, name: Literal["factors", "smoothings"]) -> list[str]:
-    """Values beyond the ends of the grid, where an end won at least half of the races.
+    """Values beyond the ends of the grid, if an end won at least half of the races.
 
-    Large smoothings change nothing, so that there is nothing to find beyond the largest; zero is the least of all.
+    Large smoothings change nothing, so values beyond the largest are useless; zero is the smallest.
     """
     values: list[float] = sweep.settings[name]
     if name == "factors":
@@ -132,7 +132,7 @@ def _beyond(sweep: SpikeSweep, name: Literal["factors", "smoothings"]) -> list[s
         return []
     ends = [(min(values), "smaller", "smallest")] if min(values) > 0 else []
     ends += [(max(values), "larger", "largest")] if name == "factors" else []
-    if len(values) <= len(ends):  # every value is an end: that one of them wins says nothing
+    if len(values) <= len(ends):  # every value is an end: that one of them wins is no evidence
         return []
     return [
         f"--{name} {word} than {end:g}: the {most} won {won.count(end)} of {len(won)} races"
@@ -142,7 +142,7 @@ def _beyond(sweep: SpikeSweep, name: Literal["factors", "smoothings"]) -> list[s
 
 
 def _conversion(sweep: SpikeSweep) -> list[str] | None:
-    """The options of ``weightsmith spike`` that give the best setting after most steps, if it has such options."""
+    """The options of ``weightsmith spike`` for the best setting after the most steps, if they exist."""
     from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
     from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.neurons import IF, LIF
@@ -153,7 +153,7 @@ def _conversion(sweep: SpikeSweep) -> list[str] | None:
     balance = Balance.parse(settings["balance"])
     if isinstance(balance, MaxCurrent):
         balance = dataclasses.replace(balance, factor=round(balance.factor * best.factor, 12))
-    elif best.factor != 1:  # by percentile, a factor of the option also changes what a spike is worth
+    elif best.factor != 1:  # with percentile, a factor of the option also changes the amplitude of a spike
         return None
     values = {"reset": best.reset, "delay": settings["delay"]}
     neuron = IF.from_values(values) if best.leak == 1 else LIF.from_values({"leak": best.leak, **values})

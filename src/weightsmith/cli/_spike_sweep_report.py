@@ -1,4 +1,4 @@
-"""A sweep in the terminal: the winners for each neuron, where the adjustment helps, what racing saved."""
+"""Print a sweep: the winners for each neuron, where the adjustment helps, the savings by racing."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def show_sweep(
     console.print(named_line("racing", escape(_racing(sweep))))
     for line in named_lines("note", [] if quiet else [escape(note) for note in sweep.notes]):
         console.print(line)
-    for place, text in enumerate(try_next):
-        console.print(named_line("" if place else "try next", escape(text)))
+    for index, text in enumerate(try_next):
+        console.print(named_line("" if index else "try next", escape(text)))
     if written:
         console.print(files_line(written))
 
 
 def _settings(sweep: SpikeSweep) -> list[str]:
-    """What all settings have in common."""
+    """The settings that all runs share."""
     settings = sweep.settings
     words = [f"{count_text(len(sweep.table))} settings", settings["encode"], settings["balance"]]
     words += ["delay"] if settings["delay"] else []
@@ -88,21 +88,21 @@ def _winners(sweep: SpikeSweep, choices: Sequence[Chosen], title: str) -> Table:
 
 
 def _verdicts(choices: Sequence[Chosen]) -> list[Table]:
-    """Plainly: for which neurons the adjustment helps, for which it hurts, and for how many neither can be said."""
+    """For which neurons the adjustment helps, for which it hurts, and for how many it is unclear."""
     judged = [(choice, verdict(choice)) for choice in choices if verdict(choice) is not None]
     if not judged:
         return [named_line("L4", "not tried: no smoothings were swept")]
     total, lines = len(judged), []
     for word in ("helps", "hurts"):
-        found = [choice for choice, said in judged if said == word]
+        found = [choice for choice, outcome in judged if outcome == word]
         where = f"at {len(found)} of {total}: {', '.join(map(_where, found))}" if found else "nowhere"
         lines.append(f"{word} {where}")
-    unclear = sum(said == "unclear" for _, said in judged)
+    unclear = sum(outcome == "unclear" for _, outcome in judged)
     if unclear:
         lines.append(f"no difference beyond the noise at {unclear} of {total}")
     if unclear == total:
         lines = [f"helps nowhere and hurts nowhere: {lines[-1]}"]
-    return [named_line("" if place else "L4", escape(line)) for place, line in enumerate(lines)]
+    return [named_line("" if index else "L4", escape(line)) for index, line in enumerate(lines)]
 
 
 def _where(choice: Chosen) -> str:
@@ -113,24 +113,24 @@ def _where(choice: Chosen) -> str:
 def _chance(counted: Comparisons) -> str:
     clear = counted.helps + counted.hurts
     kind = f"{100 * counted.confidence:g} % interval"
-    said = (
+    text = (
         f"{clear} of {counted.total} differences have a {kind} that leaves out zero; "
         f"about {counted.by_chance:.2g} of {counted.total} would if the adjustment did nothing"
     )
     if counted.total == 1:
-        return said
-    return f"{said}; {counted.together} hold{'s' * (counted.together == 1)} for all together (p < {counted.level:.2g})"
+        return text
+    return f"{text}; {counted.together} hold{'s' * (counted.together == 1)} for all together (p < {counted.level:.2g})"
 
 
 def _racing(sweep: SpikeSweep) -> str:
-    told, rule = saved(sweep), sweep.settings["race"]
+    savings, rule = saved(sweep), sweep.settings["race"]
     if rule is None:
         return f"none: every setting saw all {count_text(sweep.train_images)} training rows"
-    if not told.dropped:
+    if not savings.dropped:
         return f"{rule}: no setting was dropped"
-    share = f"{count_text(told.saved)} of {count_text(told.runs)} runs of an image saved"
+    share = f"{count_text(savings.saved)} of {count_text(savings.runs)} runs of an image saved"
     last = ", worse after every number of steps" if len(sweep.steps) > 1 else ""
-    return f"{rule}: {told.dropped} of {told.settings} settings dropped early{last}, {share}"
+    return f"{rule}: {savings.dropped} of {savings.settings} settings dropped early{last}, {share}"
 
 
 def _shown(setting: Setting) -> str:

@@ -1,4 +1,4 @@
-"""Progress of work that has several stages: one bar on a terminal that tells which, lines elsewhere."""
+"""Progress of work with several stages: one bar with the stage on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["stages"]
 
 @contextmanager
 def stages(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
-    """Yield ``f(stage, done, total)``; ``what`` stands before the name of every stage. None when quiet."""
+    """Yield ``f(stage, done, total)``; ``what`` precedes the name of every stage. None when quiet."""
     if quiet:
         yield None
     elif sys.stderr.isatty():

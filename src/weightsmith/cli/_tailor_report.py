@@ -1,4 +1,4 @@
-"""A search in the terminal: what was asked for, what keeps to it, what one kind of work alone comes to."""
+"""Print a search: the limits, the result, and the best of each kind of work alone."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _UNITS = ((1e9, "mJ"), (1e6, "µJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 
 def as_dict(record: TailorRecord, written: Sequence[Path]) -> dict[str, Any]:
-    """All there is to say, for machines."""
-    told = concern(record)
+    """The full result as JSON values."""
+    missed = concern(record)
     return {
         "record": record.to_dict(),
         "met": record.met,
         "only_together": record.only_together,
-        "look_at": [] if told is None else [told],
+        "look_at": [] if missed is None else [missed],
         "files": [str(path) for path in written],
     }
 
 
 def concern(record: TailorRecord) -> str | None:
-    """What must be looked at: limits that are not kept to; None if they are."""
+    """A concern: limits that are not met; None if they are."""
     if record.met:
         return None
     from weightsmith.chain.tailor.limits import missed_text
@@ -75,20 +75,20 @@ def show_tailored(record: TailorRecord, source: str, data: str, written: Sequenc
 
 
 def _limits(record: TailorRecord) -> list[str]:
-    limits, told = record.limits, []
+    limits, texts = record.limits, []
     if limits.accuracy is not None:
-        told.append(f"accuracy ≥ {100 * limits.accuracy:g} %")
+        texts.append(f"accuracy ≥ {100 * limits.accuracy:g} %")
     if limits.energy is not None:
-        told.append(f"energy ≤ {_energy(limits.energy)} ({_share(limits.energy, record.energy)})")
+        texts.append(f"energy ≤ {_energy(limits.energy)} ({_share(limits.energy, record.energy)})")
     if limits.params is not None:
-        told.append(f"parameters ≤ {count_text(limits.params)} ({_share(limits.params, record.parameters)})")
-    return told
+        texts.append(f"parameters ≤ {count_text(limits.params)} ({_share(limits.params, record.parameters)})")
+    return texts
 
 
 def _searched(record: TailorRecord) -> str:
-    ways = len({found.way.key for found in record.candidates})
+    configs = len({found.way.key for found in record.candidates})
     return (
-        f"{ways} ways, {count_text(len(record.candidates))} candidates, {len(record.front)} on the front; chosen on "
+        f"{configs} ways, {count_text(len(record.candidates))} candidates, {len(record.front)} on the front; chosen on "
         f"{count_text(record.selection.rows)} rows ({record.selection.split})"
     )
 
@@ -102,7 +102,7 @@ def _sure(record: TailorRecord) -> str:
 
 
 def _networks(record: TailorRecord) -> Table:
-    """The whole network, the best of each kind alone, and the one that was taken, as they were judged."""
+    """The whole network, the best of each kind alone, and the chosen one, on the judging rows."""
     rows = table(
         "network", "accuracy", "change", "energy", "of the whole", "parameters", "of the whole ", "limits",
         numbers=("accuracy", "change", "energy", "of the whole", "parameters", "of the whole "),

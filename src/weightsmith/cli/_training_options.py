@@ -1,4 +1,4 @@
-"""The options that all commands share which train: one spelling and one help text each."""
+"""Options shared by all commands that train: one spelling and one help text each."""
 
 from __future__ import annotations
 
@@ -107,17 +107,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no note
 
 
 def none_or(text: str | None) -> str | None:
-    """The text form of an option; ``none`` is the absence of one."""
+    """The text form of an option; ``none`` gives None."""
     return None if text is None or text.strip().lower() == "none" else text
 
 
 def network_of(text: str) -> str | Path:
-    """A file or result folder as a path, so that the network's own normalisation is taken over."""
+    """A file or result folder as a path, so that the network's own normalisation is used."""
     return Path(text) if Path(text).exists() else text
 
 
 def validation_of(asked: float | None, present: bool) -> float | None:
-    """The share to split off: 0.1 where nothing is said and the data have no validation split."""
+    """The validation share: 0.1 by default if the data have no validation split."""
     if asked is None:
         return None if present else 0.1
     return asked or None
@@ -136,7 +136,7 @@ def whole_numbers(text: str | None, option: str) -> tuple[int, ...]:
 
 @contextmanager
 def warnings_as_notes(quiet: bool) -> Iterator[None]:
-    """Say what training warns of as a note, at once and in one line; other warnings pass as they are."""
+    """Show warnings of training as notes, at once and in one line; other warnings pass unchanged."""
     from weightsmith.training.plan import TrainingWarning
 
     with warnings.catch_warnings():

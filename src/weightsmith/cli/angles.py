@@ -1,4 +1,4 @@
-"""``weightsmith angles NETWORK --data NAME``: which units of a network say nearly the same, or the opposite."""
+"""``weightsmith angles NETWORK --data NAME``: units of a network with nearly the same or opposite activations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_places, write_figures
+from weightsmith.cli._figure_files import check_writable, write_figures
 from weightsmith.cli._reduction_report import files_line, gathered, named_line, named_lines
 from weightsmith.cli.reduce import loaded
 from weightsmith.cli.terminal import count_text, out, print_json, progress_bar, table
@@ -69,8 +69,8 @@ def angles(
     from weightsmith.reducing.criteria.angles import Angles
     from weightsmith.reducing.inspecting import angles as run
 
-    Angles(angle, centre=centre)  # a wrong option is told before data are read
-    check_places(csv, figures, out_folder)
+    Angles(angle, centre=centre)  # report a wrong option before data are read
+    check_writable(csv, figures, out_folder)
     known = load_all(data, path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     with progress_bar("angles", quiet) as progress:
@@ -104,14 +104,14 @@ def angles(
 
 def _as_csv(record: AnglesRecord) -> str:
     rows = (
-        (site.name, pair.a, pair.b, pair.degrees, pair.kind, place < site.similar + site.complementary)
+        (site.name, pair.a, pair.b, pair.degrees, pair.kind, index < site.similar + site.complementary)
         for site in record.sites
-        for place, pair in enumerate(site.pairs)
+        for index, pair in enumerate(site.pairs)
     )
     return csv_text(("layer", "a", "b", "degrees", "kind", "below"), rows)
 
 
-def _draw(place: Path, found: UnitAngles) -> list[Path]:
+def _draw(target: Path, found: UnitAngles) -> list[Path]:
     from weightsmith.reporting.figures.angles import draw_angles, draw_dendrogram
 
     threshold = found.record.settings["angle"]
@@ -126,10 +126,10 @@ def _draw(place: Path, found: UnitAngles) -> list[Path]:
         figures[f"{name}-angles"] = functools.partial(draw, draw_angles, site.name)
         if site.units > 1:
             figures[f"{name}-tree"] = functools.partial(draw, draw_dendrogram, site.name)
-    return write_figures(place, figures)
+    return write_figures(target, figures)
 
 
-# The angles of a network's units in the terminal: an overview of its layers, and the nearest pairs of each.
+# Print the angles: an overview of the layers, and the nearest pairs of each.
 
 
 _NAMED = 8  # units or groups that a line names
@@ -187,8 +187,8 @@ def _show_site(site: SiteAngles, degrees: str) -> None:
     if site.pairs:
         rows = table("units", "angle", "kind", "", numbers=("angle",))
         near = site.similar + site.complementary
-        for place, pair in enumerate(site.pairs):
-            below = place < near
+        for index, pair in enumerate(site.pairs):
+            below = index < near
             style = "" if below else "dim"
             rows.add_row(
                 f"{pair.a}, {pair.b}", f"{pair.degrees:.2f}°", pair.kind, "" if below else "beyond", style=style
@@ -209,7 +209,7 @@ def _show_site(site: SiteAngles, degrees: str) -> None:
 
 
 def _next(record: AnglesRecord) -> str:
-    """What would act on these angles."""
+    """A command that acts on these angles."""
     angle = record.settings["angle"]
     if any(site.left < site.units for site in record.sites):
         return f"weightsmith reduce … --by angles:{angle:g}: takes out what stands beside another"

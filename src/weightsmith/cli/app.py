@@ -1,4 +1,4 @@
-"""The ``weightsmith`` command: its sub-commands, and the one place where errors become a line and an exit code.
+"""The ``weightsmith`` command: its sub-commands, and the conversion of errors into a line and an exit code.
 
 Exit codes: 0 done · 1 done, but something must be looked at · 2 wrong usage · 3 a file that cannot be read or is
 refused · 130 interrupted.
@@ -80,7 +80,7 @@ app.command("demo")(demo.demo)
 
 
 _INTERRUPTED = 130
-# click's UsageError; some releases of typer carry a click of their own, so it is reached through typer's public name.
+# click's UsageError, reached through typer: some releases of typer bundle their own click.
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -99,7 +99,7 @@ def _top(
         bool, typer.Option("--debug", help="Show the traceback of an error (anywhere on the line).")
     ] = False,
 ) -> None:
-    del version, debug  # both are dealt with before a sub-command runs
+    del version, debug  # both are handled before a sub-command runs
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -108,23 +108,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"] or ["--help"]
     for printed in (sys.stdout, sys.stderr):
-        if isinstance(printed, io.TextIOWrapper):  # a terminal that knows only ASCII gets a question mark for an α
+        if isinstance(printed, io.TextIOWrapper):  # an ASCII terminal shows a question mark for an α
             printed.reconfigure(errors="replace")
     try:
-        # Without standalone mode click hands exceptions on instead of printing several lines of usage.
+        # Without standalone mode click raises exceptions instead of printing several lines of usage.
         code = app(words, standalone_mode=False, prog_name="weightsmith")
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "weightsmith"
         say_error(f"{error.format_message()} (see {where} --help)")
         code = 2
-    except SystemExit as ended:  # how typer ends when the reader, such as head, has seen enough
+    except SystemExit as ended:  # raised by typer when the reader, such as head, closes the pipe
         code = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Attention as notice:
         say_error(str(notice))
         code = 1
-    except OSError as error:  # what the system refuses beyond a single file: a folder, a full disk, a name too long
+    except OSError as error:  # other system errors: a folder, a full disk, a name too long
         if debug:
             raise
         say_error(f"{error.filename or 'output'}: {error.strerror or error}")
@@ -134,6 +134,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         say_error(str(error))
         code = error.exit_code
-    if code == _INTERRUPTED:  # typer answers an interrupt with the code alone
+    if code == _INTERRUPTED:  # typer handles an interrupt by the code alone
         say_error("interrupted")
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""``weightsmith data``: which data sets there are, where they were found, and fetching them on request."""
+"""``weightsmith data``: list the data sets, describe them, and download them on request."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def fetch(
     from weightsmith.data import fetch_data
 
     with progress_bar(f"fetch {name}", quiet, unit="bytes") as progress:
-        told = None if progress is None else lambda _file, done, total: progress(done, total or max(done, 1))
-        folder = fetch_data(name, progress=told)
+        callback = None if progress is None else lambda _file, done, total: progress(done, total or max(done, 1))
+        folder = fetch_data(name, progress=callback)
     out().print(f"{name} is in {escape(str(folder))}")
 
 

@@ -1,4 +1,4 @@
-"""``weightsmith demo``: the whole chain on data that are embedded, from an untrained network to a report."""
+"""``weightsmith demo``: the whole chain on embedded data, from an untrained network to a report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def demo(
         print_json(as_dict(chain))
         return
     out().print(f"[bold green]{escape(_TITLE[data])}[/bold green]\n")
-    show_chain(chain, notes=False)  # they are on the page
+    show_chain(chain, notes=False)  # they are in the report
     _say_findings(chain)
     _say_next(chain, recipe)
 
@@ -58,7 +58,7 @@ _TITLE = {
 
 
 def _say_findings(chain: ChainRun) -> None:
-    """What the numbers say, in sentences."""
+    """The findings in sentences."""
     from weightsmith.chain.reading.results import read_record
     from weightsmith.reducing.results import ReductionRecord
     from weightsmith.spiking.results import SpikeRecord

@@ -1,4 +1,4 @@
-"""``weightsmith diff A B``: two networks or results side by side."""
+"""``weightsmith diff A B``: compare two networks or results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def diff(
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
-    """Only the split that is needed of a known set, which may be large; of the user's own data whatever there is."""
+    """Load only the required split of a known set, which may be large; all splits of the user's own data."""
     from weightsmith.data import load
     from weightsmith.data.catalogue import CATALOGUE
 

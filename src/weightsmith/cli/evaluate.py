@@ -1,4 +1,4 @@
-"""``weightsmith evaluate NETWORK --data NAME``: accuracy with its interval, per class and confused with what."""
+"""``weightsmith evaluate NETWORK --data NAME``: accuracy with its interval, recall by class and confusions."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def evaluate(
 
 
 def _refuse_given(options: dict[str, Any], usual: dict[str, Any], because: str) -> None:
-    """Nothing asked for is ignored in silence."""
+    """Raise for options that would have no effect."""
     for name, value in options.items():
         if value != usual.get(name):
             raise UsageError(f"--{name} does not apply: {because}")
@@ -157,7 +157,7 @@ def _raise_if_below(accuracy: float, at_least: float | None) -> None:
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
-    """Only the split that is needed of a known set, which may be large; of the user's own data whatever there is."""
+    """Load only the required split of a known set, which may be large; all splits of the user's own data."""
     from weightsmith.data import load
     from weightsmith.data.catalogue import CATALOGUE
 
@@ -166,7 +166,7 @@ def _load_data(name: str, path: Path | None, split: str | None) -> Data:
 
 
 def show(result: Evaluation, name: str) -> None:
-    """Print an evaluation: the figures, then recall and confusion class by class."""
+    """Print an evaluation: the accuracies, then recall and confusion by class."""
     console = out()
     console.print(f"[bold]{escape(name)}[/bold] on {result.data} ({result.split}, {count_text(result.images)} images)")
     console.print(f"accuracy  [bold]{percent(result.accuracy)}[/bold]   95 % Wilson interval")
@@ -182,7 +182,7 @@ def show(result: Evaluation, name: str) -> None:
     console.print(rows)
 
 
-# A spiking network file on data: how right it is after how many steps, and how much it fires.
+# Evaluate the file of a spiking network: accuracy by steps, and rates.
 
 
 def _run_spiking(
@@ -196,7 +196,7 @@ def _run_spiking(
     precision: Numbers,
     quiet: bool,
 ) -> dict[str, Any]:
-    """The spiking network in ``file`` on one split of ``known``; the same rows and spikes as at its conversion."""
+    """Run the spiking network in ``file`` on one split of ``known``, with the rows and spikes of its conversion."""
     import torch
 
     from weightsmith.networks.evaluation import labels_for
@@ -232,7 +232,7 @@ def _run_spiking(
 
 
 def _show_spiking(report: dict[str, Any]) -> None:
-    """Print what :func:`_run_spiking` found."""
+    """Print the result of :func:`_run_spiking`."""
     console = out()
     where = f"{escape(report['data'])} ({report['split']}, {count_text(report['images'])} images)"
     console.print(f"[bold]{escape(report['file'])}[/bold] on {where}")

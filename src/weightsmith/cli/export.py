@@ -1,4 +1,4 @@
-"""``weightsmith export SPIKING NET.nir``: a spiking network for other tools and for hardware, with a test vector."""
+"""``weightsmith export SPIKING NET.nir``: write a spiking network for other tools and hardware, with a test vector."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["export"]
 
 _SIMULATORS = ("spikingjelly", "norse", "snntorch")
 _IMAGES = 2
-_TOLERANCE = 1e-3  # spikes of a layer that may differ, as a share: float32 in another order shifts a few
+_TOLERANCE = 1e-3  # share of a layer's spikes that may differ: float32 in another order shifts a few
 
 
 def export(
@@ -89,7 +89,7 @@ def export(
 
 
 def _simulators(asked: Sequence[str]) -> list[str]:
-    """Each once, if it is known and installed: better said before the file is written than after."""
+    """Each once, checked to be known and installed before the file is written."""
     for name in asked:
         if name not in _SIMULATORS:
             raise UnknownName("simulator", name, _SIMULATORS)
@@ -102,7 +102,7 @@ def _simulators(asked: Sequence[str]) -> list[str]:
 
 
 def _rows(name: str, path: Path | None, images: int, quiet: bool) -> Tensor:
-    """The first test rows (or of whatever there is), as they come from the data."""
+    """The first test rows (or of another split), unnormalised."""
     from weightsmith.data.datasets import load_all
 
     known = load_all(name, path=path)
@@ -120,7 +120,7 @@ def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[Hand
     for name in simulators:
         if not quiet:
             say_note(f"loading into {name}")
-        checks.append(compare(target, name))  # type: ignore[arg-type]  # one of the names it knows
+        checks.append(compare(target, name))  # type: ignore[arg-type]  # one of its names
     return checks
 
 
@@ -153,9 +153,9 @@ def _show(file: Path, written: NirExport, checks: Sequence[HandoverCheck], paths
 
 def _vector(written: NirExport) -> str:
     spikes = sum(written.spikes.values())
-    told = f"{written.images} images, {written.steps} steps, {count_text(spikes)} spikes"
+    text = f"{written.images} images, {written.steps} steps, {count_text(spikes)} spikes"
     before = sum(written.before.values())
-    return told if written.spikes == written.before else f"{told} ({count_text(before)} before rounding)"
+    return text if written.spikes == written.before else f"{text} ({count_text(before)} before rounding)"
 
 
 def _check_table(check: HandoverCheck) -> Table:

@@ -1,4 +1,4 @@
-"""``weightsmith faces IMAGES --out table.csv``: from photographs to a table of features with a class in each row."""
+"""``weightsmith faces IMAGES --out table.csv``: extract a table of features with a class per row from photographs."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def faces(
             say_note(note)
     splits = features.divided(test, seed)
     _write(features, splits, counts, out_files)
-    told = _told(features, splits, counts, out_files)
+    summary = _summary(features, splits, counts, out_files)
     if as_json:
-        print_json(told)
+        print_json(summary)
     else:
-        _show(told)
+        _show(summary)
     if features.left_out:
         total = len(features) + len(features.left_out)
         raise Attention(f"{len(features.left_out)} of {total} images were left out, for the reasons listed")
@@ -78,7 +78,7 @@ def _counts(text: str) -> tuple[int, int]:
 
 
 def _check_files(files: list[Path]) -> None:
-    """Before the work: every file is one that can be written."""
+    """Check before the work that every file can be written."""
     for file in files:
         if file.suffix.lower() not in (_TABLE, _ARCHIVE):
             raise UsageError(
@@ -89,7 +89,7 @@ def _check_files(files: list[Path]) -> None:
 
 
 def _write(features: FaceFeatures, splits: tuple[str, ...], counts: tuple[int, int], files: list[Path]) -> None:
-    """The descriptors first: they are what took time, and a table can still fail for want of training rows."""
+    """Write the descriptors first: they are expensive, and a table can still fail for lack of training rows."""
     from weightsmith.core.storage import write_atomic
     from weightsmith.data.faces.describe import face_table
 
@@ -100,12 +100,12 @@ def _write(features: FaceFeatures, splits: tuple[str, ...], counts: tuple[int, i
             write_atomic(file, face_table(features, splits, *counts))
 
 
-def _told(
+def _summary(
     features: FaceFeatures, splits: tuple[str, ...], counts: tuple[int, int], files: list[Path]
 ) -> dict[str, Any]:
-    """What was done, as JSON has it."""
+    """The result as JSON values."""
     as_table = any(file.suffix.lower() == _TABLE for file in files)
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "faces": len(features),
         "recipe": features.recipe,
         "classes": {name: int((features.labels == number).sum()) for number, name in enumerate(features.classes)},
@@ -114,22 +114,24 @@ def _told(
     }
     if as_table:
         fits = features.fitted([split == "train" for split in splits], *counts)
-        told["splits"] = {split: splits.count(split) for split in dict.fromkeys(sorted(splits, reverse=True))}
-        told["variance"] = dict(zip(("lpq", "phog"), (fit.shares.tolist() for fit in fits), strict=True))
-    return told
+        summary["splits"] = {split: splits.count(split) for split in dict.fromkeys(sorted(splits, reverse=True))}
+        summary["variance"] = dict(zip(("lpq", "phog"), (fit.shares.tolist() for fit in fits), strict=True))
+    return summary
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(summary: dict[str, Any]) -> None:
     console = out()
-    console.print(f"[bold]{count_text(told['faces'])} faces[/bold]  {escape(told['recipe'])}")
-    console.print(f"classes     {escape(', '.join(f'{name} {count}' for name, count in told['classes'].items()))}")
-    if "variance" in told:
-        console.print(f"rows        {', '.join(f'{name} {count}' for name, count in told['splits'].items())}")
-        parts = [f"{len(s)} of {name.upper()} hold {100 * sum(s):.1f} %" for name, s in told["variance"].items() if s]
+    console.print(f"[bold]{count_text(summary['faces'])} faces[/bold]  {escape(summary['recipe'])}")
+    console.print(f"classes     {escape(', '.join(f'{name} {count}' for name, count in summary['classes'].items()))}")
+    if "variance" in summary:
+        console.print(f"rows        {', '.join(f'{name} {count}' for name, count in summary['splits'].items())}")
+        parts = [
+            f"{len(s)} of {name.upper()} hold {100 * sum(s):.1f} %" for name, s in summary["variance"].items() if s
+        ]
         console.print(f"components  {', '.join(parts)} of the variance of the training rows")
-    console.print(f"files       {escape(', '.join(told['files']))}")
-    if told["left_out"]:
+    console.print(f"files       {escape(', '.join(summary['files']))}")
+    if summary["left_out"]:
         rows = table("left out", "reason")
-        for one in told["left_out"]:
+        for one in summary["left_out"]:
             rows.add_row(escape(one["path"]), escape(one["reason"]))
         console.print(rows)

@@ -1,4 +1,4 @@
-"""``weightsmith grade A [B …]``: how well networks are trained, told from their weights alone."""
+"""``weightsmith grade A [B …]``: grade the training of networks from their weights alone."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def grade(
     check_targets({"--html": html, "--plan": plan}, {"--out": out_folder, "--figures": figures})
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
-    # A network that is built has layers of other names than its file.
+    # A built network has other layer names than its file.
     _check_all(networks, base, None if fold or network is not None else layers)
     options = {
         "layers": layers[0] if layers and len(layers) == 1 else layers or None,
@@ -153,7 +153,7 @@ def grade(
 
 @dataclasses.dataclass
 class _Answer:
-    """What there is to print, gathered network by network."""
+    """The data to print, collected network by network."""
 
     several: list[Grades] = dataclasses.field(default_factory=list)
     margins: list[Margins] = dataclasses.field(default_factory=list)
@@ -187,7 +187,7 @@ def read_accuracies(text: str | None, count: int) -> tuple[float, ...] | None:
 
 
 def _check_plan(plan: Path | None, keep: float | None, networks: Sequence[Path], fold: bool, base: Path | None) -> None:
-    """Plans are advice for one network as it stands in its file."""
+    """Check that plans are for one network, unchanged from its file."""
     if keep is not None and not 0 < keep <= 1:
         raise OptionError(f"--keep must be > 0 and ≤ 1, not {keep:g}")
     if plan is None:
@@ -215,7 +215,7 @@ def say_if_first(quiet: bool) -> None:
 
 
 def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, Path | None]) -> None:
-    """Before any work: can what was asked for be written where it was asked for?"""
+    """Check before any work that the outputs can be written."""
     for option, path in (*to_files.items(), *to_folders.items()):
         if path is None:
             continue
@@ -223,15 +223,15 @@ def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, 
             raise UsageError(f"{option} writes a file, and {path} is a folder")
         if option in to_folders and path.exists() and not path.is_dir():
             raise UsageError(f"{option} writes into a folder, and {path} is a file")
-        place = path if path.is_dir() else path.absolute().parent
-        while not place.exists():
-            place = place.parent
-        if not place.is_dir() or not os.access(place, os.W_OK):
-            raise FileRefused(path, f"cannot be written: {place} is not a folder that can be written to")
+        folder = path if path.is_dir() else path.absolute().parent
+        while not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise FileRefused(path, f"cannot be written: {folder} is not a folder that can be written to")
 
 
 def _check_all(networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None) -> None:
-    """Before hours of work on the first network: can all be opened, have they such layers, and does the base fit?"""
+    """Check before hours of work that all networks open, have such layers, and fit the base."""
     from weightsmith.grading.differences import difference
     from weightsmith.networks.layers.walk import walk
 
@@ -243,7 +243,7 @@ def _check_all(networks: Sequence[Path], base: Path | None, layers: Sequence[str
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
-    """Only the split that is needed of a known set, which may be large; of the user's own data whatever there is."""
+    """Load only the required split of a known set, which may be large; all splits of the user's own data."""
     from weightsmith.data import load
     from weightsmith.data.catalogue import CATALOGUE
 
@@ -298,7 +298,7 @@ def _finish(
     figure_format: files.FigureFormat,
     html: Path | None,
 ) -> None:
-    """Compare, and write what was asked for."""
+    """Compare, and write the requested files."""
     from weightsmith.grading.comparison import compare
 
     several = answer.several

@@ -1,4 +1,4 @@
-"""Grades in the terminal: the layers, how α runs through them, what was covered, the measures, what was left out."""
+"""Print grades: layers, α by layer, coverage, measures, and layers left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from weightsmith.cli._layer_table import layer_legend, layer_table, place
+from weightsmith.cli._layer_table import layer_legend, layer_name, layer_table
 from weightsmith.cli._sparks import spark
 from weightsmith.cli.terminal import count_text, out, table
 from weightsmith.core.csv_text import csv_rows
@@ -34,15 +34,15 @@ __all__ = [
 
 
 _WIDEST, _FEWEST = 60, 10  # bars in the line of α by layer
-_INDENT = 12  # what the names of lines take
+_INDENT = 12  # width of the names of lines
 _MOST_FILES = 6
-_WIDE = 160  # columns of a terminal from which on a comparison has room for what its measures mean
+_WIDE = 160  # terminal width from which a comparison shows the meaning of its measures
 _LARGEST_COUNT = 1e12
 _NARROW = (0, 1, 0, 0)  # one space between columns: many of them share a terminal's width
 
 
 class PlanFile(NamedTuple):
-    """A plan, the rule that made it, and where it was written."""
+    """A plan, its rule, and its path."""
 
     rule: str
     path: Path
@@ -50,7 +50,7 @@ class PlanFile(NamedTuple):
 
 
 def show_grades(grades: Grades, *, why: bool = False) -> None:
-    """Print the grades of one network; with ``why`` also the sentence each verdict rests on."""
+    """Print the grades of one network; with ``why`` also the reason of each verdict."""
     console = out()
     console.print(f"[bold]{escape(grades.source)}[/bold]  {escape(_settings(grades))}")
     if grades.layers:
@@ -86,12 +86,12 @@ def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> N
 
 
 def alpha_line(layers: Sequence[LayerGrade], width: int = _WIDEST) -> str:
-    """α from the first layer to the last as little bars, a dot where there is no fit; of many layers, some."""
+    """α from the first layer to the last as a sparkline, a dot for no fit; of many layers a selection."""
     return spark([layer.alpha for layer in layers], width)
 
 
 def rows_as_csv(several: Sequence[Grades]) -> str:
-    """The flat rows of all layers under one header; of several networks the first column says which."""
+    """The flat rows of all layers under one header; with several networks the first column names them."""
     rows = [
         {**({"network": grades.source} if len(several) > 1 else {}), **layer.row()}
         for grades in several
@@ -101,7 +101,7 @@ def rows_as_csv(several: Sequence[Grades]) -> str:
 
 
 def show_plans(plans: Sequence[PlanFile]) -> None:
-    """Print plans side by side: the share of each layer that they keep, and where they were written."""
+    """Print plans side by side: the share of each layer that they keep, and their paths."""
     sizes = plans[0].plan.parameters
     heads = tuple(f"{rule} %" for rule, _, _ in plans)
     rows = table("keep", "parameters", *heads, "", numbers=("parameters", *heads))
@@ -117,7 +117,7 @@ def show_plans(plans: Sequence[PlanFile]) -> None:
 
 
 def show_files(paths: Sequence[Path]) -> None:
-    """Print what was written; of many files the first few."""
+    """Print the written files; of many the first few."""
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
     out().print(f"{'files':<{_INDENT}}{escape(', '.join(map(str, paths[:_MOST_FILES])))}{more}")
 
@@ -133,7 +133,7 @@ def _settings(grades: Grades) -> str:
 
 
 def _factors(grades: Grades) -> list[str]:
-    """By what the eigenvalues of WᵀW are multiplied; ``normalise seed`` says it itself."""
+    """The factors on the eigenvalues of WᵀW; ``normalise seed`` implies its own."""
     factors = sorted({layer.factor for layer in grades.layers} - {1.0})
     if grades.settings["normalise"] != "none" or not factors:
         return []
@@ -151,13 +151,13 @@ def _findings(grades: Grades, width: int) -> list[str]:
         lines.append(f"{'α by layer':<{_INDENT}}{alpha_line(grades.layers, room)}{ends}")
     lines.append(f"{'coverage':<{_INDENT}}{escape(grades.coverage.line)}")
     if grades.layers:
-        told = [f"{count} {kind.value}" for kind, count in grades.verdicts().items()]
-        lines.append(f"{'verdicts':<{_INDENT}}{', '.join(told)}")
+        verdicts = [f"{count} {kind.value}" for kind, count in grades.verdicts().items()]
+        lines.append(f"{'verdicts':<{_INDENT}}{', '.join(verdicts)}")
     return lines
 
 
 def _show_words(layers: Sequence[LayerGrade], more: str) -> None:
-    """What the verdicts mean, dimmed, under their numbers."""
+    """The meaning of the verdicts, dimmed, under their counts."""
     for line in verdict_words(layers, more):
         out().print(Padding(f"[dim]{escape(line)}[/dim]", (0, 0, 0, _INDENT)))
 
@@ -165,12 +165,12 @@ def _show_words(layers: Sequence[LayerGrade], more: str) -> None:
 def _reasons(layers: Sequence[LayerGrade]) -> Table:
     rows = table("layer", "verdict", "because")
     for layer in layers:
-        rows.add_row(escape(place(layer)), layer.verdict.kind.value, escape(layer.verdict.because))
+        rows.add_row(escape(layer_name(layer)), layer.verdict.kind.value, escape(layer.verdict.because))
     return rows
 
 
 def _comparison_table(comparison: GradeComparison, numbers: Sequence[str], *, meanings: bool) -> Table:
-    """A row for each measure, a column for each network; with accuracies how well the two orders agree."""
+    """A row for each measure, a column for each network; with accuracies the agreement of the two orders."""
     accuracy = comparison.accuracy
     agreement = () if accuracy is None else ("τ", "p", "ρ")
     last = ("what is in it",) if meanings else ()
@@ -196,7 +196,7 @@ def _agreement(measure: ComparedMeasure) -> list[str]:
 
 
 def _meanings(comparison: GradeComparison) -> Table:
-    """What is in the measures, where a table of several networks leaves no room for it."""
+    """The definitions of the measures, if a table of several networks has no room for them."""
     rows = table("measure", "what is in it")
     for measure in comparison.measures:
         rows.add_row(escape(measure.name), escape(measure.meaning))
@@ -204,7 +204,7 @@ def _meanings(comparison: GradeComparison) -> Table:
 
 
 def _show_measures(grades: Grades) -> None:
-    """What needs a fit first, then the baselines that do not: a measure that is no better than they are has no use."""
+    """Measures that need a fit first, then the baselines without one, which they must beat."""
     rows = table("measure", "value", "layers", "what is in it", numbers=("value", "layers"))
     for baseline in (False, True):
         chosen = [measure for measure in grades.measures if measure.baseline is baseline]
@@ -216,7 +216,7 @@ def _show_measures(grades: Grades) -> None:
 
 
 def _show_left_out(grades: Grades) -> None:
-    """What was not graded, grouped by reason: there are as many biases and norms as layers."""
+    """Tensors that were not graded, grouped by reason: there are as many biases and norms as layers."""
     groups: dict[str, list[int]] = {}
     examples: dict[str, str] = {}
     for item in grades.coverage.left_out:
@@ -237,13 +237,13 @@ def _number(value: float | None) -> str:
     return count_text(int(value)) if value.is_integer() and abs(value) < _LARGEST_COUNT else f"{value:.4g}"
 
 
-# What the verdicts of a network mean, each that occurs in a line.
+# The meaning of the verdicts that occur, a line each.
 
 
 def verdict_words(layers: Sequence[LayerGrade], more: str = "") -> list[str]:
-    """A line for each verdict that occurs, in the order in which they are asked for.
+    """A line for each verdict that occurs, in order of precedence.
 
-    ``more`` says where there is more about layers of which nothing can be said.
+    ``more`` says where to find more about layers without a clear verdict.
     """
     from weightsmith.grading.results import VerdictKind
     from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
@@ -268,13 +268,13 @@ def _statuses(layers: Sequence[LayerGrade]) -> str:
 
 
 def _doubts(layers: Sequence[LayerGrade]) -> str:
-    """Why nobody can say, the commonest reason first."""
+    """Why a verdict is open, the most frequent reason first."""
     from weightsmith.grading.results import VerdictKind
 
     counts = Counter(_doubt(layer) for layer in layers if layer.verdict.kind is VerdictKind.CANNOT_SAY)
     return " or ".join(
-        f"{reason} ({count}{'' if place else ' layer' if count == 1 else ' layers'})"
-        for place, (reason, count) in enumerate(counts.most_common())
+        f"{reason} ({count}{'' if index else ' layer' if count == 1 else ' layers'})"
+        for index, (reason, count) in enumerate(counts.most_common())
     )
 
 

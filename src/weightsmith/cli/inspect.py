@@ -1,4 +1,4 @@
-"""``weightsmith inspect FILE``: what is in a file of weights, without reading more than its table of contents."""
+"""``weightsmith inspect FILE``: list the contents of a file of weights, reading only its headers."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ def _size(count: int) -> str:
     return f"{count / 1000**step:.3g} {_UNITS[step]}"
 
 
-# What is in the file of a spiking network: its nodes, neurons and thresholds.
+# Inspect the file of a spiking network: nodes, neurons and thresholds.
 
 
 def _describe_spiking(file: Path, pattern: str | None) -> dict[str, Any]:
-    """Neuron, encoding and nodes (those whose names fit ``pattern``) of the spiking network in ``file``."""
+    """Neuron, encoding and nodes (those whose names match ``pattern``) of the spiking network in ``file``."""
     from weightsmith.spiking.files import load_spiking
 
     network = load_spiking(file)
@@ -154,7 +154,7 @@ def _describe_spiking(file: Path, pattern: str | None) -> dict[str, Any]:
 
 
 def _show_description(report: dict[str, Any]) -> None:
-    """Print what :func:`_describe_spiking` found."""
+    """Print the result of :func:`_describe_spiking`."""
     console = out()
     totals = f"{count_text(report['neurons'])} neurons, {count_text(report['parameters'])} weights and biases"
     console.print(f"[bold]{escape(report['file'])}[/bold]  {report['format']}, {totals}")

@@ -1,4 +1,4 @@
-"""``weightsmith log NETWORK…``: how networks came to be, as one family tree."""
+"""``weightsmith log NETWORK…``: the lineage of networks, as one family tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["log"]
 
 _OWN, _SUFFIX, _CHECKPOINT = "network.safetensors", ".safetensors", "checkpoint.safetensors"
-_LEVELS = 4  # of folders in a folder: runs/chain/seed-0/stage
+_LEVELS = 4  # folder depth: runs/chain/seed-0/stage
 _MOST_FOLDERS, _MOST_FILES = 2_000, 2_000
 
 
@@ -38,11 +38,11 @@ def log(
 
     Of several, or of all in a folder (four levels deep), one family tree with accuracies and parameters.
     """
-    places: dict[Path, Path] = {}
+    by_path: dict[Path, Path] = {}
     for path in networks:
         for file in _networks_in(path, quiet):
-            places.setdefault(file.resolve(), file)
-    files = list(places.values())
+            by_path.setdefault(file.resolve(), file)
+    files = list(by_path.values())
     if len(networks) == 1 and files == [networks[0]]:
         _log_one(_read(files[0], quiet), as_json)
         return
@@ -51,15 +51,15 @@ def log(
     if as_json:
         print_json({"networks": [dataclasses.asdict(each) for each in known], "family": tree.to_dict()["kin"]})
     else:
-        # Of several files with the same weights, those with a record have more to tell: the later entry counts.
-        told = sorted(known, key=lambda each: each.accuracy is not None)
-        facts = {each.weights: _facts(each) for each in told}
+        # Of several files with the same weights, one with a record counts: the later entry wins.
+        by_record = sorted(known, key=lambda each: each.accuracy is not None)
+        facts = {each.weights: _facts(each) for each in by_record}
         _draw(tree, [facts.get(kin.network, "") for kin in tree.kin])
 
 
 @dataclasses.dataclass(frozen=True)
 class _Known:
-    """A network file: its digest, how it was made, how large it is, and how right it was, if a record tells."""
+    """A network file: its digest, lineage, size, and accuracy, if a record has one."""
 
     file: str
     weights: str
@@ -70,7 +70,7 @@ class _Known:
 
 
 def _log_one(known: _Known, as_json: bool) -> None:
-    """One network: its line of ancestors, oldest first, with every step it went through."""
+    """One network: its ancestors, oldest first, with every step."""
     from weightsmith.core.records import Lineage
     from weightsmith.networks.family import Family, Kin
 
@@ -78,30 +78,30 @@ def _log_one(known: _Known, as_json: bool) -> None:
         print_json(dataclasses.asdict(known))
         return
     if known.lineage is None:
-        told = f"{escape(Path(known.file).name)}: a file of another tool, it names no ancestors"
-        out().print(f"[bold]{known.weights[:12]}[/bold]  {told}  {_facts(known)}", soft_wrap=True)
+        text = f"{escape(Path(known.file).name)}: a file of another tool, it names no ancestors"
+        out().print(f"[bold]{known.weights[:12]}[/bold]  {text}  {_facts(known)}", soft_wrap=True)
         return
     lineage = Lineage.from_dict(known.lineage)
     steps = [*lineage.ancestors, lineage]
     made = [*((step.parent or "unknown") for step in steps[1:]), known.weights]
-    # Steps that changed nothing have the same digest and are lines of their own here: it is a list, not yet a family.
+    # Steps that changed nothing have the same digest, and a line of their own here: a list, not a tree.
     kin = [
-        Kin(own, made[place - 1] if place else None, place, (step.operation,))
-        for place, (own, step) in enumerate(zip(made, steps, strict=True))
+        Kin(own, made[index - 1] if index else None, index, (step.operation,))
+        for index, (own, step) in enumerate(zip(made, steps, strict=True))
     ]
     kin[-1] = dataclasses.replace(kin[-1], names=(known.file,))
     _draw(Family(tuple(kin)), [*("" for _ in kin[:-1]), _facts(known)])
 
 
 def _draw(tree: Family, facts: Sequence[str]) -> None:
-    """The tree, with what is known of each of its networks: a line for each, however long its path."""
+    """The tree with the facts on each of its networks: a line for each, however long its path."""
     from weightsmith.networks.family import short_digest
 
     console = out()
-    for branch, kin, told in zip(tree.branches(plain=not can_show("├└│⋯")), tree.kin, facts, strict=True):
+    for branch, kin, fact in zip(tree.branches(plain=not can_show("├└│⋯")), tree.kin, facts, strict=True):
         digest = short_digest(kin.network)
         rest = kin.label.removeprefix(digest)
-        line = f"{branch}[bold]{escape(digest)}[/bold]{escape(rest)}{'  ' if told else ''}{told}"
+        line = f"{branch}[bold]{escape(digest)}[/bold]{escape(rest)}{'  ' if fact else ''}{fact}"
         console.print(line, soft_wrap=True)
 
 
@@ -122,14 +122,14 @@ def _family(known: Sequence[_Known]) -> Family:
 
 
 def _read(file: Path, quiet: bool) -> _Known:
-    from weightsmith.chain.reading._beside import accuracy_beside, record_beside
+    from weightsmith.chain.reading._nearby_records import nearby_accuracy, nearby_record
 
     digest, lineage, parameters = _opened(file)
-    told = None
+    stored = None
     try:
-        record = record_beside(file, digest)
-        told = None if record is None else accuracy_beside(file, digest, record)
-    except FileRefused as error:  # the ancestry is in the network, which is sound
+        record = nearby_record(file, digest)
+        stored = None if record is None else nearby_accuracy(file, digest, record)
+    except FileRefused as error:  # the lineage is in the network, which is intact
         if not quiet:
             say_note(str(error))
     return _Known(
@@ -137,8 +137,8 @@ def _read(file: Path, quiet: bool) -> _Known:
         weights=digest,
         lineage=None if lineage is None else lineage.to_dict(),
         parameters=parameters,
-        accuracy=None if told is None else told.accuracy,
-        split=None if told is None else told.split,
+        accuracy=None if stored is None else stored.accuracy,
+        split=None if stored is None else stored.split,
     )
 
 
@@ -187,7 +187,7 @@ def _networks_in(path: Path, quiet: bool) -> list[Path]:
 
 
 def _candidates(top: Path, quiet: bool) -> Iterator[Path]:
-    """Result folders, and files where there is none, in the order of their names; a note on what is not looked into."""
+    """Result folders, and files elsewhere, sorted by name; a note on folders that were not searched."""
     from weightsmith.chain.reading._gathering import Folders
 
     walk = Folders(top, levels=_LEVELS, most=_MOST_FOLDERS, end=lambda folder: (folder / _OWN).is_file())
@@ -213,7 +213,7 @@ def _files_in(folder: Path) -> list[Path]:
         with reading(folder):
             inside = sorted(folder.iterdir())
     except FileRefused:
-        return []  # the walk tells of it
+        return []  # the walk reports it
     return [file for file in inside if file.suffix == _SUFFIX and file.name != _CHECKPOINT and file.is_file()]
 
 

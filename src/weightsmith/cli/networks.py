@@ -1,4 +1,4 @@
-"""``weightsmith networks``: what can be built, and what is recognised."""
+"""``weightsmith networks``: list the architectures that can be built or recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``weightsmith pipeline recipe.toml --out DIR``: a whole chain, from data to a page."""
+"""``weightsmith pipeline recipe.toml --out DIR``: run a whole chain, from data to a report."""
 
 from __future__ import annotations
 

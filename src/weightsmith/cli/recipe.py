@@ -1,4 +1,4 @@
-"""``weightsmith recipe``: a commented recipe to begin with, and a check that runs nothing."""
+"""``weightsmith recipe``: write a commented recipe, or check one without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``weightsmith reduce NETWORK --data NAME --by angles:45``: a smaller real network, and what it cost."""
+"""``weightsmith reduce NETWORK --data NAME --by angles:45``: a smaller dense network, and its cost in accuracy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from weightsmith.cli import _reduction_files as files
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_places
+from weightsmith.cli._figure_files import check_writable
 from weightsmith.cli._reduction_findings import concerns
 from weightsmith.cli._reduction_options import Asked, check_bar, read_options
 from weightsmith.cli._reduction_report import show_comparison, show_reduction
@@ -90,7 +90,7 @@ def reduce(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Take units out of a network that say nothing of their own, and show what that costs, beside random masks.
+    """Remove redundant units from a network, and measure the cost against random masks.
 
     Exit code 1 if a layer was refused, the target was not met, or the accuracy is below --least-accuracy.
     """
@@ -98,7 +98,7 @@ def reduce(
 
     asked = read_options(by, target, plan, recover, scratch)
     check_bar(least_accuracy)
-    _check_places(file, out_folder, csv, figures)
+    _check_outputs(file, out_folder, csv, figures)
     _check_rewinding(asked, file, network, normalise)
     known = load_all(data, path=data_path)
     module = loaded(file, known, network, normalise, quiet)
@@ -118,9 +118,9 @@ def reduce(
         "threads": threads,
         "device": device,
     }
-    places = _places(out_folder, asked)
-    results = _reduced(file if asked.rewinds else module, known, asked, options, places, quiet)
-    written = _write(results, places, out_folder, csv, figures)
+    folders = _folders(out_folder, asked)
+    results = _reduced(file if asked.rewinds else module, known, asked, options, folders, quiet)
+    written = _write(results, folders, out_folder, csv, figures)
     kept = out_folder is not None
     if as_json:
         print_json(files.as_dict(results, written, least_accuracy, kept=kept))
@@ -131,9 +131,9 @@ def reduce(
     _raise_if_to_look_at(results, least_accuracy)
 
 
-def _check_places(file: Path, folder: Path | None, csv: Path | None, figures: Path | None) -> None:
-    """Before any work: what is asked for can be written, and not over the network that comes in."""
-    check_places(csv, figures, folder)
+def _check_outputs(file: Path, folder: Path | None, csv: Path | None, figures: Path | None) -> None:
+    """Check before any work that the outputs can be written, and do not overwrite the input network."""
+    check_writable(csv, figures, folder)
     if folder is not None and file.resolve() in (folder.resolve(), (folder / "network.safetensors").resolve()):
         raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
 
@@ -151,7 +151,7 @@ def _check_rewinding(asked: Asked, file: Path, network: str | None, normalise: s
 
 
 def loaded(file: Path, known: Data, network: str | None, normalise: str | None, quiet: bool) -> nn.Module:
-    """The network in ``file``, with what its card and the data say of themselves told as notes."""
+    """The network in ``file``, with notes from its card and the data."""
     from weightsmith.networks.card import card_of
     from weightsmith.networks.files import load
 
@@ -163,7 +163,7 @@ def loaded(file: Path, known: Data, network: str | None, normalise: str | None, 
 
 
 def _alpha_plan(module: nn.Module, asked: Asked, threads: int, quiet: bool) -> LayerPlan:
-    """What grading advises; the workshops do not know each other, the command line knows both."""
+    """The plan advised by grading; only the command line and the chain know both packages."""
     from weightsmith.grading.grade import grade
     from weightsmith.grading.plans import alpha_plan
 
@@ -180,7 +180,7 @@ def _alpha_plan(module: nn.Module, asked: Asked, threads: int, quiet: bool) -> L
 def _price(
     text: str, module: nn.Module, known: Data, asked: Asked, layers: list[str] | None, seed: int
 ) -> SynapticPrice | None:
-    """What spiking says that units cost; None where they are counted."""
+    """The price of units by their spikes; None if units are counted."""
     from weightsmith.chain.prices import Price, Units, price_of
     from weightsmith.reducing.methods import Genetic, Pareto
 
@@ -193,8 +193,8 @@ def _price(
     return price_of(price, module, known, layers=layers, seed=seed)
 
 
-def _places(folder: Path | None, asked: Asked) -> list[Path | None]:
-    """A folder for each method; one alone has the whole of it."""
+def _folders(folder: Path | None, asked: Asked) -> list[Path | None]:
+    """A folder for each method; a single one gets ``folder`` itself."""
     if folder is None or len(asked.methods) == 1:
         return [folder for _ in asked.methods]
     names = [re.sub(r"[^\w.-]+", "-", str(method)).strip("-")[:80] for method in asked.methods]
@@ -206,19 +206,19 @@ def _reduced(
     known: Data,
     asked: Asked,
     options: dict[str, Any],
-    places: Sequence[Path | None],
+    folders: Sequence[Path | None],
     quiet: bool,
 ) -> list[Reduction]:
     from weightsmith.reducing.reduce import reduce as run
 
     results = []
     try:
-        for number, (method, place) in enumerate(zip(asked.methods, places, strict=True), 1):
+        for number, (method, own) in enumerate(zip(asked.methods, folders, strict=True), 1):
             what = "reduce" if len(asked.methods) == 1 else f"reduce {number} of {len(asked.methods)}"
             with given.warnings_as_notes(quiet), stages(what, quiet) as progress:
-                results.append(run(subject, known, by=method, **options, out=place, progress=progress))
+                results.append(run(subject, known, by=method, **options, out=own, progress=progress))
     except KeyboardInterrupt:
-        kept = "what is done is kept: the same command goes on" if places[0] else "nothing is kept without --out"
+        kept = "what is done is kept: the same command goes on" if folders[0] else "nothing is kept without --out"
         say_note(kept)
         raise
     return results
@@ -226,13 +226,13 @@ def _reduced(
 
 def _write(
     results: Sequence[Reduction],
-    places: Sequence[Path | None],
+    folders: Sequence[Path | None],
     folder: Path | None,
     csv: Path | None,
     figures: Path | None,
 ) -> list[Path]:
-    """What goes beside the folders that the reductions wrote themselves; all files there are now."""
-    written = [place / name for place in places if place is not None for name in ("network.safetensors", "record.json")]
+    """Write the files next to the reductions' own folders; return all files."""
+    written = [own / name for own in folders if own is not None for name in ("network.safetensors", "record.json")]
     if folder is not None:
         written += files.write_tables(folder, results)
     if csv is not None:

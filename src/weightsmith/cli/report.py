@@ -16,7 +16,10 @@ from weightsmith.core.storage import reading, write_atomic
 
 __all__ = ["report"]
 
-_HEAD, _GENERATOR = 4096, b'<meta name="generator" content="weightsmith '  # bytes where a page says who wrote it
+_HEAD, _GENERATOR = (
+    4096,
+    b'<meta name="generator" content="weightsmith ',
+)  # leading bytes of a page that name its generator
 
 
 def report(
@@ -52,11 +55,11 @@ def report(
     write_atomic(page, report_page(results, title, [str(error) for error in refused]))
     size = page.stat().st_size
     if as_json:
-        told = [
+        entries = [
             {"name": each.name, "kind": KINDS[type(each.record)], "digest": each.record.digest()} for each in results
         ]
         left_out = [str(error) for error in refused]
-        print_json({"file": str(page), "bytes": size, "results": told, "left_out": left_out})
+        print_json({"file": str(page), "bytes": size, "results": entries, "left_out": left_out})
     elif not quiet:
         rows = table("result", "what it is")
         for each in results:
@@ -72,7 +75,7 @@ def report(
 
 
 def _check_ours(page: Path) -> None:
-    """Only a page of ours is written over; ``mine.html`` may be somebody's work."""
+    """Only our own pages are overwritten; ``mine.html`` may be somebody's work."""
     if not page.exists():
         return
     with reading(page), page.open("rb") as file:

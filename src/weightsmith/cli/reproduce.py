@@ -1,4 +1,4 @@
-"""``weightsmith reproduce course``: published experiments run again, ours beside theirs in one table."""
+"""``weightsmith reproduce course``: rerun published experiments, and compare the results in one table."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ def course(
     try:
         with progress_bar("course", quiet) as progress:
 
-            def told(_row: dict[str, Any]) -> None:
+            def on_row(_row: dict[str, Any]) -> None:
                 nonlocal done
                 done += 1
                 if progress is not None:
                     progress(done, total)
 
             journal = out_folder / "course.journal.jsonl"
-            result = run_course(seeds=numbers, only=only, path=data_path, journal=journal, workers=workers, on_row=told)
+            result = run_course(
+                seeds=numbers, only=only, path=data_path, journal=journal, workers=workers, on_row=on_row
+            )
     except KeyboardInterrupt:
         say_note(f"{done} of {total} runs are done and kept in {out_folder}: the same command goes on")
         raise
@@ -83,7 +85,7 @@ def _show(result: CourseTable, folder: Path) -> None:
     out().print(f"files  {escape(files)}")
 
 
-# The table of the course's experiments as a page of Markdown.
+# The table of the course's experiments as Markdown.
 
 
 _ABOUT = """\
@@ -96,7 +98,7 @@ accuracy of the weights with the lowest validation loss, mean over the seeds, wi
 
 
 def course_page(result: CourseTable) -> str:
-    """The whole page: what was done, the table, what is to be known of its rows, their settings, versions."""
+    """The whole page: summary, table, notes on its rows, their settings, versions."""
     rows = result.rows
     images = next((run["test_images"] for run in result.runs.rows if run["test_images"]), 0)
     flagged = " and ".join(f"*{row.experiment}*" for row in rows if row.check) or "none of these"
@@ -129,7 +131,7 @@ def course_page(result: CourseTable) -> str:
 
 
 def course_cells(row: CourseRow) -> list[str]:
-    """The figures of a row as text: course, ours, difference, within, test."""
+    """The numbers of a row as text: course, ours, difference, within, test."""
     spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
     return [
         _percent(row.course),
@@ -156,11 +158,11 @@ def _percent(value: float | None) -> str:
 def _notes(rows: Sequence[CourseRow]) -> list[str]:
     notes = []
     for row in rows:
-        said = [row.remark] if row.remark else []
-        said += [f"the schedule check says: *{row.check}*"] if row.check else []
-        said += [f"{row.diverged} of {row.seeds} runs diverged and are left out"] if row.diverged else []
-        if said:
-            notes.append(f"- **{row.experiment}**: {'; '.join(said)}.")
+        remarks = [row.remark] if row.remark else []
+        remarks += [f"the schedule check says: *{row.check}*"] if row.check else []
+        remarks += [f"{row.diverged} of {row.seeds} runs diverged and are left out"] if row.diverged else []
+        if remarks:
+            notes.append(f"- **{row.experiment}**: {'; '.join(remarks)}.")
     return notes
 
 

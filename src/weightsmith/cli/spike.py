@@ -1,4 +1,4 @@
-"""``weightsmith spike NETWORK --data NAME``: a trained network as a spiking one, how right it is and what it costs."""
+"""``weightsmith spike NETWORK --data NAME``: convert a trained network into a spiking one; accuracy and cost."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ def spike(
         neuron=neuron, encode=encode, balance=balance, adjust=adjust, early=early, mismatch=mismatch, prices=prices
     )
     check_bar(least_accuracy)
-    place = _figure_place(figures, no_figures, out_folder)
+    figure_target = _figure_target(figures, no_figures, out_folder)
     refuse_spiking(file)
     refuse_nir(file)
-    check_out(file, out_folder, place)
+    check_out(file, out_folder, figure_target)
     known = load_all(data_of(file, data, quiet, what_for=ROWS), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     options: dict[str, Any] = {
@@ -123,7 +123,7 @@ def spike(
     }
     result = _spiked(module, known, options, quiet)
     record = result.record
-    written = _write(record, out_folder, place, result.network.card.classes or known.classes)
+    written = _write(record, out_folder, figure_target, result.network.card.classes or known.classes)
     kept = out_folder is not None
     if as_json:
         print_json(files.as_dict(record, written, least_accuracy, kept=kept))
@@ -135,8 +135,8 @@ def spike(
         raise Attention("; ".join(found[:_TOLD]) + more)
 
 
-def _figure_place(figures: Path | None, none: bool, folder: Path | None) -> Path | None:
-    """Where figures go, if any are drawn."""
+def _figure_target(figures: Path | None, none: bool, folder: Path | None) -> Path | None:
+    """The path of the figures, if any are drawn."""
     if none and figures is not None:
         raise UsageError(f"--figures {figures} and --no-figures contradict each other: give one of them")
     if none or figures is not None or folder is None:
@@ -153,7 +153,7 @@ def _spiked(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool
 
 
 def _write(record: SpikeRecord, folder: Path | None, figures: Path | None, classes: Sequence[str]) -> list[Path]:
-    """What goes beside the network and the record, which the conversion wrote itself; all files there are now."""
+    """Write the files next to the network and the record, which the conversion wrote; return all files."""
     written = []
     if folder is not None:
         written = [folder / "network.safetensors", folder / "record.json", *files.write_tables(folder, record)]

@@ -11,7 +11,7 @@ import typer
 
 from weightsmith.cli import _spike_sweep_files as files
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_places
+from weightsmith.cli._figure_files import check_writable
 from weightsmith.cli._spike_options import ROWS, Numbers, refuse_nir, refuse_spiking, say_if_compiling
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._spike_sweep_findings import advice, concern
@@ -133,15 +133,15 @@ def _swept(module: nn.Module, known: Data, options: dict[str, Any], quiet: bool)
     try:
         with stages("spike-sweep", quiet) as progress:
 
-            def told(stage: str, done: int, total: int) -> None:
+            def callback(stage: str, done: int, total: int) -> None:
                 nonlocal reached
-                if not reached and not quiet:  # by now the sweep has found that what is there belongs to this call
+                if not reached and not quiet:  # by now the sweep has checked that the files there belong to this call
                     _say_if_begun(known, options)
                 reached = f"stopped at {stage}, {done:,} of {total:,}; "
                 if progress is not None:
                     progress(stage, done, total)
 
-            return run(module, known, **options, progress=told)
+            return run(module, known, **options, progress=callback)
     except KeyboardInterrupt:
         folder = options["out"]
         kept = "without --out nothing is kept" if folder is None else f"{folder} keeps what is done: repeat to go on"
@@ -156,7 +156,7 @@ def _say_if_begun(known: Data, options: dict[str, Any]) -> None:
 
 
 def _write(sweep: SpikeSweep, folder: Path | None, figures: Path | None) -> list[Path]:
-    """What goes beside the record, which the sweep wrote itself; all files there are now."""
+    """Write the files next to the record, which the sweep wrote; return all files."""
     written = []
     if folder is not None:
         written = [folder / "record.json", *files.write_tables(folder, sweep)]
@@ -166,11 +166,11 @@ def _write(sweep: SpikeSweep, folder: Path | None, figures: Path | None) -> list
     return written
 
 
-# What ``weightsmith spike-sweep`` was asked for, read and checked before any work begins.
+# The options of ``weightsmith spike-sweep``, parsed and checked before any work begins.
 
 
 def read_grid(*, leaks: str, resets: str, factors: str, smoothings: str, steps: str) -> dict[str, Any]:
-    """The values that are swept, as the verb takes them; what no neuron or adjustment can have is refused."""
+    """The swept values as keyword arguments; values that no neuron or adjustment can have raise."""
     from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.neurons import LIF
 
@@ -206,7 +206,7 @@ def read_rules(*, encode: str, balance: str, race: str) -> dict[str, Any]:
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
-    """``1,0.99`` as numbers that differ; always as floats, so that a sweep begun with ``1`` goes on with ``1.0``.
+    """``1,0.99`` as distinct numbers; always as floats, so that a sweep begun with ``1`` resumes with ``1.0``.
 
     >>> numbers("1,0.99", "--leaks")
     (1.0, 0.99)
@@ -217,16 +217,16 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
     found = tuple(float(value) for value in values)
     if not all(map(math.isfinite, found)):
         raise OptionError(f"{option} takes finite numbers, not {text!r}")
-    shown = [f"{value:g}" for value in found]  # how settings are told apart
-    twice = next((one for place, one in enumerate(shown) if one in shown[:place]), None)
+    shown = [f"{value:g}" for value in found]  # settings are identified by this text
+    twice = next((one for index, one in enumerate(shown) if one in shown[:index]), None)
     if twice is not None:
         raise OptionError(f"{option} names {twice} twice in {text!r}")
     return found
 
 
 def _check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
-    """Before any work: what is asked for can be written, and not over the record of a network."""
-    check_places(None, figures, folder)
+    """Check before any work that the outputs can be written, and do not overwrite the record of a network."""
+    check_writable(None, figures, folder)
     if folder is None:
         return
     if file.resolve() == folder.resolve() or (folder / "network.safetensors").exists():

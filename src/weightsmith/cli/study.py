@@ -1,4 +1,4 @@
-"""``weightsmith study DATA --by angles:45 …``: methods of reduction compared over folds, sizes and repeats."""
+"""``weightsmith study DATA --by angles:45 …``: compare methods of reduction over folds, sizes and repeats."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def study(
     try:
         with progress_bar("study", quiet) as progress:
 
-            def told(finished: int, total: int) -> None:
+            def callback(finished: int, total: int) -> None:
                 nonlocal done
                 done = (finished, total)
                 if progress is not None:
@@ -92,7 +92,7 @@ def study(
                 scratch=scratch,
                 workers=workers,
                 out=out_folder,
-                progress=told,
+                progress=callback,
             )
     except KeyboardInterrupt:
         kept = "without --out nothing is kept" if out_folder is None else f"{out_folder} keeps them: repeat to go on"

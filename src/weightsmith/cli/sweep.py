@@ -1,4 +1,4 @@
-"""``weightsmith sweep train DATA --vary …``: one training over many settings and seeds, as a table with spread."""
+"""``weightsmith sweep train DATA --vary …``: train over many settings and seeds, with a table of means and spreads."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def sweep_train(
     try:
         with progress_bar("sweep", quiet) as progress:
 
-            def told(_row: dict[str, Any]) -> None:
+            def callback(_row: dict[str, Any]) -> None:
                 nonlocal done
                 done += 1
                 if progress is not None:
@@ -97,7 +97,7 @@ def sweep_train(
                 journal=None if out_folder is None else out_folder / "journal.jsonl",
                 workers=workers,
                 cluster=cluster,
-                on_row=told,
+                on_row=callback,
                 **fixed,
             )
     except KeyboardInterrupt:
@@ -120,8 +120,8 @@ def read_vary(several: list[str]) -> dict[str, tuple[Any, ...]]:
         if not equals or not name or not plain:
             raise OptionError(f"--vary {text}: write a name and its values, such as rate=0.1,0.01")
         if named:
-            whole = f"{plain[-1]},{named[0][0]}={named[0][1]}"
-            raise OptionError(f"--vary {text}: a value with a comma stands in double quotes, {name}='\"{whole}\"'")
+            quoted = f"{plain[-1]},{named[0][0]}={named[0][1]}"
+            raise OptionError(f"--vary {text}: a value with a comma stands in double quotes, {name}='\"{quoted}\"'")
         if name in found:
             raise OptionError(f"--vary names {name} twice; write all its values in one")
         read = (read_value(item) for item in plain)
@@ -138,8 +138,8 @@ def _finish(result: SweepTable, folder: Path | None, as_json: bool) -> None:
         write_atomic(folder / "sweep.csv", result.to_csv())
         write_atomic(folder / "record.json", result.to_json(indent=1) + "\n")
     if as_json:
-        told = {name: [each.to_dict() for each in several] for name, several in summaries.items()}
-        print_json({"table": result.to_dict(), "summaries": told})
+        entries = {name: [each.to_dict() for each in several] for name, several in summaries.items()}
+        print_json({"table": result.to_dict(), "summaries": entries})
     else:
         _show(result, summaries)
         if folder is not None:
@@ -154,12 +154,12 @@ def _show(result: SweepTable, summaries: dict[str, tuple[SweepSummary, ...]]) ->
     accuracies = [each.mean for each in summaries["validation_accuracy"]]
     best = max((mean for mean in accuracies if mean is not None), default=None)
     unhealthy = _unhealthy(result)
-    for place, first in enumerate(summaries["validation_accuracy"]):
-        cells = [_spread(summaries[name][place]) for name in _SUMMARISED[:3]]
+    for index, first in enumerate(summaries["validation_accuracy"]):
+        cells = [_spread(summaries[name][index]) for name in _SUMMARISED[:3]]
         remarks = ["← best"] if best is not None and first.mean == best else []
-        remarks += unhealthy[place]
+        remarks += unhealthy[index]
         setting = [escape("none" if value is None else str(value)) for value in first.setting.values()]
-        rows.add_row(*setting, *cells, f"{summaries['epochs'][place].mean:.3g}", ", ".join(remarks))
+        rows.add_row(*setting, *cells, f"{summaries['epochs'][index].mean:.3g}", ", ".join(remarks))
     out().print(rows)
     seeds = len({row["seed"] for row in result.rows})
     over = f"{seeds} seeds: mean ± standard deviation" if seeds > 1 else "1 seed"
@@ -174,7 +174,7 @@ def _spread(summary: SweepSummary) -> str:
 
 
 def _unhealthy(result: SweepTable) -> list[list[str]]:
-    """Per setting what is wrong in how many of its runs: diverged, or gradients that are not healthy."""
+    """Problems per setting with the number of runs: diverged, or unhealthy gradients."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in result.rows:
         groups.setdefault(tuple(repr(row[name]) for name in result.names), []).append(row)

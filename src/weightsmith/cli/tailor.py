@@ -1,4 +1,4 @@
-"""``weightsmith tailor NETWORK --data NAME --accuracy 90% --energy 20%``: the network that keeps to limits."""
+"""``weightsmith tailor NETWORK --data NAME --accuracy 90% --energy 20%``: search a network that meets limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_places, is_figure_file, write_figures
+from weightsmith.cli._figure_files import check_writable, is_figure_file, write_figures
 from weightsmith.cli._spike_options import Numbers, refuse_spiking, say_if_compiling
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._stages import stages
@@ -92,7 +92,7 @@ def tailor(
 
     Wanted.read(accuracy, energy, params)
     read_seconds(budget)
-    _check_places(file, out_folder, figure)
+    _check_outputs(file, out_folder, figure)
     refuse_spiking(file)
     known = load_all(data_of(file, data, quiet, what_for=_WHAT_FOR), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
@@ -126,15 +126,15 @@ def tailor(
         show_tailored(result.record, str(file), known.name, written)
     if out_folder is None and not quiet:
         say_note("the network was not kept: give --out FOLDER")
-    if told := concern(result.record):
-        raise Attention(told)
+    if missed := concern(result.record):
+        raise Attention(missed)
 
 
-def _check_places(file: Path, folder: Path | None, figure: Path | None) -> None:
-    """Before any work: what is asked for can be written, and not over the network that comes in."""
+def _check_outputs(file: Path, folder: Path | None, figure: Path | None) -> None:
+    """Check before any work that the outputs can be written, and do not overwrite the input network."""
     if figure is not None and not is_figure_file(figure):
         raise UsageError(f"--figure {figure} is a file that ends in .svg, .png or .pdf")
-    check_places(None, figure, folder)
+    check_writable(None, figure, folder)
     if folder is not None and file.resolve() in (folder.resolve(), (folder / "network.safetensors").resolve()):
         raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
 
@@ -154,7 +154,7 @@ def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bo
 
 
 def _write(result: Tailored, folder: Path | None, figure: Path | None) -> list[Path]:
-    """The figure; all files there are now."""
+    """Write the figure; return all files."""
     from weightsmith.chain.tailor.section import draw_front_of
 
     written = [] if folder is None else [folder / "network.safetensors", folder / "record.json"]

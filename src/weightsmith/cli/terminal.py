@@ -1,4 +1,4 @@
-"""What all commands share at the terminal: tables on stdout, progress and errors on stderr."""
+"""Shared by all commands: tables on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ __all__ = [
 
 
 class Attention(Exception):
-    """The work is done, but there is something the user must look at: exit code 1."""
+    """The work is done, but the user must look at something: exit code 1."""
 
 
 def help_without_command(context: typer.Context) -> None:
-    """For a group of commands: without one, show what there is."""
+    """For a group of commands: without one, show the help."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 
 
 def out() -> Console:
-    """A console on stdout, made anew so that it follows redirection; a file or pipe gets long lines."""
+    """A new console on stdout, so that it follows redirection; a file or pipe gets long lines."""
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
     return Console(highlight=False, width=wide)
 
 
 def say_error(message: str) -> None:
-    """One line on stderr, whatever the message holds."""
+    """One line on stderr, for any message."""
     sys.stderr.write(f"weightsmith: {' '.join(message.split())}\n")
 
 
 def say_note(message: str) -> None:
-    """A remark on stderr, dimmed on a terminal."""
+    """A note on stderr, dimmed on a terminal."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"[dim]{escape(message)}[/dim]")
 
 
 def print_json(value: Any) -> None:
-    """JSON on stdout; NaN is refused, not written."""
+    """JSON on stdout; NaN raises."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def table(*columns: str, title: str | None = None, numbers: tuple[str, ...] = ()) -> Table:
-    """A plain table; the columns named in ``numbers`` are set to the right."""
+    """A plain table; the columns named in ``numbers`` are right-aligned."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
@@ -83,7 +83,7 @@ def count_text(number: int) -> str:
 
 @contextmanager
 def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[StepCallback | None]:
-    """Yield ``f(done, total)``: a bar on a terminal, a line for every tenth of the way elsewhere, None when quiet."""
+    """Yield ``f(done, total)``: a bar on a terminal, a line for every tenth elsewhere, None when quiet."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
@@ -105,13 +105,13 @@ def progress_bar(what: str, quiet: bool, unit: str = "items") -> Iterator[StepCa
 
 def every_tenth(what: str) -> StepCallback:
     """Progress as plain lines, one for each tenth."""
-    told = -1
+    last = -1
 
     def line(done: int, total: int) -> None:
-        nonlocal told
+        nonlocal last
         tenth = 10 * done // total
-        if tenth != told:  # a second file begins at 0 again
-            told = tenth
+        if tenth != last:  # a second file begins at 0 again
+            last = tenth
             sys.stderr.write(f"{what}: {done:,} of {total:,}\n")
 
     return line

@@ -1,4 +1,4 @@
-"""``weightsmith theory``: why a spiking twin is not its network, in five figures."""
+"""``weightsmith theory``: why a spiking network differs from its network, in five figures."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def theory(
     from weightsmith.reporting.figures.style import save_figure
 
     check_targets({}, {"--out": out_folder})
-    told = []
+    entries = []
     with progress_bar("theory", quiet) as progress:
         for number, part in enumerate(_PARTS, 1):
             drawn, sentence = part(seed)
             path = save_figure(drawn, out_folder / f"figure{number}.svg")
-            told.append({"file": str(path), "shows": sentence})
+            entries.append({"file": str(path), "shows": sentence})
             if progress is not None:
                 progress(number, len(_PARTS))
     if as_json:
-        print_json({"figures": told})
+        print_json({"figures": entries})
         return
-    for each in told:
+    for each in entries:
         out().print(f"[bold]{escape(each['file'])}[/bold]  {escape(each['shows'])}")
 
 
@@ -77,12 +77,12 @@ def _dominance(seed: int) -> tuple[Figure, str]:
 
     hard, soft = dominance(seed=seed), dominance(reset="soft", seed=seed)
     borders = [(length, angle) for length, angle in zip(hard.lengths, hard.border, strict=True) if angle is not None]
-    told = ", ".join(
+    shares = ", ".join(
         f"up to {angle:.1f}° for inputs of length {length:g}" for length, angle in (borders[0], borders[-1])
     )
     return draw_dominance(hard, soft), (
         f"of two neurons whose directions have their middle at {hard.midpoint:.1f}°, the one with the larger variance "
-        f"fires more {told}"
+        f"fires more {shares}"
     )
 
 

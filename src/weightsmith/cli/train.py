@@ -1,4 +1,4 @@
-"""``weightsmith train DATA --network …``: train a network, watch it, and keep everything in a folder."""
+"""``weightsmith train DATA --network …``: train a network with live progress, and keep the run in a folder."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def train(
         silent = quiet or not team.first
         if preset is not None:
             options |= _of_preset(preset, options, silent)
-        whole = known
+        all_rows = known
         if share is not None:
             known = known.with_validation(share, seed)
         if check or find_rate:
@@ -110,15 +110,15 @@ def train(
         if not silent:
             for note in known.notes:
                 say_note(note)
-        # The run divides the rows itself, so that its record tells how, and it can be gone on with from its folder.
+        # The run splits the rows itself, so that its record holds the split, and it can be resumed from its folder.
         options["validation"] = share
-        run = _trained(whole, options, threads, out_folder, kept, watching, tensorboard, silent)
+        run = _trained(all_rows, options, threads, out_folder, kept, watching, tensorboard, silent)
         if team.first:
             _finish(run, known, threads, out_folder, figures, as_json)
 
 
 def _watching(names: Sequence[str], known: Data, seed: int, threads: int) -> tuple[Hook, ...]:
-    """What grading and reducing measure after each epoch; the workshops do not know each other, we know all of them."""
+    """The hooks of grading and reducing after each epoch; only the command line and the chain know all packages."""
     asked = [name.strip() for text in names for name in text.split(",") if name.strip()]
     if not asked:
         return ()
@@ -128,7 +128,7 @@ def _watching(names: Sequence[str], known: Data, seed: int, threads: int) -> tup
 
 
 def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, Any]:
-    """What a preset makes of the options; those the user gave beside it stay."""
+    """The options with a preset; explicit options take precedence."""
     from weightsmith.training.presets import preset
 
     if isinstance(options["network"], Path):
@@ -176,7 +176,7 @@ def _trained(
 
 
 def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figures: bool, as_json: bool) -> None:
-    """Evaluate, write what goes beside the run, print."""
+    """Evaluate, write further files of the run, print."""
     from weightsmith.core.storage import write_atomic
     from weightsmith.networks.evaluation import evaluate
     from weightsmith.training.run import Stopped

@@ -1,4 +1,4 @@
-"""Before training: what a run would do and what looks wrong with it, and which learning rates learn."""
+"""Before training: print the plan of a run with warnings, or search the learning rate."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["check_plan", "search_rate"]
 
-_POINTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the run, where the rate is shown
+_POINTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of the run at which the rate is shown
 _ROWS, _BARS = 12, 40
 
 
 def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
-    """Resolve everything, print it, and end with code 1 if something will probably spoil the run."""
+    """Resolve all options, print them, and end with code 1 if something will probably spoil the run."""
     from weightsmith.training.plan import make_plan
     from weightsmith.training.settings import Settings
 
@@ -30,8 +30,8 @@ def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
     plan = make_plan(options["network"], data, settings)
     if as_json:
         rates = {str(step): rate for step, rate in _rates(plan)}
-        told = {"settings": plan.written, "steps_per_epoch": plan.span.steps, "rates": rates}
-        print_json({**told, "warnings": list(plan.warnings), "notes": list(plan.notes)})
+        report = {"settings": plan.written, "steps_per_epoch": plan.span.steps, "rates": rates}
+        print_json({**report, "warnings": list(plan.warnings), "notes": list(plan.notes)})
     else:
         _show(plan)
     if plan.warnings:
@@ -42,7 +42,7 @@ def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
 def search_rate(
     data: Data, options: dict[str, Any], *, threads: int, folder: Path | None, figures: bool, as_json: bool
 ) -> None:
-    """Sweep the rate on a copy of the network, print the curve and what it suggests; code 1 if it suggests nothing."""
+    """Sweep the rate on a copy of the network, print the curve and the suggestion; code 1 if there is none."""
     from weightsmith.core.storage import write_atomic
     from weightsmith.training.finder import find_rate
 
@@ -66,9 +66,9 @@ def _show(plan: TrainingPlan) -> None:
     console, settings = out(), plan.written
     rows = len(plan.train)
     console.print(f"[bold]{escape(settings['network'])}[/bold] on {escape(settings['data'])}")
-    held = "no validation" if plan.validation is None else f"{count_text(len(plan.validation))} for validation"
+    validation = "no validation" if plan.validation is None else f"{count_text(len(plan.validation))} for validation"
     steps = f"{plan.span.steps} steps of {plan.settings.batch} in each of {plan.span.epochs} epochs"
-    console.print(f"{'data':<12}{count_text(rows)} to train on, {held}; {steps}")
+    console.print(f"{'data':<12}{count_text(rows)} to train on, {validation}; {steps}")
     for name in ("optimiser", "schedule", "clip", "stop", "penalties", "loss", "augment", "normalise"):
         value = settings[name]
         if value:
@@ -92,8 +92,8 @@ def _show_curve(curve: RateCurve) -> None:
         f"[bold]{escape(curve.settings['network'])}[/bold] on {escape(curve.settings['data'])}, {count} steps"
     )
     rows = table("rate", "loss", "smoothed", numbers=("rate", "loss", "smoothed"))
-    for place in sorted({round(part * (count - 1) / (_ROWS - 1)) for part in range(_ROWS)} if count else ()):
-        rows.add_row(f"{curve.rates[place]:.3g}", f"{curve.losses[place]:.4f}", f"{curve.smoothed[place]:.4f}")
+    for index in sorted({round(part * (count - 1) / (_ROWS - 1)) for part in range(_ROWS)} if count else ()):
+        rows.add_row(f"{curve.rates[index]:.3g}", f"{curve.losses[index]:.4f}", f"{curve.smoothed[index]:.4f}")
     console.print(rows)
     if count:
         console.print(f"{'loss':<12}{spark(curve.smoothed, _BARS)}  {curve.rates[0]:.3g} … {curve.rates[-1]:.3g}")

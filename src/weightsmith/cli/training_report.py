@@ -1,4 +1,4 @@
-"""A finished training run in the terminal: its epochs, why it ended, how good it is, and what to try next."""
+"""Print a finished training run: epochs, why it ended, accuracies, and advice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["advice", "epoch_table", "show_run"]
 
 _MOST_ROWS = 12
-_BARS, _HEAD_WIDTH = 40, 21  # of a curve, at most; of its name
-_GAP = 0.05  # of training over validation accuracy, from which on it is called overfitting
+_BARS, _HEAD_WIDTH = 40, 21  # width of a curve, at most; width of its name
+_GAP = 0.05  # gap of training over validation accuracy from which it is called overfitting
 _HEADS = {
     "epoch": "epoch",
     "rate": "rate",
@@ -34,7 +34,7 @@ _SHARES = ("train_accuracy", "validation_accuracy", "clipped")
 
 
 def show_run(record: TrainRecord, results: Mapping[str, Evaluation], files: Sequence[str] = ()) -> None:
-    """Print a run; ``results`` are evaluations by the name of their split, ``files`` what was written."""
+    """Print a run; ``results`` are evaluations by the name of their split, ``files`` the written files."""
     console, settings = out(), record.settings
     about = [settings["optimiser"], settings["schedule"], f"batch {settings['batch']}", f"seed {settings['seed']}"]
     about += [str(settings[name]) for name in ("clip", "stop") if settings[name]] + settings["penalties"]
@@ -53,14 +53,14 @@ def show_run(record: TrainRecord, results: Mapping[str, Evaluation], files: Sequ
 
 
 def epoch_table(history: History, best: int) -> Table:
-    """The epochs, of a long run some of them: first, last, best and others evenly between; the best is marked."""
+    """The epochs, of a long run a selection: first, last, best and evenly spaced ones; the best is marked."""
     names = [name for name in history.columns if name in _HEADS or any(name in row.extra for row in history.rows)]
     heads = [_HEADS.get(name, name) for name in names]
     rows = table(*heads, "", numbers=tuple(heads))
     count = len(history.rows)
-    shown = {round(place * (count - 1) / (_MOST_ROWS - 1)) for place in range(_MOST_ROWS)} | {best - 1}
-    for place, row in enumerate(history.rows):
-        if place in shown:
+    shown = {round(index * (count - 1) / (_MOST_ROWS - 1)) for index in range(_MOST_ROWS)} | {best - 1}
+    for index, row in enumerate(history.rows):
+        if index in shown:
             cells = [
                 _cell(name, row.value(name)) if name not in row.extra else f"{row.extra[name]:.4g}" for name in names
             ]
@@ -69,7 +69,7 @@ def epoch_table(history: History, best: int) -> Table:
 
 
 def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[str]:
-    """At most three things to try, each with the number that speaks for it; a gap must be more than chance."""
+    """At most three things to try, each with the number that supports it; a gap must be more than chance."""
     rows, settings = record.history.rows, record.settings
     if record.stopped.value == "diverged":
         return ["a tenth of the rate, --clip global-norm:1, or --find-rate to see which rates learn"]
@@ -110,7 +110,7 @@ def _findings(record: TrainRecord, results: Mapping[str, Evaluation], files: Seq
 
 
 def _curves(record: TrainRecord) -> list[str]:
-    """Loss, what was watched and validation accuracy over the epochs: bars, then first → last."""
+    """Loss, watched measures and validation accuracy over the epochs: a sparkline, then first → last."""
     lines = []
     for name in dict.fromkeys(("train_loss", record.monitor, "validation_accuracy")):
         values = record.history.column(name)

@@ -1,4 +1,4 @@
-"""A run while it goes: a bar with loss, accuracy, rate and time left on a terminal, a line per epoch elsewhere."""
+"""Live progress of a run: a bar with loss, accuracy, rate and time left on a terminal, a line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["View", "epoch_line", "time_text", "training_view"]
 
 @dataclass(frozen=True)
 class View:
-    """What ``train`` calls: ``progress`` during an epoch, ``hooks`` after it."""
+    """Callbacks for ``train``: ``progress`` during an epoch, ``hooks`` after it."""
 
     progress: Callable[[Progress], None] | None
     hooks: tuple[Hook, ...]
@@ -28,7 +28,7 @@ class View:
 
 @contextmanager
 def training_view(quiet: bool) -> Iterator[View]:
-    """Show a run on stderr as long as the block lasts; nothing when ``quiet``."""
+    """Show a run on stderr during the block; nothing when ``quiet``."""
     if quiet:
         yield View(None, ())
     elif sys.stderr.isatty():
@@ -54,15 +54,15 @@ def time_text(seconds: float) -> str:
     >>> time_text(12.3), time_text(185), time_text(7830)
     ('12 s', '3 min 05 s', '2 h 10 min')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    minutes, rest = divmod(total, 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 class _Last:
-    """The last report of progress; the first one tells whether an earlier run is gone on with."""
+    """The last progress report; the first one shows whether a run was resumed."""
 
     def __init__(self) -> None:
         self._seen: Progress | None = None

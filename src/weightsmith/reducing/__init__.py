@@ -1,1 +1,1 @@
-"""Reducing: smaller real networks by distinctiveness, by genetic search, and by the plain rules they must beat."""
+"""Reduce networks by distinctiveness, by genetic search, and by plain baseline criteria."""

@@ -1,8 +1,7 @@
-"""What stands beside every reduction: masks drawn at random, and the small network trained from scratch.
+"""Baselines of a reduction: random masks of the same size, and the small network trained from scratch.
 
-A method has found something only if it beats as many units chosen blindly; the reduction was worth its while only if
-the small network could not have been trained as well from the start (Liu et al., "Rethinking the value of network
-pruning", ICLR 2019).
+A method is useful only if it beats the same number of units chosen at random, and a reduction only if the small network
+could not have been trained as well from the start (Liu et al., "Rethinking the value of network pruning", ICLR 2019).
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ def random_masks(
     masks = np.zeros((repeats, _bits(slices, counts)), dtype=np.bool_)
     for number, mask in enumerate(masks):
         generator = stream(seed, "random masks", number)  # the first ten stay the same when twenty are asked for
-        for place, count in zip(slices, counts, strict=True):
-            mask[place.start + generator.choice(place.stop - place.start, count, replace=False)] = True
+        for site, count in zip(slices, counts, strict=True):
+            mask[site.start + generator.choice(site.stop - site.start, count, replace=False)] = True
     values = np.asarray(evaluate(masks), dtype=np.float64)
     if values.shape != (repeats,) or not np.isfinite(values).all():
         raise UsageError(f"evaluate must give a finite accuracy for each of {repeats} masks, not {values!r:.60}")
@@ -103,7 +102,7 @@ def random_masks(
 
 
 def _within_percent(interval: Interval) -> Interval:
-    """Student's interval knows nothing of the ends of the scale."""
+    """Clip Student's interval, which is unbounded, to 0–100 percent."""
     return dataclasses.replace(interval, low=max(0.0, interval.low), high=min(100.0, interval.high))
 
 
@@ -121,8 +120,8 @@ def from_scratch(
 ) -> Scratch:
     """Train the layout of ``network`` with fresh weights, once per seed, and evaluate it on ``split`` of ``data``.
 
-    ``option`` says how and for how long; a fair one gives it as many epochs as the large network had together with its
-    recovery. With ``out`` every training has a folder there, and the same call goes on where it was stopped.
+    ``option`` sets the training; for a fair comparison give it as many epochs as the large network had, including its
+    recovery. With ``out`` every training has a folder there, and the same call resumes an interrupted one.
     """
     if not seeds or len(set(seeds)) != len(seeds):
         raise UsageError(f"seeds must be at least one, each once, not {seeds}")
@@ -151,7 +150,7 @@ def from_scratch(
 
 
 def drawn_anew(network: nn.Module, seed: int) -> nn.Module:
-    """A copy of ``network`` with fresh weights, all of them trainable; its card keeps all but the ancestry.
+    """A copy of ``network`` with newly initialised, trainable weights; its card loses the lineage.
 
     One of our architectures gets what its ``build(seed)`` would give it. A module of the user's own is asked to reset
     itself, layer by layer (``reset_parameters``); a layer that holds parameters and cannot is refused by name.
@@ -169,7 +168,7 @@ def drawn_anew(network: nn.Module, seed: int) -> nn.Module:
 
 
 def _reset(network: nn.Module, seed: int) -> None:
-    """Let every layer draw its parameters; those inside first, so that the word of the one around them is the last."""
+    """Reset the parameters of every layer, inner modules first, so that an outer module's reset has the last word."""
     layers = dict(network.named_modules())
     for name, layer in layers.items():
         if any(True for _ in layer.parameters(recurse=False)) and not callable(
@@ -191,12 +190,12 @@ def _bits(slices: Sequence[slice], counts: Sequence[int]) -> int:
     if len(slices) != len(counts) or not slices:
         raise UsageError(f"{len(slices)} sites and {len(counts)} counts: there must be one for each, and at least one")
     end = 0
-    for place, count in zip(slices, counts, strict=True):
-        if place.start != end or place.stop is None or place.step not in (None, 1):
-            raise UsageError(f"the site {place} does not begin where the one before it ends, at {end}")
-        end = place.stop
-        if not 1 <= count <= end - place.start:
+    for site, count in zip(slices, counts, strict=True):
+        if site.start != end or site.stop is None or site.step not in (None, 1):
+            raise UsageError(f"the site {site} does not begin where the one before it ends, at {end}")
+        end = site.stop
+        if not 1 <= count <= end - site.start:
             raise UsageError(
-                f"{count} units of {end - place.start} cannot stay: at least one must, and no more than all"
+                f"{count} units of {end - site.start} cannot stay: at least one must, and no more than all"
             )
     return end

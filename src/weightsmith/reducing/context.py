@@ -1,4 +1,4 @@
-"""What a method of reduction looks at: the network, its sites, the training rows, and what can be measured on them."""
+"""The input of a pruning method: the network, its sites, the training rows, and the measurements made on them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = ["PruningContext", "drawn"]
 class PruningContext:
     """A network in ``eval`` mode with the sites in question, and training rows with their labels.
 
-    ``fitness`` and ``price`` are the user's own for genetic search: of accuracies and masks, and of masks alone in
-    place of the number of units. ``folder`` is where a search keeps its state, ``identity`` tells what it belongs to.
+    ``fitness`` and ``price`` are the user's functions for genetic search: one of accuracies and masks, one of masks
+    replacing the number of units. ``folder`` holds the state of a search, ``identity`` what the state belongs to.
     """
 
     network: nn.Module
@@ -54,7 +54,7 @@ class PruningContext:
 
     @functools.cached_property
     def site_slices(self) -> tuple[slice, ...]:
-        """Where the units of each site lie in a mask."""
+        """The slice of each site's units in a mask."""
         ends = np.cumsum([site.units for site in self.sites]).tolist()
         return tuple(slice(end - site.units, end) for site, end in zip(self.sites, ends, strict=True))
 
@@ -66,8 +66,8 @@ class PruningContext:
     def grams(self, centres: Mapping[str, float]) -> dict[str, Gram]:
         """The Gram matrix of every site's units over the training rows, all sites in one pass.
 
-        What counts is what the readers are given, so pooling and batch norm are part of it; a channel has one value
-        per image and position. What several readers are given counts once for each that is given something else.
+        The activations are the inputs of the reading layers, after pooling and batch norm; a channel has one value
+        per image and position. An input that several readers share counts once.
         """
         grams = {site.name: Gram(site.units, centres[site.name]) for site in self.sites}
         with self.listening(lambda site, rows: grams[site.name].add(rows)) as seen:
@@ -106,18 +106,18 @@ class PruningContext:
 
     @contextmanager
     def listening(
-        self, heard: Callable[[Site, NDArray[np.float32]], None]
+        self, callback: Callable[[Site, NDArray[np.float32]], None]
     ) -> Iterator[dict[str, list[weakref.ref[Tensor]]]]:
-        """Hooks that hand on what the readers of each site are given, as rows of units; a tensor is heard once."""
+        """Pass the inputs of each site's readers to ``callback`` as rows of units, each tensor once."""
         seen: dict[str, list[weakref.ref[Tensor]]] = {}
         handles = []
 
         def hook(site: Site, port: Port) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
             def given(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-                # Known by a weak reference: held tensors would keep all activations of the network in memory.
+                # Compared by weak reference: strong ones would keep all activations of the network in memory.
                 if not any(known() is inputs[0] for known in seen.get(site.name, ())):
                     seen.setdefault(site.name, []).append(weakref.ref(inputs[0]))
-                    heard(site, _rows_of_units(module, inputs[0], port))
+                    callback(site, _rows_of_units(module, inputs[0], port))
 
             return given
 
@@ -133,7 +133,7 @@ class PruningContext:
 
 
 def _rows_of_units(module: nn.Module, given: Tensor, port: Port) -> NDArray[np.float32]:
-    """What a reader is given, as rows (input and position) × units."""
+    """The input of a reader as rows (input and position) × units."""
     values = given.movedim(unit_axis(module, given), -1)
     if values.shape[-1] != port.indices.size or port.indices.shape[1] > 1:
         values = values[..., torch.from_numpy(port.indices)].movedim(-1, -2)
@@ -143,7 +143,7 @@ def _rows_of_units(module: nn.Module, given: Tensor, port: Port) -> NDArray[np.f
 
 
 def drawn(total: int, rows: int | None, seed: int, name: str) -> Tensor:
-    """Numbers of ``rows`` out of ``total`` rows (None: all), drawn from the stream ``name`` of the seed, ascending."""
+    """Indices of ``rows`` out of ``total`` rows (None: all), drawn from the stream ``name`` of the seed, ascending."""
     if rows is None or rows >= total:
         return torch.arange(total)
     return torch.from_numpy(np.sort(stream(seed, name).choice(total, rows, replace=False)))

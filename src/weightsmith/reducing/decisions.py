@@ -1,7 +1,7 @@
-"""What a method of reduction decides: which units go, and what stands in for them.
+"""The decision of a pruning method: which units are removed, and what replaces them.
 
-Every method speaks this one language, so that surgery need not know where a decision came from. A unit that goes is
-replaced, for the layers that read it, by
+All methods return this one representation, so surgery does not depend on the method. For the layers that read it, a
+removed unit is replaced by
 
     h_j  →  Σ_k factors[k] · h_{into[k]} + constant
 
@@ -23,11 +23,10 @@ __all__ = ["Choice", "Decision", "FrontPoint", "Removal", "Trace", "TraceRow"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Removal(Record):
-    """One unit that goes, and what replaces it for its readers.
+    """A removed unit, and what replaces it for its readers.
 
-    ``inputs`` says what becomes of the kept unit's own input weights and bias: they stay, or those of the removed unit
-    are added to them or averaged with them (the paper's sentence can be read so). ``angle`` is the angle in degrees to
-    what it was merged into.
+    ``inputs`` sets the kept unit's own input weights and bias: unchanged, or those of the removed unit are added or
+    averaged (two readings of the paper's sentence). ``angle`` is the angle in degrees to the unit it was merged into.
     """
 
     unit: int
@@ -47,7 +46,7 @@ class Removal(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Choice(Record):
-    """What is done at one site: removals in order, so that what was merged into a unit goes on with it later.
+    """The removals at one site, in order: units merged into a unit follow it if it is merged later.
 
     >>> Choice("dense1", 4, (Removal(3, (1,), (1.0,)), Removal(1, (0,), (1.0,)))).kept
     (0, 2)
@@ -81,7 +80,7 @@ class Choice(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TraceRow(Record):
-    """One generation of a search; ``evaluated`` counts the distinct masks that had to be computed for it."""
+    """One generation of a search; ``evaluated`` counts the distinct masks newly evaluated for it."""
 
     generation: int
     best: float
@@ -93,7 +92,7 @@ class TraceRow(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trace(Record):
-    """How a search went; ``fitness`` says what ``best`` and ``mean`` are."""
+    """The history of a search; ``fitness`` describes ``best`` and ``mean``."""
 
     fitness: str
     rows: tuple[TraceRow, ...] = ()
@@ -101,7 +100,7 @@ class Trace(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrontPoint(Record):
-    """A network on the front of accuracy (in percent, on the rows the search saw) and units: none is better in both."""
+    """A Pareto-optimal network in accuracy (percent, on the rows of the search) and number of units."""
 
     accuracy: float
     units: int
@@ -110,7 +109,7 @@ class FrontPoint(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decision(Record):
-    """A choice per site, how the search went, and the front if it was a search for one."""
+    """A choice per site, the history of the search, and its front if it has one."""
 
     choices: tuple[Choice, ...]
     trace: Trace | None = None

@@ -1,4 +1,4 @@
-"""How near to each other the units of a network are: what distinctiveness would act on, before anything is cut.
+"""Angles between the units of a network: a preview of what distinctiveness would remove.
 
 >>> import weightsmith as ws
 >>> found = angles(ws.networks.mlp(64, 20, 10, activation="sigmoid"), "digits", angle=30, top=3)
@@ -41,12 +41,12 @@ __all__ = ["AnglesRecord", "SiteAngles", "UnitAngles", "angles", "nearest_pairs"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SiteAngles(Record):
-    """One site: its nearest pairs, how many are below the angle, and the units that need no partner to go.
+    """One site: its nearest pairs, how many are below the angle, and the units that are removed without a partner.
 
-    A unit's vector has ``entries`` values, measured from ``centre`` (a number, or ``mean``: each from its own).
-    ``groups`` are units that ``angles`` with this angle would merge into one, the one that stays first, and ``left``
-    is how many would stay in all. ``combined`` are units that lie within the angle of the others together, though
-    perhaps near to none of them: ``groups`` would take them out.
+    A unit's vector has ``entries`` values, measured from ``centre`` (a number, or ``mean``: each unit's own mean).
+    ``groups`` are units that ``angles`` with this angle would merge into one, the kept one first, and ``left`` is how
+    many units would be left in all. ``combined`` are units within the angle of the span of the others, though perhaps
+    near to none of them: ``groups`` would remove them.
     """
 
     name: str
@@ -80,7 +80,7 @@ class AnglesRecord(Record):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class UnitAngles:
-    """What was found, and the Gram matrices it was read from."""
+    """The record, and the Gram matrices it was computed from."""
 
     record: AnglesRecord
     grams: dict[str, Gram]
@@ -113,11 +113,11 @@ def angles(
     device: str = "cpu",
     progress: StepCallback | None = None,
 ) -> UnitAngles:
-    """The angles between the units of every site, over the training rows of ``data``; nothing is taken out.
+    """The angles between the units of every site, over the training rows of ``data``; the network is not changed.
 
-    ``angle`` and ``centre`` mean what they mean to :class:`Angles`. Of every site the ``top`` nearest pairs are listed,
+    ``angle`` and ``centre`` are those of :class:`Angles`. Of every site the ``top`` nearest pairs are listed,
     below the angle or not; units shorter than ``short`` of the median length are named. ``rows`` of the training rows
-    are drawn by the seed (None: all), ``layers`` are globs of the layers to look at.
+    are drawn by the seed (None: all), ``layers`` are globs of the layers to inspect.
     """
     option = Angles(angle, centre=centre)  # type: ignore[arg-type]  # the option reads numbers as text
     if not 0 <= short < 1:
@@ -158,9 +158,9 @@ def angles(
 
 
 def nearest_pairs(gram: Gram, count: int) -> tuple[Pair, ...]:
-    """The ``count`` pairs nearest to 0° or to 180°, the nearest first, equal ones by index; units without length apart.
+    """The ``count`` pairs nearest to 0° or 180°, the nearest first, ties by index, without zero vectors.
 
-    Unlike :func:`pairs` it never holds more than a strip of the matrix and so many pairs.
+    Unlike :func:`pairs`, it never holds more than a strip of the matrix and ``count`` pairs.
 
     >>> gram = Gram(3)
     >>> gram.add(np.array([[1.0, 0.0], [0.1, 1.0], [-2.0, 0.0]]).T)
@@ -174,7 +174,7 @@ def nearest_pairs(gram: Gram, count: int) -> tuple[Pair, ...]:
     values = np.empty(0)
     for start, stop in reading.strips():
         cosines = reading.cosines(start, stop)
-        sizes = np.triu(gram.rounded(np.abs(cosines)) + 1, 1)  # 0 is no pair, and no cosine
+        sizes = np.triu(gram.rounded(np.abs(cosines)) + 1, 1)  # 0 marks no pair, and is no cosine
         sizes[zero[start:stop]] = 0
         sizes[:, zero[start:]] = 0
         least = np.partition(sizes, -count, axis=None)[-count] if count < sizes.size else 0
@@ -230,7 +230,7 @@ def _below(gram: Gram, threshold: float) -> tuple[int, int]:
 
 
 def _groups(choice: Choice) -> tuple[tuple[int, ...], ...]:
-    """Units that end in the same one, which stands first; by that one."""
+    """Units that end up in the same one, which is listed first; sorted by that one."""
     goes_into = {removal.unit: removal.into[0] for removal in choice.removals if removal.into}
     groups: dict[int, list[int]] = {}
     for unit in sorted(goes_into):

@@ -1,12 +1,11 @@
-"""What a smaller network is good for: time per image and bytes on disk, measured.
+"""Latency and file size: time per image and bytes on disk, measured.
 
-The clock is the processor time of the one thread that computes (``time.thread_time``) as long as ``threads`` is 1, so
-that other programs on the machine do not count; with more threads it is the wall clock (``time.perf_counter``), because
-then the waiting of the threads for each other is part of what one pays. Which one it was stands in the result. Two
-networks are compared by turns, one sample of each after the other: whatever changes in the meantime, such as the
-processor's frequency, meets both.
+The clock is the processor time of the computing thread (``time.thread_time``) if ``threads`` is 1, so that other
+programs on the machine do not count; with more threads it is the wall clock (``time.perf_counter``), which includes the
+time that threads wait for each other. The result names the clock. Two networks are compared in alternation, one sample
+of each after the other, so that changes over time, such as the processor's frequency, affect both.
 
-Times differ from run to run. They are plain dataclasses and stay out of the records that compare byte for byte.
+Times differ from run to run. They are plain dataclasses, kept out of the records that compare byte for byte.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from weightsmith.networks.precision import like_of
 __all__ = ["Latency", "LatencyComparison", "Ratio", "Timing", "compare_latency", "file_bytes", "latency"]
 
 _BATCHES = (1, 64)
-_WARM_UP = 3  # passes before anything is measured: memory is laid out, kernels are chosen
-_SAMPLE = 0.005  # seconds that a sample lasts at least, so that the clock's own grain does not show
+_WARM_UP = 3  # unmeasured passes: memory allocation, choice of kernels
+_SAMPLE = 0.005  # minimum seconds per sample, well above the resolution of the clock
 _MOST_CALLS = 1000
 
 
 class _Clock(NamedTuple):
-    """How the time is read, and the least difference that shows: no sample is shorter, however coarse the clock."""
+    """A clock, and its resolution: no sample is shorter."""
 
     read: Callable[[], float]
     grain: float
@@ -57,7 +56,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Latency:
-    """How long a network takes, by batch size; ``clock`` says what was measured."""
+    """The latency of a network by batch size; ``clock`` names the clock."""
 
     timings: tuple[Timing, ...]
     clock: str
@@ -81,7 +80,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class LatencyComparison:
-    """Two networks measured by turns; a ratio below 1 says that the later one is faster."""
+    """Two networks measured in alternation; a ratio below 1 means that the second one is faster."""
 
     before: Latency
     after: Latency
@@ -112,7 +111,7 @@ def compare_latency(
     repeats: int = 20,
     threads: int = 1,
 ) -> LatencyComparison:
-    """The time of two networks per image, measured by turns, and the ratio of each pair of samples."""
+    """The time of two networks per image, measured in alternation, and the ratio of each pair of samples."""
     first, second = _measured([before, after], example, batches, repeats, threads)
     ratios = []
     for batch in first:
@@ -154,13 +153,13 @@ def _measured(
 
 
 def _inputs(network: nn.Module, example: Tensor, batch: int) -> Tensor:
-    """``batch`` rows of the example, over and over, laid out as :func:`weightsmith.evaluate` lays them out."""
+    """``batch`` rows, repeating the example, in the layout of :func:`weightsmith.evaluate`."""
     rows = example.detach().cpu()[torch.arange(batch) % len(example)].to(like_of(network).dtype)
     return rows.contiguous(memory_format=torch.channels_last) if rows.dim() == 4 else rows
 
 
 def _warmed(network: nn.Module, x: Tensor, clock: _Clock) -> int:
-    """Run a few passes unmeasured; how many make up a sample."""
+    """Run a few unmeasured passes; return the number of passes per sample."""
     try:
         network(x)
     except (RuntimeError, ValueError) as error:

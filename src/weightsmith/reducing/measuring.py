@@ -1,4 +1,4 @@
-"""What is measured of a reduction: sizes, accuracies on the same inputs, and what stands beside them."""
+"""Measurements of a reduction: sizes, accuracies on the same inputs, and baselines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Baselines", "latency_of", "measured", "random_baseline", "scratch_ba
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-    """What is measured beside the result: how many random masks, how a network from scratch is trained, how often."""
+    """The baselines to measure: how many random masks, and how and how often a network is trained from scratch."""
 
     random: int
     scratch: FineTune | None
@@ -33,7 +33,7 @@ class Baselines:
 
 
 def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int]) -> Size:
-    """How large ``network`` is, which has ``counts`` units at the sites it names and all at the others."""
+    """The size of ``network`` with ``counts`` units at the named sites and all units at the others."""
     return Size(
         parameters=sum(value.numel() for value in network.parameters()),
         macs=sizes.size(counts, "macs"),
@@ -43,7 +43,7 @@ def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int]) -> Siz
 
 
 def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
-    """Accuracies of the network that came in, of the cut one and of the result, on the same inputs."""
+    """Accuracies of the original network, of the cut one and of the result, on the same inputs."""
     labels = subject.judged.y
     progress = task.step_callback("measuring")
     right: dict[str, Tensor] = {}
@@ -74,7 +74,7 @@ def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
 def random_baseline(
     subject: Subject, sites: tuple[Site, ...], task: Task, outcome: Outcome, repeats: int
 ) -> RandomMasks | None:
-    """Random masks of the same number of units per site, on the inputs that the result was judged by."""
+    """Random masks of the same number of units per site, on the inputs that the result was evaluated on."""
     if not repeats or all(site.after == site.before for site in outcome.sites):
         return None
     network = subject.network if task.device == "cpu" else copied(subject.network).to(task.device)
@@ -84,7 +84,7 @@ def random_baseline(
 
 
 def scratch_baseline(subject: Subject, task: Task, outcome: Outcome, baselines: Baselines) -> Scratch | None:
-    """Networks of the reduced size trained from fresh weights, if they are asked for."""
+    """Networks of the reduced size trained from fresh weights, if requested."""
     if baselines.scratch is None:
         return None
     return from_scratch(
@@ -92,7 +92,7 @@ def scratch_baseline(subject: Subject, task: Task, outcome: Outcome, baselines: 
         subject.data,
         baselines.scratch,
         seeds=baselines.seeds,
-        out=task.place("scratch"),
+        out=task.stage_folder("scratch"),
         progress=task.epochs("from scratch"),
         threads=task.threads,
         device=task.device,
@@ -100,5 +100,5 @@ def scratch_baseline(subject: Subject, task: Task, outcome: Outcome, baselines: 
 
 
 def latency_of(subject: Subject, reduced: nn.Module, task: Task) -> LatencyComparison:
-    """Time per input of both networks, measured by turns."""
+    """Time per input of both networks, measured in alternation."""
     return compare_latency(subject.network, reduced, subject.example[:1], threads=task.threads)

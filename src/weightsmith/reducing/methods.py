@@ -1,4 +1,4 @@
-"""All methods of reduction in one place, so that their text forms are known wherever one is read."""
+"""Import all pruning methods, which registers their text forms."""
 
 from weightsmith.reducing.criteria.angles import Angles
 from weightsmith.reducing.criteria.groups import Groups

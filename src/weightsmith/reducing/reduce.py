@@ -1,4 +1,4 @@
-"""Reduce: a smaller real network from a trained one, with what it cost and what stands beside it."""
+"""Reduce a trained network to a smaller dense one, and measure the cost against baselines."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ def reduce(
     out: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Reduction:
-    """A smaller copy of ``network``: the units that ``by`` chooses are taken out, and the rest is a real network.
+    """A smaller copy of ``network`` without the units that ``by`` chooses; the result is an ordinary dense network.
 
-    ``by`` looks at the training split of ``data`` (at ``rows`` rows of it, drawn by the seed; None: at all), and the
-    test split judges the result (``test_rows`` of it; else validation or training rows). Without
-    ``target`` the method decides how much goes; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share
-    that ``plan`` gives it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
+    ``by`` uses the training split of ``data`` (``rows`` rows of it, drawn by the seed; None: all), and the test split
+    evaluates the result (``test_rows`` of it; else validation or training rows). Without ``target`` the method decides
+    how many units to remove; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share that ``plan`` gives
+    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
     the target is met. ``layers`` are globs of the layers that may lose units. ``recover`` trains the smaller network
     (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
-    Beside the result stand ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
-    nothing. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
-    record are written, searches and training keep their state there, and the same call goes on where it was stopped.
+    The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
+    scratch. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
+    record are written, searches and training keep their state there, and the same call resumes an interrupted one.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -131,7 +131,7 @@ def reduce(
             "rows": rows,
             "test_rows": test_rows,
         }
-        card = meaning_digest(card_of(subject.network))  # equal weights fed otherwise are another network
+        card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
         call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
         try:
@@ -159,7 +159,7 @@ def reduce(
 
 
 def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tuple[str, ...]:
-    """Say it when there are fewer rows than units: then some units look redundant that are not."""
+    """Warn if there are fewer rows than units: some units then look redundant that are not."""
     most = max((site.units for site in sites if site.kind == "dense"), default=0)
     if method.needs_target or len(subject.train) >= most:
         return ()
@@ -171,7 +171,7 @@ def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tupl
 def _check_device(device: str) -> None:
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+    except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
@@ -185,7 +185,7 @@ def _scratch_option(given: FineTune | str | None) -> FineTune | None:
 def _shares(
     subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], target: Target | None
 ) -> tuple[dict[str, float] | None, str | None, tuple[str, ...]]:
-    """The share each site keeps, where it comes from, and what to know of that; None where nothing says how much."""
+    """The share each site keeps, its source, and notes; None if neither a plan nor a target is given."""
     if plan is None and target is None:
         return None, None, ()
     keep = 1.0 if target is None else target.keep
@@ -208,7 +208,7 @@ def _shares(
 
 
 def _written(task: Task, baselines: Baselines) -> dict[str, Any]:
-    """Every option in its text form, as records keep them."""
+    """Every option in its text form, for the record."""
     return {
         "by": str(task.method),
         "target": None if task.target is None else str(task.target),
@@ -263,7 +263,7 @@ def _record(
 
 
 def _unmet(target: Target | None, sizes: SizeModel, outcome: Outcome) -> tuple[str, ...]:
-    """Say it when more is left than was asked for: a site was refused, or the method found no more."""
+    """Warn if the target is missed: a site was refused, or the method found no more units."""
     if target is None:
         return ()
     left = sizes.size({site.name: site.after for site in outcome.sites}, target.measure)
@@ -272,6 +272,6 @@ def _unmet(target: Target | None, sizes: SizeModel, outcome: Outcome) -> tuple[s
 
 
 def _write(folder: Path, result: Reduction) -> None:
-    """The files of a reduction: the network, and last, as its seal, the record."""
+    """Write the files of a reduction: the network, then the record, which marks it as complete."""
     save(result.network, folder / "network.safetensors")
     write_atomic(folder / "record.json", result.record.to_json(indent=1) + "\n")

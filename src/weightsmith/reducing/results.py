@@ -1,4 +1,4 @@
-"""What a reduction gives: what went at each site, what it cost, and what stands beside it for comparison."""
+"""The results of a reduction: removed units per site, cost, and baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduc
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RemovedUnit(Record):
-    """A unit that was taken out, why, and into which it went (None for nothing, and for the many of a group)."""
+    """A removed unit, the reason, and the unit it was merged into (None for none, and for the many of a group)."""
 
     unit: int
     reason: str
@@ -29,9 +29,9 @@ class RemovedUnit(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SiteReduction(Record):
-    """One site: the units kept, by their numbers in the network that came in, and what became of the others.
+    """One site: the units kept, by their index in the original network, and the removed ones.
 
-    ``refused`` says why nothing was taken out although the method had chosen to. In a reduction of several rounds the
+    ``refused`` says why the chosen units were not removed. In a reduction of several rounds the
     removals are those of the last.
     """
 
@@ -62,9 +62,9 @@ class Size(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measured(Record):
-    """Accuracies on the same inputs: of the network that came in, just after the cut, and after recovery.
+    """Accuracies on the same inputs: of the original network, just after the cut, and after recovery.
 
-    ``cost`` compares the result with the network that came in, input by input (McNemar): its difference is a gain.
+    ``cost`` compares the result with the original network, input by input (McNemar): its difference is a gain.
     """
 
     split: str
@@ -77,7 +77,7 @@ class Measured(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ReductionRecord(Record):
-    """Everything there is to say of a reduction without its weights and without durations."""
+    """The full record of a reduction, without weights and durations."""
 
     settings: dict[str, Any]
     network: str
@@ -99,7 +99,7 @@ class ReductionRecord(Record):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Reduction:
-    """A finished reduction: its record, the smaller network, and how long both networks take for an input."""
+    """A finished reduction: its record, the smaller network, and the latency of both networks."""
 
     record: ReductionRecord
     network: nn.Module
@@ -109,7 +109,7 @@ class Reduction:
         return f"Reduction({self})"
 
     def __str__(self) -> str:
-        """One line: by what, how much smaller, and what it cost."""
+        """One line: the method, how much smaller, and the cost."""
         record = self.record
         before, after = record.whole, record.reduced
         return (
@@ -120,10 +120,10 @@ class Reduction:
 
     @property
     def sites(self) -> tuple[SiteReduction, ...]:
-        """What went where."""
+        """The reduction of each site."""
         return self.record.sites
 
     @property
     def kept(self) -> dict[str, tuple[int, ...]]:
-        """The units kept at each site, by their numbers in the network that came in."""
+        """The units kept at each site, by their index in the original network."""
         return {site.name: site.kept for site in self.record.sites}

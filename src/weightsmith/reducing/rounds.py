@@ -1,4 +1,4 @@
-"""Choose, cut, recover; once, or in rounds that each take a part."""
+"""Choose, cut, recover: once, or in several rounds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHANGED = (
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is to be done to a subject, every option read."""
+    """The task of a reduction, with all options parsed."""
 
     method: Method
     target: Target | None
@@ -75,14 +75,14 @@ class Task:
         report = self.step_callback(stage)
         return None if report is None else lambda at: report(at.epoch - 1 + (at.step == at.steps), at.epochs)
 
-    def place(self, name: str) -> Path | None:
-        """A folder for one stage, if anything is kept."""
+    def stage_folder(self, name: str) -> Path | None:
+        """A folder for one stage, if an output folder is given."""
         return None if self.folder is None else self.folder / name
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The reduced network, the one just after the last cut, and how it came to it."""
+    """The reduced network, the one just after the last cut, and the history of the reduction."""
 
     network: nn.Module
     cut: nn.Module
@@ -95,7 +95,7 @@ class Outcome:
 
 @dataclasses.dataclass
 class _State:
-    """Where a reduction stands: the network now, and which units of the network that came in it still has."""
+    """The current network, and the units of the original network that it still has."""
 
     network: nn.Module
     kept: dict[str, tuple[int, ...]]
@@ -106,7 +106,7 @@ class _State:
 
 
 def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
-    """Take out what the method chooses, and train what is left if the task says so."""
+    """Remove the units that the method chooses, and recover as the task says."""
     _check_recovery(subject, task)
     sizes = SizeModel(subject.network, sites, subject.example[:2])
     state = _State(subject.network, {site.name: tuple(range(site.units)) for site in sites})
@@ -140,7 +140,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
 
 
 def _check_recovery(subject: Subject, task: Task) -> None:
-    """What could not be recovered in the end is refused before anything is searched."""
+    """Refuse an impossible recovery before anything is searched."""
     recovery = task.recovery
     if isinstance(recovery, Rewind):
         if subject.run is None:
@@ -157,7 +157,7 @@ def _check_recovery(subject: Subject, task: Task) -> None:
 
 
 def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | None]:
-    """The units that each site keeps after each round, of those the network came with; None: the method decides."""
+    """The units of the original network that each site keeps after each round; None: the method decides."""
     if task.shares is None:
         return [None] * rounds
     if task.target is None:
@@ -170,7 +170,7 @@ def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | 
 
 
 def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int] | None, number: int) -> bool:
-    """Choose and cut on the network as it stands; whether anything was taken out."""
+    """Choose and cut on the current network; whether any unit was removed."""
     found = find_sites(state.network, subject.example[:2])
     sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
@@ -185,7 +185,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         device=task.device,
         fitness=task.fitness,
         price=task.price,
-        folder=task.place(f"search {number}"),
+        folder=task.stage_folder(f"search {number}"),
         identity={**subject.inputs, "round": str(number)},
         progress=task.step_callback(str(task.method)),
     )
@@ -211,7 +211,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
 def _difference(
     before: nn.Module, after: nn.Module, sites: tuple[Site, ...], choices: tuple[Choice, ...], subject: Subject
 ) -> float:
-    """The largest difference between the outputs of the smaller network and of the masked one, in their own type."""
+    """The largest difference between the outputs of the smaller network and of the masked one, in their dtype."""
     with masked(before, sites, choices):
         expected = before(subject.example)
     return float((after(subject.example) - expected).abs().max())
@@ -223,7 +223,7 @@ def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Itera
         subject.data,
         option,
         seed=task.seed,
-        out=task.place(stage),
+        out=task.stage_folder(stage),
         progress=task.epochs(stage),
         threads=task.threads,
         device=task.device,
@@ -251,7 +251,7 @@ def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites:
         option,
         subject.data,
         reduced=state.network,
-        out=task.place("recovery"),
+        out=task.stage_folder("recovery"),
         progress=task.epochs("recovery"),
         threads=task.threads,
         device=task.device,
@@ -285,18 +285,18 @@ def _site(sites: tuple[Site, ...], name: str) -> Site:
     return next(site for site in sites if site.name == name)
 
 
-# From a network that was cut to one like any other: built anew at its widths, with a card that says how it came.
+# Turn a cut network into an ordinary one, rebuilt at its widths, with a card that holds its lineage.
 
 
 @torch.no_grad()
 def rebuilt(
     cut: nn.Module, original: nn.Module, units: Mapping[str, int], operation: str, example: Tensor
 ) -> nn.Module:
-    """``cut`` as a network of its architecture at the new widths; ``units`` are the outputs left of each layer.
+    """``cut`` as a network of its architecture at the new widths; ``units`` are the remaining outputs of each layer.
 
-    A module of the user's own stays what it is; its card keeps the widths, so that the user's function can load it. So
-    does a network that was changed since it was built, which its architecture would not give again: on ``example``
-    both must give the same. The card's lineage gains ``operation``.
+    A module of the user's own keeps its class; its card holds the widths, so that the user's function can load it. So
+    does a network that was changed since it was built, which its architecture would not reproduce: on ``example`` both
+    must give the same outputs. The card's lineage gains ``operation``.
     """
     card = card_of(original)
     architecture = architecture_of(original)
@@ -313,7 +313,7 @@ def rebuilt(
 
 
 def _filled(network: nn.Module, cut: nn.Module) -> nn.Module:
-    """The fresh network with the weights of the cut one, in their type, as trainable as they are."""
+    """The new network with the weights, dtypes and ``requires_grad`` of the cut one."""
     state = cut.state_dict()
     floating = next(value.dtype for value in state.values() if value.is_floating_point())
     network.to(floating).load_state_dict(state)

@@ -1,4 +1,4 @@
-"""What a study of reductions gives: a row per network and method, and what the rows say over folds and repeats."""
+"""The table of a study of reductions: a row per network and method, and summaries over folds and repeats."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from weightsmith.core.statistics import Comparison, corrected_t
 __all__ = ["WHOLE", "Study", "StudyRow", "StudySlope", "StudySummary", "slopes", "summaries"]
 
 WHOLE = "whole"
-"""The method of the rows of networks that nothing was taken out of."""
+"""The method name of rows of unreduced networks."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StudyRow(Record):
     """One network of one fold, reduced by one method; accuracies in percent.
 
-    ``random_accuracy`` is the mean test accuracy of random masks that leave as many units, ``scratch_accuracy`` that of
-    a network of so many units trained from scratch; None where they were not asked for, and for the whole network.
+    ``random_accuracy`` is the mean test accuracy of random masks with the same number of units, ``scratch_accuracy``
+    that of a network of that size trained from scratch; None if not requested, and for the whole network.
     """
 
     method: str
@@ -63,7 +63,7 @@ class StudySummary(Record):
 
     @property
     def removed(self) -> float:
-        """The share of the units that went."""
+        """The share of units removed."""
         return 1 - self.units / self.hidden
 
 
@@ -71,7 +71,7 @@ class StudySummary(Record):
 class StudySlope(Record):
     """How the final size follows the initial one: the slope of log(mean units) by log(hidden).
 
-    0 means that a method ends at one size wherever it began, which the paper asks of the ideal one; 1 that it takes out
+    0 means that a method ends at the same size whatever the initial one, the ideal of the paper; 1 that it removes
     the same share. ``deviation`` is that of the slopes of single folds.
     """
 
@@ -82,7 +82,7 @@ class StudySlope(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Study(Record):
-    """The settings, every row, and their summaries; the same bytes on any number of workers."""
+    """The settings, every row, and their summaries; identical for any number of workers."""
 
     data: str
     rows_of_data: int
@@ -103,7 +103,7 @@ class Study(Record):
 
 
 def summaries(rows: Sequence[StudyRow], folds: int) -> tuple[StudySummary, ...]:
-    """The rows summarised by initial size and method, in their order.
+    """Summaries of the rows by initial size and method, in their order.
 
     For r times k-fold, n_test/n_train of the test is 1/(k − 1).
     """
@@ -136,7 +136,7 @@ def summaries(rows: Sequence[StudyRow], folds: int) -> tuple[StudySummary, ...]:
 
 
 def slopes(rows: Sequence[StudyRow]) -> tuple[StudySlope, ...]:
-    """One for each method, if there are networks of several initial sizes.
+    """A slope for each method, if there are networks of several initial sizes.
 
     >>> rows = [StudyRow("a", h, 0, fold, h // 2, 50.0, 50.0) for h in (20, 80) for fold in (0, 1)]
     >>> [round(found.slope, 6) for found in slopes(rows)]

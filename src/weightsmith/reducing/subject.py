@@ -1,4 +1,4 @@
-"""What is reduced: a network in ``eval`` mode with the rows that methods look at and those that judge the result."""
+"""The subject of a reduction: a network in ``eval`` mode with the rows that choose units and the rows that evaluate."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _CHECKED = 16  # inputs on which every cut is compared with the masked network
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A network to be reduced and its data; labels are numbers of the network's outputs.
+    """A network to reduce and its data; labels are indices of the network's outputs.
 
-    ``train`` are the rows that methods look at, ``judged`` those on which accuracies are measured (the test split if
-    there is one), ``example`` inputs as the network takes them, ``run`` the training it came from if that is known.
+    ``train`` are the rows that methods use, ``judged`` those on which accuracies are measured (the test split if
+    there is one), ``example`` preprocessed inputs, ``run`` the training run of the network if known.
     """
 
     network: nn.Module
@@ -47,13 +47,13 @@ class Subject:
 def read_subject(
     network: nn.Module | TrainRun | str | Path, data: Any, *, rows: int | None, seed: int, test_rows: int | None = None
 ) -> Subject:
-    """Network and data from what the caller gave; rows of both kinds are drawn by the seed (None: all)."""
+    """Network and data from the caller's arguments; both kinds of rows are drawn by the seed (None: all)."""
     module, run = _network(network)
     known = _data(data)
     split = next(name for name in ("test", "validation", "train") if name in known.splits)
     train = known.split("train")
     _check_finite(known, train)
-    # From the first row to the last: files are often sorted, and rows of one kind would check little.
+    # Spread over all rows: files are often sorted, and rows of one class would check little.
     spread = torch.linspace(0, len(train) - 1, min(_CHECKED, len(train))).long()
     example = next(inputs for _, inputs in batches_for(card_of(module), train.x[spread], _CHECKED, _dtype(module)))
     count = _outputs(module, example)
@@ -75,7 +75,7 @@ def read_subject(
 
 
 def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, TrainRun | Path | None]:
-    """A copy in ``eval`` mode, and the training run it came from (or its folder) where that is known."""
+    """A copy in ``eval`` mode, and its training run (or the folder) if known."""
     if isinstance(given, TrainRun):
         return copied(given.network).eval(), given
     if isinstance(given, nn.Module):
@@ -101,7 +101,7 @@ def _check_finite(data: Data, train: Split) -> None:
 
 
 def _check_rows(data: Data, rows: Split) -> None:
-    """Refuse rows that tell nothing of the units."""
+    """Refuse rows that cannot distinguish units."""
     if int(rows.y.min()) == int(rows.y.max()):
         raise DataMismatch(
             f"{data.name}: all {len(rows)} training rows looked at have the same class; "

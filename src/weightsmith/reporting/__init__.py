@@ -1,1 +1,1 @@
-"""Reporting: reads records and numbers, never tensors; gives figures, tables and pages."""
+"""Reporting: figures, tables and HTML pages from records; no tensors are read."""

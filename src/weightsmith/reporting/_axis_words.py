@@ -1,4 +1,4 @@
-"""What a place on an axis is called: the label of the axis and its unit, the word of a tick, or a short number."""
+"""Labels of axis positions: axis label and unit, tick label, or a short number."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["AxisWords", "label_of", "short", "split_unit"]
 _NAME = re.compile(r"(.*?\S)(?:\s+\(([^()]*)\))?(?:[,;:]\s.*)?")
 _LONGEST_UNIT = 12
 _NUMBER = re.compile(r"[\s\d.,·×%⁰¹²³⁴⁵⁶⁷⁸⁹⁻eE+\-−]*")
-_MOST_SEGMENTS = 2_000  # beyond, vertical strokes are spikes or the like and no intervals
+_MOST_SEGMENTS = 2_000  # above this, vertical lines are spikes and the like, not intervals
 
 
 def split_unit(label: str) -> list[str]:
-    """A label without its remarks, and what stands in brackets behind it if that is a unit.
+    """A label without its remarks, and the unit in brackets after it, if any.
 
     >>> split_unit("accuracy (%), bars: 95 % intervals"), split_unit("loss (mean per image)"), split_unit("ρ(λ)")
     (['accuracy', '%'], ['loss', ''], ['ρ(λ)', ''])
@@ -36,13 +36,13 @@ def split_unit(label: str) -> list[str]:
 
 
 def label_of(artist: Any) -> str:
-    """What a legend calls the artist; nothing where it would leave it out."""
+    """The legend label of the artist; empty if the legend leaves it out."""
     label = str(artist.get_label() or "")
     return "" if label.startswith("_") else _written(label)
 
 
 def short(value: float) -> float | int | None:
-    """Four digits, or the whole number; None where there is no value.
+    """Four digits, or the whole number; None for NaN.
 
     >>> [short(value) for value in (0.123456, 12.0, 123456.7, float("nan"))]
     [0.1235, 12, 123457, None]
@@ -56,11 +56,11 @@ def short(value: float) -> float | int | None:
 
 
 class AxisWords:
-    """The words of both axes; ``x`` and ``y`` are their names and units.
+    """The labels of both axes; ``x`` and ``y`` are their names and units.
 
-    Places are called by the words of ticks where these are words and not numbers. A figure that names only some of its
-    places can say what each is called, in full, by ``axes.fmt_xdata`` and ``axes.fmt_ydata``, as matplotlib has it:
-    ``axes.fmt_xdata = lambda place: f"unit {order[round(place)]}"``.
+    Positions take the text of ticks if these are words and not numbers. A figure that labels only some of its
+    positions can format each one by ``axes.fmt_xdata`` and ``axes.fmt_ydata``, as in matplotlib:
+    ``axes.fmt_xdata = lambda position: f"unit {order[round(position)]}"``.
     """
 
     def __init__(self, axes: Axes) -> None:
@@ -74,11 +74,11 @@ class AxisWords:
         self._intervals = _intervals(axes)
 
     def x_text(self, value: Any) -> str | float | int | None:
-        """What a place of the x axis is called."""
+        """The label of a position on the x axis."""
         return self._text(0, value)
 
     def y_text(self, value: Any, x: Any = None) -> str | float | int | None:
-        """What a place of the y axis is called, with the interval that is drawn through it at ``x``."""
+        """The label of a position on the y axis, with the interval drawn at ``x``."""
         text = self._text(1, value)
         if isinstance(text, float | int) and isinstance(x, float | int):
             for low, high in self._intervals.get(_key(x), ()):
@@ -87,7 +87,7 @@ class AxisWords:
         return text
 
     def name_at(self, x: Any, y: Any) -> str:
-        """What is written beside a point."""
+        """The annotation of a point."""
         if isinstance(x, tuple) or isinstance(y, tuple):
             return ""
         return self._names.get((_key(x), _key(y)), "")
@@ -102,49 +102,49 @@ class AxisWords:
             return short(value)
         if not ticks:
             return ""
-        near = min(ticks, key=lambda place: abs(place - value))
+        near = min(ticks, key=lambda position: abs(position - value))
         return ticks[near] if abs(near - value) < 0.5 else ""
 
 
 def _label(axes: Axes, which: str) -> str:
-    """The label of an axis; panels that share it, or stand in the same row or column, have it on one of them."""
+    """The label of an axis; panels that share an axis, a row or a column have it on one of them."""
     shared = axes.get_shared_x_axes() if which == "x" else axes.get_shared_y_axes()
     panels = [axes, *shared.get_siblings(axes)]
-    place = axes.get_subplotspec()
-    for other in axes.figure.axes if place is not None else ():
+    own = axes.get_subplotspec()
+    for other in axes.figure.axes if own is not None else ():
         spec = other.get_subplotspec()
-        if spec is not None and place is not None and spec.get_gridspec() is place.get_gridspec():
-            same = spec.colspan == place.colspan if which == "x" else spec.rowspan == place.rowspan
+        if spec is not None and own is not None and spec.get_gridspec() is own.get_gridspec():
+            same = spec.colspan == own.colspan if which == "x" else spec.rowspan == own.rowspan
             panels += [other] if same else []
     texts = (panel.get_xlabel() if which == "x" else panel.get_ylabel() for panel in panels)
     return _written(next(filter(None, texts), ""))
 
 
 def _ticks(axis: Axis) -> dict[float, str] | None:
-    """The words of the ticks by their places; None where they are the numbers of their places.
+    """The tick labels by position; None if they are the numbers of the positions.
 
-    An axis without ticks has no words: what is drawn along it was put in an order, and its places mean nothing.
+    An axis without ticks has no labels: its positions are arbitrary.
     """
     from matplotlib.category import StrCategoryFormatter
     from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
-    places = [float(place) for place in axis.get_majorticklocs()]
-    if not places:
+    positions = [float(position) for position in axis.get_majorticklocs()]
+    if not positions:
         return {}
     form = axis.get_major_formatter()
     if not isinstance(form, FixedFormatter | FuncFormatter | StrCategoryFormatter):
         return None
-    ticks = dict(zip(places, map(_written, form.format_ticks(places)), strict=True))
-    words = {place: text for place, text in ticks.items() if text}
+    ticks = dict(zip(positions, map(_written, form.format_ticks(positions)), strict=True))
+    words = {position: text for position, text in ticks.items() if text}
     numbers = all(map(_NUMBER.fullmatch, words.values()))
-    # Numbers other than those of their places are names, such as those of units that were put in another order.
+    # Numbers that differ from their positions are names, such as those of units in another order.
     fixed = isinstance(axis.get_major_locator(), FixedLocator)
-    names = fixed and any(text.isdecimal() and int(text) != place for place, text in words.items())
+    names = fixed and any(text.isdecimal() and int(text) != position for position, text in words.items())
     return words if words and (not numbers or names) else None
 
 
 def _annotations(axes: Axes) -> dict[tuple[float, float], str]:
-    """Names that are written beside points; numbers there repeat what is known."""
+    """Names annotated at points, without numbers, which repeat known values."""
     from matplotlib.text import Annotation
 
     found = {}
@@ -157,7 +157,7 @@ def _annotations(axes: Axes) -> dict[tuple[float, float], str]:
 
 
 def _intervals(axes: Axes) -> dict[float, list[tuple[float, float]]]:
-    """Vertical strokes by their place: from where to where they reach."""
+    """Vertical lines by position: their lower and upper ends."""
     from matplotlib.collections import LineCollection
 
     strokes = [line.get_segments() for line in axes.collections if isinstance(line, LineCollection)]
@@ -176,5 +176,5 @@ def _key(value: float) -> float:
 
 
 def _written(text: Any) -> str:
-    """The words of a label, which matplotlib takes with dollars escaped and on several lines."""
+    """The text of a label, which matplotlib needs with escaped dollars and on several lines."""
     return plain(" ".join(str(text).replace(r"\$", "$").split()), LONGEST_NAME)

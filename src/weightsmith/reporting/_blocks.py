@@ -1,6 +1,6 @@
-"""One part as a block of the page: what the template reads, and how many bytes that will take.
+"""One part as a block of the page: the data for the template, and its size in bytes.
 
-Here all text is made fit to be shown, figures are drawn, and data become links.
+All text is sanitised here, figures are drawn, and data become links.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "Block", "block_of", "csv_link", "inline_svg", "paragraphs"]
 
 
-_WIDE = 7.0  # inches, from which on a figure does not share its row
+_WIDE = 7.0  # inches from which a figure gets a row of its own
 _AROUND, _AROUND_LINE = 900, 40  # bytes of the template around a drawing or table, and around a cell or line
-_MOST_ROWS = 1_000  # rows of a table that are shown; its CSV has all of them
-_MOST_CSV = 500_000  # bytes of data that go with one table or drawing
+_MOST_ROWS = 1_000  # rows shown of a table; its CSV has all of them
+_MOST_CSV = 500_000  # bytes of data for one table or drawing
 _LONGEST_CELL = 500
-_LONG = 14  # rows from which on a table scrolls in a box of its own
-_SENTENCE = 26  # letters from which on a cell may be broken into lines
-_SORTABLE = 3  # rows from which on sorting is of use
+_LONG = 14  # rows from which a table scrolls
+_SENTENCE = 26  # letters from which a cell may wrap
+_SORTABLE = 3  # rows from which a table is sortable
 _PREFIX = re.compile(r"\s*how to read it\s*:\s*", re.IGNORECASE)
 
 
 class Block(NamedTuple):
-    """``kind`` says which macro of the template shows it, ``data`` is what that reads, ``size`` is in bytes."""
+    """``kind`` is the macro of the template, ``data`` its input, ``size`` is in bytes."""
 
     kind: str
     title: str
@@ -48,7 +48,7 @@ class Block(NamedTuple):
 
 
 def block_of(part: Table | Drawing | Facts | Notes | Prose, own: str) -> Block:
-    """The part as a block; ``own`` keeps the names in its SVG apart from those of other figures."""
+    """The part as a block; ``own`` makes the ids in its SVG unique on the page."""
     match part:
         case Drawing():
             return _drawing(part, own)
@@ -58,20 +58,20 @@ def block_of(part: Table | Drawing | Facts | Notes | Prose, own: str) -> Block:
             shown = [(plain(name, LONGEST_NAME), plain(text)) for name, text in pairs]
             return Block("facts", plain(title, LONGEST_NAME), {"pairs": shown}, _weight(sum(shown, ())))
         case Notes(lines=lines):
-            told = [plain(line) for line in lines]
-            return Block("notes", "", {"lines": told}, _weight(told))
+            lines_shown = [plain(line) for line in lines]
+            return Block("notes", "", {"lines": lines_shown}, _weight(lines_shown))
         case Prose(text=text):
-            told = paragraphs(text)
-            return Block("prose", "", {"lines": told}, _weight(told))
+            lines_shown = paragraphs(text)
+            return Block("prose", "", {"lines": lines_shown}, _weight(lines_shown))
 
 
 def paragraphs(text: str) -> list[str]:
-    """The paragraphs of a text, which empty lines part."""
+    """The paragraphs of a text, separated by empty lines."""
     return [plain(" ".join(part.split())) for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
 def _weight(texts: Iterable[str]) -> int:
-    """The bytes of texts once they are escaped, each with its tags."""
+    """The bytes of texts after escaping, each with its tags."""
     return sum(len(html.escape(text).encode("utf-8", "replace")) + _AROUND_LINE for text in texts)
 
 
@@ -80,7 +80,7 @@ def _drawing(drawing: Drawing, own: str) -> Block:
 
     figure = drawing.figure()
     title = plain(drawing.title, LONGEST_NAME)
-    # Markup because it is: every letter in it that is not ours was escaped by matplotlib or by inline_svg.
+    # Safe markup: all foreign text in it was escaped by matplotlib or by inline_svg.
     svg = Markup(inline_svg(figure, f"{own}-", title))
     found = hover_points(figure)
     points = "" if found is None else _attribute(found)
@@ -99,7 +99,7 @@ def _drawing(drawing: Drawing, own: str) -> Block:
 
 
 def _attribute(points: Mapping[str, Any]) -> Markup:
-    """The points as the value of an attribute in single quotes, so that JSON's own quotes need not be escaped."""
+    """The points as the value of an attribute in single quotes, so that JSON's quotes need no escaping."""
     from markupsafe import Markup
 
     text = json.dumps(points, ensure_ascii=False, separators=(",", ":"))
@@ -109,13 +109,13 @@ def _attribute(points: Mapping[str, Any]) -> Markup:
 
 
 def _csv(rows: Sequence[Mapping[str, Cell]]) -> str:
-    """The rows as a link; nothing where there are none, or too many for a page."""
+    """The rows as a link; empty if there are none, or too many for a page."""
     link = csv_link(rows) if rows else ""
     return link if len(link) <= _MOST_CSV else ""
 
 
 class _Head(NamedTuple):
-    """The head of a column as it is shown, and how its cells are set: ``number``, ``words`` or ``text``."""
+    """The head of a column, and the class of its cells: ``number``, ``words`` or ``text``."""
 
     text: str
     meaning: str
@@ -124,7 +124,7 @@ class _Head(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A cell: what is shown, what it is sorted by if that is something else, and what it is called in full."""
+    """A cell: its text, its sort key if that differs, and its full text."""
 
     text: str
     value: str | None
@@ -132,20 +132,20 @@ class _Entry(NamedTuple):
 
 
 def _table(table: Table) -> Block:
-    keys = _told_apart([column.head for column in table.columns])
+    keys = _unique_keys([column.head for column in table.columns])
     values = [{key: _bare(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows]
     rows = [
         [_entry(cell, column.numeric) for cell, column in zip(row, table.columns, strict=True)]
         for row in table.rows[:_MOST_ROWS]
     ]
-    columns = [_head(column, [row[place].text for row in rows]) for place, column in enumerate(table.columns)]
-    whole = _csv(values)
-    csv = whole or _csv(values[:_MOST_ROWS])
+    columns = [_head(column, [row[index].text for row in rows]) for index, column in enumerate(table.columns)]
+    full = _csv(values)
+    csv = full or _csv(values[:_MOST_ROWS])
     data = {
         "columns": columns,
         "rows": rows,
         "total": len(table.rows),
-        "whole": bool(whole),
+        "whole": bool(full),
         "caption": plain(table.caption),
         "csv": csv,
         "file": _file(table.file or table.title),
@@ -168,11 +168,11 @@ def _entry(cell: Cell | Shown, numeric: bool) -> _Entry:
 
 
 def _sorted_by(value: Cell, shown: str, numeric: bool) -> str | None:
-    """What the script reads in place of the text; nothing, which comes last, where there is no value of its kind."""
+    """The sort key for the script in place of the text; empty, which sorts last, if there is no value."""
     if value is None or (isinstance(value, str) and numeric):
         return ""
     if isinstance(value, str):
-        # A name that is shown with signs in place of what acts in it is sorted as it is shown.
+        # A sanitised name is sorted by its sanitised text.
         return None if plain(value, _LONGEST_CELL) == shown else plain(value, LONGEST_NAME)
     if isinstance(value, int):
         written = str(int(value))
@@ -187,23 +187,23 @@ def _bare(cell: Cell | Shown) -> Cell:
     return cell.value if isinstance(cell, Shown) else cell
 
 
-def _told_apart(heads: Sequence[str]) -> list[str]:
-    """The heads as keys of a row: a head that comes again is numbered."""
-    before = [heads[:place].count(head) for place, head in enumerate(heads)]
+def _unique_keys(heads: Sequence[str]) -> list[str]:
+    """The heads as keys of a row; repeated heads are numbered."""
+    before = [heads[:index].count(head) for index, head in enumerate(heads)]
     return [f"{head} ({again + 1})" if again else head for head, again in zip(heads, before, strict=True)]
 
 
 def _file(name: str) -> str:
-    """A name that every system takes for a file."""
+    """A valid file name on every system."""
     bare = re.sub(r"[^\w.-]+", "-", plain(name.removesuffix(".csv"), 60)).strip("-.")
     return f"{bare or 'data'}.csv"
 
 
-# Figures and tables as part of one HTML page: SVG that follows the page's colours, CSV behind a link.
+# Figures and tables in one HTML page: SVG with the page's colours, CSV behind a link.
 #
-# Matplotlib writes an SVG for a file of its own. Inside a page its rules for ``*`` would apply to the whole page, and
-# the names of two figures would collide; its white is the wrong one at night, and half of it is blanks and sixth
-# decimals.
+# Matplotlib writes an SVG for a file of its own. In a page its CSS rules for ``*`` would apply to the whole page, and
+# the ids of two figures would collide; its white does not suit the dark mode, and half of its bytes are blanks and
+# superfluous decimals.
 
 
 COLOURS = {
@@ -219,29 +219,29 @@ COLOURS = {
     "#ffffff": "paper",
     "#000000": "ink",
 }
-"""The colours of figures, and the variable of the page's style sheet that takes the place of each."""
+"""The colours of figures, and the CSS variable that replaces each."""
 
-_LEAST, _MOST = 0.85, 1.5  # pixels to a point of the figure: below they cannot be read, beyond they shout
+_LEAST, _MOST = 0.85, 1.5  # pixels per point of the figure: smaller is unreadable, larger is too large
 _TAG = re.compile(r"<[^>]*>")
 _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 _NAMES = {colour.lower(): f"var(--{name})" for colour, name in COLOURS.items()}
-# Some are too pale for words, though not for lines: the style sheet has a darker one of each.
+# Some are too pale for text, though not for lines: the style sheet has a darker variant of each.
 _PALE = ("var(--orange)", "var(--grey)")
-_DOTS_PER_INCH = 144  # of what is not drawn as lines: heat maps, clouds of points
+_DOTS_PER_INCH = 144  # resolution of rasterised parts: heat maps, clouds of points
 
 
 def inline_svg(figure: Figure, prefix: str, label: str) -> str:
-    """``figure`` as an SVG element that can stand in a page beside others; ``prefix`` keeps its names apart.
+    """``figure`` as an inline SVG element; ``prefix`` makes its ids unique.
 
-    Its words are text in the reader's font of the same widths, so that they can be found and read aloud; ``label`` is
-    what the figure is called.
+    Its text remains text in a font of the same widths, so that it can be searched and read aloud; ``label`` is the
+    accessible name of the figure.
     """
     import matplotlib as mpl
 
     content = io.StringIO()
     with style.house_style(), mpl.rc_context({"svg.fonttype": "none"}):
         layout = figure.get_layout_engine()
-        if layout is not None:  # laid out once, here: savefig would draw the whole figure for that, and then again
+        if layout is not None:  # laid out here once: savefig would draw the whole figure twice
             layout.execute(figure)
             figure.set_layout_engine("none")
         figure.savefig(content, format="svg", dpi=_DOTS_PER_INCH, metadata={"Date": None, "Creator": None})
@@ -251,15 +251,15 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     size = (
         f'viewBox="0 0 {width:g} {height:g}" style="min-width:{_LEAST * width:.0f}px;max-width:{_MOST * width:.0f}px"'
     )
-    # Colours that are not the page's own, such as those of a heat map, were chosen for white paper.
+    # Foreign colours, such as those of a heat map, were chosen for white paper.
     card = ' class="card"' if "<image" in body or _COLOUR.search(body) else ""
     return f'<svg{card} {size} role="img" aria-label="{html.escape(label)}">{body}'
 
 
 def _shorter(body: str, prefix: str) -> str:
-    """The tags with the page's colours and the figure's own names, without what draws nothing."""
+    """The tags with the page's colours and unique ids, without elements that draw nothing."""
     used = set(re.findall(r"[\"(]#(\w+)", body))
-    kept: list[bool] = []  # of the groups that are open
+    kept: list[bool] = []  # stack of the open groups
 
     def tag(found: re.Match[str]) -> str:
         text = found[0]
@@ -277,7 +277,7 @@ def _shorter(body: str, prefix: str) -> str:
         text = re.sub(r" transform=\"rotate\(-0[^\"]*\"| ?font-family: [^;\"]*;?", "", text)
         text = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), text)
         text = re.sub(r"([:;]) ", r"\1", re.sub(r"\s+", " ", text)).replace(' "', '"')
-        # A tick has its colour already from the line it repeats.
+        # A tick inherits its colour from the line it repeats.
         text = re.sub(r'(<use .*) style="fill:var\(--axis\);stroke:var\(--axis\);[^"]*"', r"\1", text)
         if text.startswith("<g"):
             kept.append(text != "<g>")
@@ -289,8 +289,8 @@ def _shorter(body: str, prefix: str) -> str:
 
 
 def _grey(colour: str) -> str:
-    """A shade between ink and paper as a mixture of the page's own; other colours as they are."""
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    """A shade between ink and paper as a mixture of the page's colours; other colours unchanged."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     if not red == green == blue:
         return colour
     share = min(100, round(100 * (255 - red) / (255 - int(style.INK[1:3], 16))))
@@ -298,10 +298,10 @@ def _grey(colour: str) -> str:
 
 
 def csv_link(rows: Sequence[Mapping[str, Cell]]) -> str:
-    """The rows as CSV in an address that needs no file: ``<a download="…" href="{csv_link(rows)}">``.
+    """The rows as CSV in a data URL: ``<a download="…" href="{csv_link(rows)}">``.
 
-    Columns are all keys of the rows in the order they come; a row without one of them has nothing there. No cell is
-    taken for a formula by a spreadsheet: names come from files.
+    Columns are all keys of the rows in order of appearance; a missing key gives an empty cell. No cell can act
+    as a formula in a spreadsheet: names come from files.
     """
     heads = list(dict.fromkeys(key for row in rows for key in row))
     cells = ([_short(row.get(head)) for head in heads] for row in rows)

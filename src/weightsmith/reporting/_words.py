@@ -1,7 +1,7 @@
-"""Text that comes from files, made fit to be shown: no control that acts, no name that fills the page.
+"""Sanitise text from files for display: no control characters, no overlong names.
 
-What is invisible or turns the line around (control characters, overrides of the direction, half surrogate pairs) is
-replaced by a sign that can be seen; what is too long loses its middle. Escaping for HTML is not done here.
+Invisible characters and those that change the direction (control characters, bidi overrides, lone surrogates) are
+replaced by a visible sign; text that is too long loses its middle. HTML escaping is done elsewhere.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from weightsmith.reporting.parts import Cell
 
 __all__ = ["LONGEST_NAME", "LONGEST_TEXT", "cut", "number_text", "plain"]
 
-LONGEST_NAME, LONGEST_TEXT = 120, 4_000  # letters of a name, and of a text that may hold several
-_LONGEST_WORD = 200  # a digest has 64 letters, and a path seldom more than this
+LONGEST_NAME, LONGEST_TEXT = 120, 4_000  # characters of a name, and of a text that may hold several
+_LONGEST_WORD = 200  # a digest has 64 characters, and a path seldom more than this
 _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 
 
 def _signs() -> dict[int, int]:
-    """Every character that must not be written as it is, and the sign that stands for it."""
+    """Characters that must not be written literally, with the sign that replaces each."""
     unknown = ord("\N{REPLACEMENT CHARACTER}")
     hidden = [*range(0x80, 0xA0), *range(0xD800, 0xE000), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
     hidden += [0x2028, 0x2029, 0xFFFE, 0xFFFF]
@@ -31,19 +31,19 @@ _SIGNS = _signs()
 
 
 def plain(text: str, longest: int = LONGEST_TEXT) -> str:
-    """``text`` on one line with nothing in it that acts, cut to ``longest`` letters and its words to 200.
+    """``text`` on one line without control characters, cut to ``longest`` characters and its words to 200.
 
     >>> plain("fc1\\x1b[31m\\u202e"), plain("a" * 1000, 9)
     ('fc1␛[31m�', 'aaaa…aaaa')
     """
-    if len(text) > 4 * longest + 4 * _LONGEST_WORD:  # no need to look at megabytes that are not shown
+    if len(text) > 4 * longest + 4 * _LONGEST_WORD:  # do not process megabytes that are not shown
         text = cut(text, 4 * longest + 4 * _LONGEST_WORD)
     text = _LONG_WORD.sub(lambda word: cut(word[0], _LONGEST_WORD), text)
     return cut(text, longest).translate(_SIGNS)
 
 
 def cut(text: str, longest: int) -> str:
-    """``text`` without its middle where it has more than ``longest`` letters.
+    """``text`` without its middle if it has more than ``longest`` characters.
 
     >>> cut("encoder.blocks.11.output", 11)
     'encod…utput'
@@ -54,7 +54,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def number_text(value: Cell) -> str:
-    """A value for people: four digits, whole numbers in full, a dash where there is none.
+    """A value as text: four digits, whole numbers in full, a dash for none.
 
     >>> [number_text(value) for value in (None, 12345, -0.123456, 2.0, 123456.7, 2e-7, True, float("inf"), "ks")]
     ['–', '12,345', '−0.1235', '2', '123,457', '2e−07', 'yes', '∞', 'ks']

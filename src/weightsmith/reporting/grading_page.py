@@ -1,4 +1,4 @@
-"""Grades as one HTML page that needs nothing else: of one network, of several, or of their comparison alone."""
+"""Grades as one self-contained HTML page: of one network, of several, or of their comparison alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def grading_page(
 ) -> str:
     """The page of one network, of several with their comparison, or of a comparison alone.
 
-    Several networks are compared here if no ``comparison`` comes with them. The spectra of up to ``spectra`` layers,
+    Several networks are compared here if no ``comparison`` is given. The spectra of up to ``spectra`` layers,
     shared between the networks, are drawn; the page says how many it leaves out. Equal grades give equal bytes.
     """
     networks, comparison = _sorted_out(grades, comparison)

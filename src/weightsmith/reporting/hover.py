@@ -1,15 +1,15 @@
-"""The points of a drawn figure, where they lie in its SVG and what they say, so that a page can show them on hover.
+"""The points of a drawn figure with their positions in its SVG and their values, for display on hover.
 
-Nothing is drawn twice: the points are read from the artists of a matplotlib figure that was saved before. Labelled and
-unlabelled lines, scattered points, bars, steps and images are known; a figure of other things has no points.
+Nothing is drawn twice: the points are read from the artists of a saved matplotlib figure. Labelled and
+unlabelled lines, scattered points, bars, steps and images are supported; other figures have no points.
 
     {"panels": [{"box": [left, top, right, bottom], "x": [name, unit], "y": [name, unit],
                  "series": [{"name": …, "by": "", "x": […], "y": […], "a": […], "b": […], "z": …, "c": […], "t": […]},
                             {"grid": [left, top, width, height], "a": […], "b": […], "z": …, "c": […]}]}]}
 
-``x`` and ``y`` of a series are places in the SVG's own units, ``a`` and ``b`` what they mean on the axes, ``c`` a third
-value called ``z``, ``t`` names of single points. ``by`` is the axis along which bars are found. A ``grid`` is an image:
-the middle of its first cell and the way to the next, with a name per column and per row and a value per cell.
+``x`` and ``y`` of a series are positions in the SVG's own units, ``a`` and ``b`` their values on the axes, ``c`` a
+third value named ``z``, ``t`` names of single points. ``by`` is the axis along which bars are found. A ``grid`` is an
+image: the centre of its first cell and the step to the next, with a label per column and per row and a value per cell.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
 
 __all__ = ["hover_points"]
 
-_MOST, _MOST_CELLS = 2_000, 4_096  # points of a figure, and cells of an image: more can hardly be told apart
+_MOST, _MOST_CELLS = 2_000, 4_096  # points of a figure, and cells of an image: more are hardly distinguishable
 _POINTS_PER_INCH = 72  # matplotlib writes an SVG in points
 
-_Places = NDArray[np.float64]
+_Positions = NDArray[np.float64]
 
 
 class _Series(NamedTuple):
-    """Points of one artist: places on the screen, values on the axes, and what else is known of them."""
+    """The points of one artist: positions on the screen, values on the axes, and further data."""
 
     name: str
-    places: _Places
+    positions: _Positions
     values: Sequence[tuple[Any, Any]]
     by: str = ""
-    third: tuple[str, _Places] | None = None
+    third: tuple[str, _Positions] | None = None
 
 
 def hover_points(figure: Figure) -> dict[str, Any] | None:
-    """The points of ``figure``, which must have been saved as SVG just before; None where it has none.
+    """The points of ``figure``, which must have been saved as SVG just before; None if it has none.
 
-    The layout is that of the last saving: drawing it anew could move the axes away from those in the SVG.
+    The layout is that of the last save: drawing again could move the axes away from those in the SVG.
     """
     before = figure.dpi
     figure.dpi = _POINTS_PER_INCH
@@ -70,7 +70,7 @@ def _panel(axes: Axes, height: float) -> dict[str, Any] | None:
     words = AxisWords(axes)
     box = axes.bbox
     taken: set[tuple[int, int]] = set()
-    # Names come first, so that a point without one does not take the place of the same point with one.
+    # Labelled series first, so that an unlabelled point does not replace the same point with a label.
     found = sorted(_every_series(axes), key=lambda series: not series.name)
     series = [made for one in found if (made := _written(one, words, box, height, taken)) is not None]
     series += [made for image in axes.get_images() if (made := _grid(image, words, height)) is not None]
@@ -103,8 +103,8 @@ def _every_series(axes: Axes) -> Iterator[_Series]:
             third = None
             if shades is not None and len(shades) == len(values):
                 third = (_bar_name(bar), np.ma.filled(np.ma.asarray(shades, np.float64), np.nan))
-            places = cloud.get_offset_transform().transform(values)
-            yield _Series(label_of(cloud), places, values.tolist(), third=third)
+            positions = cloud.get_offset_transform().transform(values)
+            yield _Series(label_of(cloud), positions, values.tolist(), third=third)
     for bars in axes.containers:
         if isinstance(bars, BarContainer):
             yield _bars(axes, bars)
@@ -114,26 +114,26 @@ def _every_series(axes: Axes) -> Iterator[_Series]:
 
 
 def _shows_data(axes: Axes, transform: Transform) -> bool:
-    """Whether the transform is that of the data, up to a shift: others are those of guides across the axes."""
+    """Whether the transform is that of the data, up to a shift: others belong to guides across the axes."""
     corners = np.column_stack([axes.get_xlim(), axes.get_ylim()])
     own, data = (np.ptp(one.transform(corners), axis=0) for one in (transform, axes.transData))
     return bool(np.allclose(own, data))
 
 
 def _bars(axes: Axes, bars: Any) -> _Series:
-    """Bars are found at their ends, and say how long they are, not where they end: they may be stacked."""
+    """Bars are found at their ends, and have their length as value, not their end: they may be stacked."""
     upright = bars.orientation != "horizontal"
     ends, values = [], []
     for bar in bars.patches:
         x, y, wide, tall = bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()
         ends.append((x + wide / 2, y + tall) if upright else (x + wide, y + tall / 2))
         values.append((x + wide / 2, tall) if upright else (wide, y + tall / 2))
-    places = axes.transData.transform(np.asarray(ends, np.float64).reshape(-1, 2))
-    return _Series(label_of(bars), places, values, by="x" if upright else "y")
+    positions = axes.transData.transform(np.asarray(ends, np.float64).reshape(-1, 2))
+    return _Series(label_of(bars), positions, values, by="x" if upright else "y")
 
 
 def _steps(axes: Axes, patch: Any) -> _Series:
-    """The steps of a histogram, each in the middle of its range."""
+    """The steps of a histogram, each at the centre of its bin."""
     heights, edges, _ = patch.get_data()
     upright = patch.orientation != "horizontal"
     middles = (edges[:-1] + edges[1:]) / 2
@@ -149,33 +149,33 @@ def _steps(axes: Axes, patch: Any) -> _Series:
 def _written(
     series: _Series, words: AxisWords, box: Bbox, height: float, taken: set[tuple[int, int]]
 ) -> dict[str, Any] | None:
-    """The series as it is written, without points outside the axes, or nameless ones where there is one already."""
-    x, y = series.places.T
+    """The series as JSON, without points outside the axes, and without unlabelled duplicates."""
+    x, y = series.positions.T
     inside = (x >= box.x0 - 1) & (x <= box.x1 + 1)
     if series.by != "y":
         inside &= np.isfinite(y)
     inside &= ((y >= box.y0 - 1) & (y <= box.y1 + 1)) | bool(series.by)
     keys = [(round(4 * a), round(4 * b)) if fine else None for a, b, fine in zip(x, y, inside, strict=True)]
-    chosen = [place for place, key in enumerate(keys) if key and (series.name or key not in taken)]
+    chosen = [index for index, key in enumerate(keys) if key and (series.name or key not in taken)]
     taken.update(key for key in keys if key)
     if not chosen:
         return None
     made: dict[str, Any] = {
         "name": series.name,
         "by": series.by,
-        "x": [round(float(np.clip(x[place], box.x0, box.x1)), 1) for place in chosen],
-        "y": [round(float(height - np.clip(y[place], box.y0, box.y1)), 1) for place in chosen],
-        "a": [words.x_text(series.values[place][0]) for place in chosen],
-        "b": [words.y_text(*reversed(series.values[place])) for place in chosen],
+        "x": [round(float(np.clip(x[index], box.x0, box.x1)), 1) for index in chosen],
+        "y": [round(float(height - np.clip(y[index], box.y0, box.y1)), 1) for index in chosen],
+        "a": [words.x_text(series.values[index][0]) for index in chosen],
+        "b": [words.y_text(*reversed(series.values[index])) for index in chosen],
     }
     if series.third is not None:
-        made |= {"z": split_unit(series.third[0]), "c": [short(series.third[1][place]) for place in chosen]}
-    names = [words.name_at(*series.values[place]) for place in chosen]
+        made |= {"z": split_unit(series.third[0]), "c": [short(series.third[1][index]) for index in chosen]}
+    names = [words.name_at(*series.values[index]) for index in chosen]
     return made | ({"t": names} if any(names) else {})
 
 
 def _grid(image: Any, words: AxisWords, height: float) -> dict[str, Any] | None:
-    """The cells of an image, of large ones some, evenly."""
+    """The cells of an image, of large ones an even selection."""
     shades = image.get_array()
     if shades is None or shades.ndim != 2 or not shades.size:
         return None
@@ -187,8 +187,8 @@ def _grid(image: Any, words: AxisWords, height: float) -> dict[str, Any] | None:
     across = left + (np.arange(0, columns, every) + 0.5) * (right - left) / columns
     along = bottom + (np.arange(0, rows, every) + 0.5) * (top - bottom) / rows
     grid = np.array(np.meshgrid(across, along)).reshape(2, -1).T
-    places = image.axes.transData.transform(grid).reshape(len(along), len(across), 2)
-    first, end = places[0, 0], places[-1, -1]
+    positions = image.axes.transData.transform(grid).reshape(len(along), len(across), 2)
+    first, end = positions[0, 0], positions[-1, -1]
     steps = (end - first) / [max(1, len(across) - 1), max(1, len(along) - 1)]
     cells = np.ma.filled(np.ma.asarray(shades, np.float64), np.nan)[::every, ::every]
     if not np.isfinite(cells).any():
@@ -203,7 +203,7 @@ def _grid(image: Any, words: AxisWords, height: float) -> dict[str, Any] | None:
 
 
 def _bar_name(bar: Any) -> str:
-    """What a colour bar says its colours mean."""
+    """The label of a colour bar."""
     if bar is None:
         return ""
     axis = bar.ax.yaxis if bar.orientation == "vertical" else bar.ax.xaxis
@@ -211,7 +211,7 @@ def _bar_name(bar: Any) -> str:
 
 
 def _thin(panels: Sequence[dict[str, Any]]) -> None:
-    """Leave out points evenly until the figure has no more than it may; images were thinned before."""
+    """Thin out points evenly down to the limit of a figure; images were thinned before."""
     series = [one for panel in panels for one in panel["series"] if "grid" not in one]
     every = max(1, math.ceil(sum(len(one["x"]) for one in series) / _MOST))
     for one in series if every > 1 else ():

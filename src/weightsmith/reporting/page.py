@@ -1,7 +1,7 @@
-"""One HTML page from sections, which needs nothing but itself: no network, no other file, no script to be read.
+"""A self-contained HTML page from sections: no network access, no other files, readable without scripts.
 
-Names come from files and may hold anything. Jinja escapes all text, what acts in it is shown as a sign, and the page's
-own policy allows no script but the one it came with, by its digest, and no address to load anything from.
+Names come from files and may hold anything. Jinja escapes all text, control characters are replaced by signs, and the
+page's content security policy allows only its own script, by digest, and no loading of anything.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _ROOM = 2_600_000  # bytes for all sections, so that a page stays below 3 MB
 def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     """The page of these sections as text, below 3 MB; write it as UTF-8. Equal sections give equal bytes.
 
-    Figures are drawn here, by calling each :class:`~weightsmith.reporting.parts.Drawing`. What there is no room for is
-    left out, options of choices first, and the page says how much that is.
+    Figures are drawn here, by calling each :class:`~weightsmith.reporting.parts.Drawing`. Parts beyond the size limit
+    are left out, options of choices first, and the page says how many.
     """
     if not sections:
         raise UsageError(f"the page {title!r} has no sections: there is nothing to write")
@@ -40,7 +40,7 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["breakable"] = _breakable
-    # As the elements will hold them: a browser takes the digest of exactly these letters.
+    # As in the elements: a browser digests exactly these characters.
     script, style = (Markup(loader.get_source(environment, name)[0]) for name in ("page.js", "page.css"))
     page = environment.get_template("report.html").render(
         title=plain(title, LONGEST_NAME),
@@ -51,7 +51,7 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
         script=script,
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    # The words of a figure may hold half a surrogate pair, which no file can.
+    # The text of a figure may hold lone surrogates, which UTF-8 cannot encode.
     return page.strip().encode("utf-8", "replace").decode() + "\n"
 
 
@@ -62,18 +62,18 @@ def _breakable(name: str) -> str:
     return Markup(re.sub(r"([._/])(?=\S)", r"\1<wbr>", str(escape(name))))
 
 
-# Sections as the template reads them, with as much as a page has room for.
+# Sections in the form of the template, within the size limit of a page.
 #
-# Text has the first turn, then tables, then drawings; first those that are in plain sight, then the option of each
-# choice that is shown first, then the others. What does not fit is left out, and a sentence says so.
+# Text has priority, then tables, then drawings; first those that are visible, then the first option of each choice,
+# then the others. A sentence names what was left out.
 
 
-_SHORT = 60  # letters of a title in the table of contents
-_MISSES = 3  # drawings that did not fit, after which no more are tried: drawing them takes time
+_SHORT = 60  # characters of a title in the table of contents
+_MISSES = 3  # stop after this many drawings did not fit: drawing them takes time
 
 
 class _PartView(NamedTuple):
-    """One part: its kind, which is a macro of the template, the level of its heading, and what the macro reads."""
+    """One part: its kind, which is a macro of the template, the level of its heading, and the macro's data."""
 
     kind: str
     id: str
@@ -82,7 +82,7 @@ class _PartView(NamedTuple):
     data: Mapping[str, Any]
 
 
-Group = tuple[bool, list[_PartView]]  # whether these are drawings, which stand side by side
+Group = tuple[bool, list[_PartView]]  # whether these are drawings, which are side by side
 
 
 class _SectionView(NamedTuple):
@@ -98,7 +98,7 @@ class _SectionView(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A part and its place; the smaller ``turn``, the sooner it takes room."""
+    """A part, its id and heading level; the smaller ``turn``, the higher its priority."""
 
     part: Part
     id: str
@@ -121,7 +121,7 @@ class _Option(NamedTuple):
 def _section_views(sections: Sequence[Section], room: int) -> list[_SectionView]:
     """All sections, in ``room`` bytes."""
     plans = [
-        [_Plan(part, f"s{number}-{place}", 3, 0) for place, part in enumerate(section.parts, 1)]
+        [_Plan(part, f"s{number}-{index}", 3, 0) for index, part in enumerate(section.parts, 1)]
         for number, section in enumerate(sections, 1)
     ]
     blocks = _fitting([plan for found in plans for outer in found for plan in _unfolded(outer)], room)
@@ -132,17 +132,17 @@ def _section_views(sections: Sequence[Section], room: int) -> list[_SectionView]
 
 
 def _options(plan: _Plan, choice: Choice) -> list[_Option]:
-    """The options of a choice; the one that is shown first has its turn before the others."""
+    """The options of a choice; the one shown first has priority."""
     options = []
     for number, (name, parts) in enumerate(choice.options):
         own, turn = f"{plan.id}-{number + 1}", plan.turn + (1 if number == choice.first else 2)
-        inner = [_Plan(part, f"{own}-{place}", min(plan.level + 1, 6), turn) for place, part in enumerate(parts, 1)]
+        inner = [_Plan(part, f"{own}-{index}", min(plan.level + 1, 6), turn) for index, part in enumerate(parts, 1)]
         options.append(_Option(name, own, inner))
     return options
 
 
 def _unfolded(plan: _Plan) -> Iterator[_Plan]:
-    """The part and all that are inside it."""
+    """The part and all parts inside it."""
     if not isinstance(plan.part, Choice):
         yield plan
         return
@@ -152,10 +152,10 @@ def _unfolded(plan: _Plan) -> Iterator[_Plan]:
 
 
 def _fitting(plans: Sequence[_Plan], room: int) -> dict[str, Block]:
-    """The blocks for which there is room, by the id of their part."""
+    """The blocks that fit, by the id of their part."""
     blocks: dict[str, Block] = {}
     misses = 0
-    for plan in sorted(plans, key=lambda plan: plan.when):  # sorting keeps the order of the page within a turn
+    for plan in sorted(plans, key=lambda plan: plan.when):  # a stable sort keeps the order of the page within a turn
         if isinstance(plan.part, Choice) or (isinstance(plan.part, Drawing) and misses >= _MISSES):
             continue
         block = block_of(plan.part, plan.id)
@@ -182,7 +182,7 @@ def _section_view(section: Section, own: str, plans: Sequence[_Plan], blocks: Ma
 
 
 def _links(plans: Sequence[_Plan], blocks: Mapping[str, Block]) -> dict[str, str]:
-    """Where the head of a row leads: to the option that has its name, in the same section."""
+    """The link of a row's head: to the option of the same name, in the same section."""
     found: dict[str, str] = {}
     for plan in plans:
         if isinstance(plan.part, Choice):
@@ -193,12 +193,12 @@ def _links(plans: Sequence[_Plan], blocks: Mapping[str, Block]) -> dict[str, str
 
 
 def _absent(option: _Option, blocks: Mapping[str, Block]) -> list[_Plan]:
-    """The drawings of the option there was no room for."""
+    """The drawings of the option that did not fit."""
     return [plan for plan in option.plans if isinstance(plan.part, Drawing) and plan.id not in blocks]
 
 
 def _is_lost(option: _Option, blocks: Mapping[str, Block]) -> bool:
-    """Whether the option held nothing but drawings, and there was room for none."""
+    """Whether the option held only drawings, and none fitted."""
     return bool(option.plans) and len(_absent(option, blocks)) == len(option.plans)
 
 
@@ -214,7 +214,7 @@ def _view(plan: _Plan, blocks: Mapping[str, Block], links: Mapping[str, str]) ->
 
 
 def _choice_view(plan: _Plan, choice: Choice, blocks: Mapping[str, Block], links: Mapping[str, str]) -> _PartView:
-    """The options that have something to show, and how many drawings of all options there was no room for."""
+    """The options with content, and the number of drawings of all options that did not fit."""
     shown: list[tuple[str, str, list[Group]]] = []
     drawings = absent = 0
     for option in _options(plan, choice):
@@ -237,7 +237,7 @@ def _choice_view(plan: _Plan, choice: Choice, blocks: Mapping[str, Block], links
 
 
 def _groups(views: Sequence[_PartView]) -> list[Group]:
-    """Neighbouring drawings together, everything else by itself."""
+    """Neighbouring drawings together, everything else separately."""
     groups: list[Group] = []
     for view in views:
         drawn = view.kind == "drawing"

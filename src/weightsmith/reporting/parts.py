@@ -1,7 +1,7 @@
-"""What a page is made of: sections of tables, drawings, choices, facts, notes and prose.
+"""The parts of a page: sections of tables, drawings, choices, facts, notes and prose.
 
-Parts hold plain text and numbers, never HTML: whoever writes a section says *what* is told, and
-:func:`weightsmith.reporting.page.render` alone decides how it looks and escapes all of it.
+Parts hold plain text and numbers, never HTML: sections define the content, and
+:func:`weightsmith.reporting.page.render` alone sets its look and escapes all of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Cell: TypeAlias = float | int | str | None
 
 
 class Shown(NamedTuple):
-    """A cell that sorts, and stands in the CSV, by ``value`` and reads as ``text``."""
+    """A cell with ``value`` for sorting and CSV, displayed as ``text``."""
 
     value: Cell
     text: str
@@ -29,7 +29,7 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column, what it means in a few words, and whether it holds numbers."""
+    """The head of a column, its meaning in a few words, and whether it holds numbers."""
 
     head: str
     meaning: str = ""
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the first column is the head of each row, and ``file`` the name its CSV is saved under.
+    """Rows under columns; the first column is the head of each row, and ``file`` the file name of its CSV.
 
     >>> Table("Sizes", (Column("layer"), Column("units", numeric=True)), (("fc1", 64), ("fc2",)))
     Traceback (most recent call last):
@@ -62,7 +62,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure that is drawn when the page is made, one sentence on how to read it, and its data as rows of a CSV."""
+    """A figure drawn when the page is rendered, one sentence on how to read it, and its data as rows of a CSV."""
 
     title: str
     how: str
@@ -73,7 +73,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Choice:
-    """Several things of a kind, by name, of which one is shown at a time; without script all of them, folded.
+    """Several parts by name, of which one is shown at a time; without scripts all of them, folded.
 
     >>> Choice("Layer", (("fc1", ()), ("fc2", ())), first=2)
     Traceback (most recent call last):
@@ -102,7 +102,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Notes:
-    """What must be looked at, a line each."""
+    """Warnings and remarks, a line each."""
 
     lines: tuple[str, ...]
 
@@ -119,7 +119,7 @@ Part: TypeAlias = Table | Drawing | Choice | Facts | Notes | Prose
 
 @dataclass(frozen=True)
 class Section:
-    """One result: its title, what it comes to in a sentence, the numbers that matter most, and the rest."""
+    """One result: its title, a summary sentence, the key numbers, and the rest."""
 
     title: str
     lead: str

@@ -152,7 +152,7 @@ def test_outputs_in_another_order_are_matched_by_the_names_of_classes(run, data)
         shuffled.output.weight.copy_(run.network.output.weight[order])
         shuffled.output.bias.copy_(run.network.output.bias[order])
     card = card_of(run.network)
-    with_card(shuffled, dataclasses.replace(card, classes=tuple(card.classes[place] for place in order.tolist())))
+    with_card(shuffled, dataclasses.replace(card, classes=tuple(card.classes[position] for position in order.tolist())))
     paired = quick(run.network, shuffled, data).accuracy
     assert (paired.only_a, paired.only_b, paired.agreement.value) == (0, 0, 1.0)
 

@@ -11,7 +11,7 @@ import pytest
 
 from weightsmith.chain import report
 from weightsmith.chain.reading import consistency as module
-from weightsmith.chain.reading.consistency import check_sound
+from weightsmith.chain.reading.consistency import check_consistent
 from weightsmith.chain.reading.results import KINDS, Result, read_record
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.statistics import Interval
@@ -46,10 +46,10 @@ def written(records, tmp_path):
     return write
 
 
-def test_what_verbs_make_is_sound(records):
+def test_what_verbs_make_is_consistent(records):
     assert set(records) == set(KINDS.values())
     for record in records.values():
-        check_sound(record)
+        check_consistent(record)
 
 
 shorter = lambda values: values[:-1]  # noqa: E731
@@ -180,13 +180,13 @@ def test_every_number_in_the_tables_is_looked_at(records):
                 else:
                     value = (wrong,) * len(value) if isinstance(value, tuple) else wrong
                 with pytest.raises(UsageError, match=rf"^{kind.__name__}\.{name} must"):
-                    check_sound(dataclasses.replace(seen[kind], **{name: value}))
+                    check_consistent(dataclasses.replace(seen[kind], **{name: value}))
 
 
 def test_a_seed_may_be_any_whole_number(records):
     for kind in ("evaluation", "study"):
         record = records[kind]
-        check_sound(dataclasses.replace(record, origin=dataclasses.replace(record.origin, seed=2**200)))
+        check_consistent(dataclasses.replace(record, origin=dataclasses.replace(record.origin, seed=2**200)))
 
 
 # Mutations: whatever a file claims, it is refused by name, or there is a page of it.
@@ -217,15 +217,15 @@ def mutated(old, draw):
 
 def mutate(values, draw):
     """One or two things in ``values`` made something else; what and where."""
-    told = []
+    calls = []
     for _ in range(draw.choice((1, 1, 2))):
         way = draw.choice(list(ways(values)))
         holder = values
         for name in way[:-1]:
             holder = holder[name]
         holder[way[-1]] = copy.deepcopy(mutated(holder[way[-1]], draw))
-        told.append((*way, repr(holder[way[-1]])[:40]))
-    return told
+        calls.append((*way, repr(holder[way[-1]])[:40]))
+    return calls
 
 
 def drawings(parts):
@@ -247,14 +247,14 @@ def test_a_record_of_odd_numbers_is_refused_or_gives_a_page(records, tmp_path, m
     for _ in range(600):
         kind = draw.choice(sorted(records))
         values = copy.deepcopy(records[kind].to_dict())
-        told = mutate(values, draw)
+        changes = mutate(values, draw)
         path.write_text(json.dumps(values))
         try:
             record = read_record(path)
         except FileRefused:
             refused += 1
             continue
-        sys.stdout.write(f"{kind}: {told}\n")  # pytest shows the last of these when it fails
+        sys.stdout.write(f"{kind}: {changes}\n")  # pytest shows the last of these when it fails
         sections.clear()
         report.report_page([Result(kind, record)])
         for drawing in (each for section in sections for each in drawings(section.parts)):

@@ -67,8 +67,8 @@ def test_a_file_of_another_name_keeps_it(tmp_path):
 
 
 def test_a_folder_of_folders_gives_them_all_by_their_way_from_there(tmp_path):
-    for place in ("seed-10/train", "seed-2/train", "seed-2/grade/deep", "last"):
-        put(tmp_path / place, evaluation(len(place) % 10))
+    for folder in ("seed-10/train", "seed-2/train", "seed-2/grade/deep", "last"):
+        put(tmp_path / folder, evaluation(len(folder) % 10))
     put(tmp_path / "seed-2/train/recovery", evaluation(0))  # is part of that result
     put(tmp_path / ".hidden", evaluation())
     (tmp_path / "link").symlink_to(tmp_path / "last")

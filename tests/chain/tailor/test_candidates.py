@@ -34,7 +34,7 @@ def beats(a, b):
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 6), st.integers(1, 4)), max_size=25))
 def test_the_front_is_what_nothing_beats(values):
-    found = [candidate(place, *each) for place, each in enumerate(values)]
+    found = [candidate(index, *each) for index, each in enumerate(values)]
     expected = [one for one in found if not any(beats(other, one) for other in found)]
     assert [one.number for one in on_front(found)] == [one.number for one in expected]
 
@@ -45,18 +45,18 @@ def test_stairs_are_the_steps_that_no_other_beats(steps):
     energy = np.cumsum([more for _, more in steps]).astype(float)
     found = stairs(correct, energy)
     taken = [point.steps - 1 for point in found]
-    for place in range(len(steps)):
-        better = (correct >= correct[place]) & (energy <= energy[place])
-        strictly = better & ((correct > correct[place]) | (energy < energy[place]))
-        if place in taken:
+    for index in range(len(steps)):
+        better = (correct >= correct[index]) & (energy <= energy[index])
+        strictly = better & ((correct > correct[index]) | (energy < energy[index]))
+        if index in taken:
             assert not strictly.any()
-            assert (found[taken.index(place)].correct, found[taken.index(place)].energy) == (
-                correct[place],
-                energy[place],
+            assert (found[taken.index(index)].correct, found[taken.index(index)].energy) == (
+                correct[index],
+                energy[index],
             )
         else:  # beaten, or the same as one with fewer steps
             assert strictly.any() or any(
-                (correct[t], energy[t]) == (correct[place], energy[place]) for t in taken if t < place
+                (correct[t], energy[t]) == (correct[index], energy[index]) for t in taken if t < index
             )
     assert [point.correct for point in found] == sorted({point.correct for point in found})
 

@@ -87,8 +87,8 @@ def test_of_equals_the_first_that_was_found_is_taken():
 
 def test_each_limit_is_relaxed_alone_as_little_as_will_do():
     found = candidates((720, 50.0, 500), (790, 45.0, 400), (900, 70.0, 400), (850, 60.0, 450), (850, 40.0, 600))
-    told = {each.limit: (each.to, each.candidate) for each in relaxations(found, LIMITS)}
-    assert told == {"accuracy": (0.79, 1), "energy": (60.0, 3), "params": (600.0, 4)}
+    by_name = {each.limit: (each.to, each.candidate) for each in relaxations(found, LIMITS)}
+    assert by_name == {"accuracy": (0.79, 1), "energy": (60.0, 3), "params": (600.0, 4)}
 
 
 def test_a_limit_that_cannot_be_relaxed_alone_is_not_named():

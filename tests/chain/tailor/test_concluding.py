@@ -56,11 +56,11 @@ def test_the_best_is_judged_beside_the_best_of_each_kind_alone():
     assert sorted(set(runner.asked)) == [0, 1, 2, 3]  # and not the one that lost
     assert result.judgements[3].accuracy.value == 0.88
     assert result.judgements[3].cost.difference == pytest.approx(0.88 - 0.94)
-    told = {each.kind: each for each in result.alone()}
-    assert told["reduced"].missed == {"energy": 1.0}
-    assert told["spiking"].missed == {"energy": 0.5}
-    assert not told["reduced"].met
-    assert told["spiking"].judged.accuracy.value == 0.87
+    by_name = {each.kind: each for each in result.alone()}
+    assert by_name["reduced"].missed == {"energy": 1.0}
+    assert by_name["spiking"].missed == {"energy": 0.5}
+    assert not by_name["reduced"].met
+    assert by_name["spiking"].judged.accuracy.value == 0.87
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_without_a_limit_on_the_accuracy_there_is_no_estimate_to_doubt():
 
 def test_a_kind_that_could_not_be_tried_has_no_candidate():
     result, _ = judged(found=CANDIDATES[:2], limits=Limits(accuracy=0.8, energy=50.0), rows=(94, 89))
-    told = {each.kind: each for each in result.alone()}
-    assert told["reduced"].met
-    assert (told["spiking"].candidate, told["spiking"].met, told["spiking"].judged) == (None, False, None)
+    by_name = {each.kind: each for each in result.alone()}
+    assert by_name["reduced"].met
+    assert (by_name["spiking"].candidate, by_name["spiking"].met, by_name["spiking"].judged) == (None, False, None)
 
 
 def test_progress_is_told_of_judging():
-    told = []
+    calls = []
     judge(
-        FakeRunner(*CANDIDATES, judged=(94, 89, 87, 88, 60)), Preference(LIMITS, 0.0), lambda *each: told.append(each)
+        FakeRunner(*CANDIDATES, judged=(94, 89, 87, 88, 60)), Preference(LIMITS, 0.0), lambda *each: calls.append(each)
     )
-    assert told == [("judging", 1, 3), ("judging", 2, 3), ("judging", 3, 3)]
+    assert calls == [("judging", 1, 3), ("judging", 2, 3), ("judging", 3, 3)]
 
 
 def test_where_nothing_but_the_whole_network_is_left_the_reasons_are_told_once():

@@ -147,9 +147,9 @@ def test_refining_halves_the_gap_to_the_neighbours_of_the_best():
             break
         for way in dict.fromkeys(propose()):
             world.go(way, stage)
-    place = family.index(best.way.cut.keep)
-    below = family[place - 1] if place else best.way.cut.keep / 2
-    above = family[place + 1] if place + 1 < len(family) else 1.0
+    position = family.index(best.way.cut.keep)
+    below = family[position - 1] if position else best.way.cut.keep / 2
+    above = family[position + 1] if position + 1 < len(family) else 1.0
     expected = [round((best.way.cut.keep * other) ** 0.5, 4) for other in (below, above)]
     assert [way.cut.keep for way in ways] == expected
 

@@ -19,7 +19,7 @@ def test_every_candidate_is_a_dot(record):
     assert [dot.kind for dot in dots] == [each.kind for each in record.candidates]
     assert [dot.accuracy for dot in dots] == [each.share for each in record.candidates]
     assert [dot.on_front for dot in dots] == [each in record.front for each in record.candidates]
-    assert [place for place, dot in enumerate(dots) if dot.chosen] == [record.chosen]
+    assert [index for index, dot in enumerate(dots) if dot.chosen] == [record.chosen]
 
 
 def test_the_figure_has_the_limits_and_the_choice(record):

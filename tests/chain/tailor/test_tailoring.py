@@ -134,10 +134,10 @@ def test_limits_that_cannot_be_met_together_name_what_would_do(network, digits):
     assert not found.met
     assert record.verdict is Verdict.NOT_MET
     assert record.unreachable == ()
-    told = {each.limit: each for each in record.relaxations}
-    assert told["accuracy"].to < 0.95
-    assert told["energy"].to > record.limits.energy
-    for name, each in told.items():
+    by_name = {each.limit: each for each in record.relaxations}
+    assert by_name["accuracy"].to < 0.95
+    assert by_name["energy"].to > record.limits.energy
+    for name, each in by_name.items():
         relaxed = dataclasses.replace(record.limits, **{name: each.to})
         assert record.candidates[each.candidate].excess(relaxed) == {}
     least = min(violation(each.excess(record.limits)) for each in record.candidates)
@@ -178,14 +178,18 @@ def uninterrupted(network, digits, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("place", [12, *(pytest.param(place, marks=pytest.mark.slow) for place in (0, 20, 26))])
-def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(network, digits, uninterrupted, tmp_path, place):
-    told = 0
+@pytest.mark.parametrize(
+    "stop_after", [12, *(pytest.param(stop_after, marks=pytest.mark.slow) for stop_after in (0, 20, 26))]
+)
+def test_stopped_anywhere_and_run_again_it_ends_with_the_same_bytes(
+    network, digits, uninterrupted, tmp_path, stop_after
+):
+    calls = 0
 
     def stop(*_):
-        nonlocal told
-        told += 1
-        if told > place:
+        nonlocal calls
+        calls += 1
+        if calls > stop_after:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -366,8 +366,8 @@ def test_sweep_is_that_over_the_sorted_list(
     *, seed: int, units: int, rank: int, twins: Any, angle: float, complementary: Any, order: Any, keep: int | None
 ) -> None:
     rows = random_units(seed, units, rank=rank)
-    for source, place, factor in twins:
-        rows[:, place % units] = factor * rows[:, source % units]
+    for source, position, factor in twins:
+        rows[:, position % units] = factor * rows[:, source % units]
     option = Angles(angle, complementary=complementary, order=order)
     keep = None if keep is None else min(keep, units)
     choice = chosen(rows, option, keep)

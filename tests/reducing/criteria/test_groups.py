@@ -65,8 +65,8 @@ def test_a_planted_combination_gives_its_own_factors() -> None:
     rows = stream(1, "groups").normal((1.0, 2.0, 3.0, 0.0), 1.0, size=(200, 4))
     rows[:, 3] = 0.5 * rows[:, 0] + 2 * rows[:, 1] + 7
     (removal,) = chosen(rows, Groups(5)).removals
-    (place,) = {0, 1, 3} - set(removal.into)
-    assert removal.unit == place
+    (position,) = {0, 1, 3} - set(removal.into)
+    assert removal.unit == position
     assert 2 not in removal.into  # a factor of rounding size is left out
     full = dict(zip((*removal.into, removal.unit), (*removal.factors, -1.0), strict=True))
     scale = full[3] / -1.0

@@ -96,6 +96,6 @@ def test_fine_tuning_brings_a_cut_network_back(plain, digits):
 
 def test_a_module_of_the_users_own_is_fed_as_it_is_evaluated(digits):
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.Tanh(), nn.Linear(6, 10))
-    step_callback = dataclasses.replace(digits, normalisation=ws.Normalisation((5.0,), (2.0,)))
-    run = fine_tuned(network, step_callback, FineTune(1))
+    normalised = dataclasses.replace(digits, normalisation=ws.Normalisation((5.0,), (2.0,)))
+    run = fine_tuned(network, normalised, FineTune(1))
     assert run.record.settings["normalise"] == str(card_of(network).normalisation) == "none"

@@ -50,16 +50,16 @@ def test_a_price_of_nothing_is_good_where_no_share_is_taken():
 
 
 def test_a_mask_that_empties_any_place_is_no_network_and_is_not_evaluated():
-    places = (slice(0, 2), slice(2, 5))
+    positions = (slice(0, 2), slice(2, 5))
     masks = np.array([[1, 0, 0, 1, 0], [0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], np.bool_)
-    assert viable(masks, places).tolist() == [True, False, False, False]
+    assert viable(masks, positions).tolist() == [True, False, False, False]
     seen: list[int] = []
 
     def evaluate(some):
         seen.append(len(some))
         return np.full(len(some), 70.0)
 
-    score = guarded(evaluate, lambda accuracy, some: accuracy - some.sum(axis=1), places)
+    score = guarded(evaluate, lambda accuracy, some: accuracy - some.sum(axis=1), positions)
     assert score(masks).tolist() == [68.0, -np.inf, -np.inf, -np.inf]
     assert score(masks[1:]).tolist() == [-np.inf] * 3
     assert seen == [1]

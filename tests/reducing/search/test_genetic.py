@@ -90,7 +90,7 @@ def test_same_seed_same_decision():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"population": 0}, "population must be ≥ 2, not 0"),
         ({"population": 1}, "population must be ≥ 2"),
@@ -109,8 +109,8 @@ def test_same_seed_same_decision():
         ({"population": 10**9}, "population must be ≤"),
     ],
 )
-def test_options_out_of_range_are_named(values, step_callback):
-    with pytest.raises(OptionError, match=step_callback):
+def test_options_out_of_range_are_named(values, message):
+    with pytest.raises(OptionError, match=message):
         Genetic(**values)
 
 

@@ -95,12 +95,12 @@ def test_mutation_has_its_probability_and_flips_both_ways():
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.integers(0, 10**6), st.data())
 def test_held_counts_are_exact_with_the_fewest_changes(sizes, seed, data):
     ends = np.cumsum(sizes).tolist()
-    places = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    positions = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     counts = [data.draw(st.integers(1, size)) for size in sizes]
     masks = initial(20, ends[-1] + 2, _random(seed))
-    repaired = hold(places, counts)(masks, _random(seed + 1))
-    for place, count in zip(places, counts, strict=True):
-        before, after = masks[:, place], repaired[:, place]
+    repaired = hold(positions, counts)(masks, _random(seed + 1))
+    for position, count in zip(positions, counts, strict=True):
+        before, after = masks[:, position], repaired[:, position]
         assert (after.sum(axis=1) == count).all()
         np.testing.assert_array_equal((before ^ after).sum(axis=1), abs(before.sum(axis=1) - count))
     np.testing.assert_array_equal(repaired[:, ends[-1] :], masks[:, ends[-1] :])  # what no count names

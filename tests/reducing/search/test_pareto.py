@@ -68,7 +68,7 @@ def test_with_counts_the_most_accurate_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"population": 0}, "population must be ≥ 2, not 0"),
         ({"population": 10**6}, "population must be ≤ 5000"),
@@ -77,8 +77,8 @@ def test_with_counts_the_most_accurate_is_taken():
         ({"loss": 101}, "loss must be ≤ 100"),
     ],
 )
-def test_options_out_of_range_are_named(values, step_callback):
-    with pytest.raises(OptionError, match=step_callback):
+def test_options_out_of_range_are_named(values, message):
+    with pytest.raises(OptionError, match=message):
         Pareto(**values)
 
 

@@ -53,10 +53,10 @@ def test_a_killed_search_ends_as_if_it_had_not_been_killed(tmp_path: Path):
 
     with pytest.raises(Killed):
         _run(FakeContext(folder=tmp_path, progress=kill), method)
-    step_callback: list[tuple[int, int]] = []
-    again = FakeContext(folder=tmp_path, progress=lambda *done: step_callback.append(done))
+    calls: list[tuple[int, int]] = []
+    again = FakeContext(folder=tmp_path, progress=lambda *done: calls.append(done))
     state = _run(again, method)
-    assert step_callback == [(done, 12) for done in range(6, 13)]
+    assert calls == [(done, 12) for done in range(6, 13)]
     assert state.rows == whole.rows
     for name in ("population", "scores", "hall", "hall_scores"):
         np.testing.assert_array_equal(getattr(state, name), getattr(whole, name))
@@ -77,7 +77,7 @@ def test_it_may_be_asked_for_more_generations(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"seed": 1}, "seed"),
         ({"identity": {"network": "n2", "data": "d1"}}, "network digest"),
@@ -87,10 +87,10 @@ def test_it_may_be_asked_for_more_generations(tmp_path: Path):
         ({"fitness": lambda accuracy, masks: accuracy}, "fitness"),
     ],
 )
-def test_what_belongs_to_another_search_is_refused(tmp_path: Path, change, step_callback):
+def test_what_belongs_to_another_search_is_refused(tmp_path: Path, change, message):
     method = Genetic(population=20, generations=2)
     _run(FakeContext(folder=tmp_path), method)
-    with pytest.raises(UsageError, match=f"another search: {step_callback} was"):
+    with pytest.raises(UsageError, match=f"another search: {message} was"):
         _run(FakeContext(folder=tmp_path, **change), method)
 
 
@@ -151,12 +151,12 @@ def test_without_a_folder_nothing_is_kept():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [("seed", 1, "seed was 0 and is 1"), ("sites", {"dense1": 8}, "sites was"), ("rows", 5, "rows was None and is 5")],
 )
-def test_the_state_of_another_search_is_refused(tmp_path: Path, key, value, step_callback):
+def test_the_state_of_another_search_is_refused(tmp_path: Path, key, value, message):
     SearchState(tmp_path, CALL).write(_state())
-    with pytest.raises(UsageError, match=f"another search: {step_callback}.*; give another folder") as raised:
+    with pytest.raises(UsageError, match=f"another search: {message}.*; give another folder") as raised:
         SearchState(tmp_path, {**CALL, key: value}).read(4)
     assert "\n" not in str(raised.value)
 
@@ -195,7 +195,7 @@ def test_changed_content_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("facts", "message"),
     [
         (b"[]", "is not the state of a search"),
         (b"{", "is not the state of a search"),
@@ -204,10 +204,10 @@ def test_changed_content_is_refused(tmp_path: Path):
         (b"\xff\xfe\xff", "is not the state of a search"),
     ],
 )
-def test_foreign_content_is_refused(tmp_path: Path, facts, step_callback):
+def test_foreign_content_is_refused(tmp_path: Path, facts, message):
     SearchState(tmp_path, CALL).write(_state())
     _rewritten(tmp_path / "state.npz", facts=np.frombuffer(facts, np.uint8))
-    with pytest.raises(FileRefused, match=step_callback):
+    with pytest.raises(FileRefused, match=message):
         SearchState(tmp_path, CALL).read(4)
 
 

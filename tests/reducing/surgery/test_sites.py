@@ -28,13 +28,13 @@ def test_both_finders_agree_on_dense_networks(kind: str) -> None:
     for ours, theirs in zip(by_fx, by_graph, strict=True):
         assert ours.units == theirs.units
         assert ours.activation == theirs.activation
-        for ports, places in (
+        for ports, positions in (
             (ours.writers, theirs.writers),
             (ours.carriers, theirs.carriers),
             (ours.readers, theirs.readers),
         ):
-            assert [port.layer for port in ports] == [layer for layer, _ in places]
-            assert all(np.array_equal(port.indices, at) for port, (_, at) in zip(ports, places, strict=True))
+            assert [port.layer for port in ports] == [layer for layer, _ in positions]
+            assert all(np.array_equal(port.indices, at) for port, (_, at) in zip(ports, positions, strict=True))
 
 
 def test_flattened_channels_are_read_at_several_inputs() -> None:

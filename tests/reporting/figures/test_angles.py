@@ -219,7 +219,7 @@ def test_names_are_letters_and_figures_the_same_bytes(draw, hostile, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("degrees", "threshold", "told"),
+    ("degrees", "threshold", "message"),
     [
         (np.zeros((2, 3)), 15, "not of shape (2, 3)"),
         (np.zeros((0, 0)), 15, "not of shape (0, 0)"),
@@ -230,11 +230,11 @@ def test_names_are_letters_and_figures_the_same_bytes(draw, hostile, tmp_path):
         (FIVE, 91, "at most 90 degrees, not 91"),
     ],
 )
-def test_what_are_no_angles_is_refused_by_name(degrees, threshold, told):
+def test_what_are_no_angles_is_refused_by_name(degrees, threshold, message):
     for draw in (draw_angles, draw_dendrogram):
         with pytest.raises(UsageError, match="dense1: ") as caught:
             draw(degrees, layer="dense1", threshold=threshold)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 def test_a_single_unit_has_no_tree():

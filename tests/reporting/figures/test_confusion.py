@@ -14,14 +14,14 @@ from weightsmith.reporting.figures.confusion import class_sizes, confusion_figur
 
 def evaluation(confusion, not_finite=0, recall=None, classes=None):
     cells = np.array(confusion)
-    names = tuple(classes or (f"c{place}" for place in range(len(cells))))
+    names = tuple(classes or (f"c{index}" for index in range(len(cells))))
     sizes, right = cells.sum(1), int(cells.trace())
     images = int(cells.sum()) + not_finite
     recall = recall or tuple(float(h / n) if n else None for h, n in zip(cells.diagonal(), sizes, strict=True))
     counts = tuple(map(tuple, cells.tolist()))
     share = wilson(right, images)
-    told = ("birds", "test", images, right, not_finite, share, None, None, names, recall, counts, "none", ())
-    return Evaluation(*told, Origin())
+    expected = ("birds", "test", images, right, not_finite, share, None, None, names, recall, counts, "none", ())
+    return Evaluation(*expected, Origin())
 
 
 BIRDS = [[8, 0, 2], [5, 5, 0], [0, 1, 9]]
@@ -56,8 +56,8 @@ def test_recalls_with_their_intervals():
     assert list(points.get_ydata()) == pytest.approx([80, 50, 90])
     assert overall.get_ydata()[0] == pytest.approx(100 * 22 / 30)
     ends = [segment[:, 1] for part in axes.collections for segment in part.get_segments()]
-    told = [wilson(hits, 10) for hits in (8, 5, 9)]
-    assert np.array(ends) == pytest.approx(np.array([[100 * one.low, 100 * one.high] for one in told]))
+    expected = [wilson(hits, 10) for hits in (8, 5, 9)]
+    assert np.array(ends) == pytest.approx(np.array([[100 * one.low, 100 * one.high] for one in expected]))
     low, high = axes.get_ylim()
     assert low <= min(end[0] for end in ends)
     assert high >= max(end[1] for end in ends)

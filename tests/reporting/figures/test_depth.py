@@ -108,8 +108,8 @@ def test_networks_of_other_layers_are_stretched_over_the_same_width(make_alpha, 
     short = make_network(*(make_alpha(f"s{n}", 3.0) for n in range(2)), source="short")
     long = make_network(*(make_alpha(f"l{n}", 4.0) for n in range(4)), source="long")
     (axes,) = alpha_figure([short, long]).axes
-    places = [mark.get_xdata()[0] for mark in marks(axes)]
-    assert places == [25.0, 75.0, 12.5, 37.5, 62.5, 87.5]
+    positions = [mark.get_xdata()[0] for mark in marks(axes)]
+    assert positions == [25.0, 75.0, 12.5, 37.5, 62.5, 87.5]
     assert axes.get_xlim() == (0, 100)
     assert axes.get_xlabel() == "place in the order of the file or module (% of the layers of each network)"
 

@@ -41,8 +41,8 @@ def test_the_list_is_what_the_command_line_draws():
 def test_bytes_do_not_depend_on_the_process_or_the_users_settings(tmp_path):
     changed = "import matplotlib; matplotlib.rcParams.update({'font.size': 20, 'lines.linewidth': 9})\n"
     found = []
-    for place, before in enumerate(("", changed)):
-        folder = tmp_path / str(place)
+    for index, before in enumerate(("", changed)):
+        folder = tmp_path / str(index)
         folder.mkdir()
         subprocess.run([sys.executable, "-c", before + DRAW, str(folder)], check=True)
         found.append({path.name: file_digest(path) for path in sorted(folder.iterdir())})

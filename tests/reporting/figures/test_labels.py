@@ -76,8 +76,8 @@ def test_every_range_has_ticks_that_differ(start, decades):
         figure.draw_without_rendering()
     seen = [
         (label.get_text(), label.get_window_extent())
-        for label, place in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
-        if low <= place <= high and label.get_text()
+        for label, position in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
+        if low <= position <= high and label.get_text()
     ]
     assert seen
     assert len({text for text, _ in seen}) == len(seen)

@@ -115,10 +115,10 @@ def test_children_stand_below_and_right_of_their_parents():
         Branch(1, "other", "trained", "trained"),
     ]
     (axes,) = draw_ancestry(tree).axes
-    places = {text.get_text(): text.xy for text in axes.texts if text.xycoords == "data"}
-    assert list(places) == ["start", "big", "small", "other"]
-    assert [place[1] for place in places.values()] == [0, 1, 2, 3]
-    assert places["start"][0] < places["big"][0] == places["other"][0] < places["small"][0]
+    positions = {text.get_text(): text.xy for text in axes.texts if text.xycoords == "data"}
+    assert list(positions) == ["start", "big", "small", "other"]
+    assert [position[1] for position in positions.values()] == [0, 1, 2, 3]
+    assert positions["start"][0] < positions["big"][0] == positions["other"][0] < positions["small"][0]
     elbows = [tuple(line.get_ydata()) for line in axes.get_lines() if len(line.get_xdata()) == 3]
     assert elbows == [(0, 1, 1), (1, 2, 2), (0, 3, 3)]
     assert [text.get_text() for text in axes.texts if text.xycoords != "data"][1] == "trained   90 %"

@@ -191,7 +191,7 @@ def test_all_figures_of_reducing_have_one_home():
 
 
 def site(name="dense1", before=10, kept=4, reasons=(), **more):
-    gone = tuple(RemovedUnit(kept + place, reason) for place, reason in enumerate(reasons))
+    gone = tuple(RemovedUnit(kept + index, reason) for index, reason in enumerate(reasons))
     return SiteReduction(name, more.pop("layers", (name,)), "dense", before, tuple(range(kept)), gone, **more)
 
 

@@ -40,8 +40,8 @@ def cell(method, hidden, accuracies, units, folds=None, **setting):
     folds = folds or len(accuracies)
     sizes = [units] * len(accuracies) if isinstance(units, int) else units
     return [
-        Row(method, hidden, place % folds, place // folds, size, 50.0, accuracy, **setting)
-        for place, (accuracy, size) in enumerate(zip(accuracies, sizes, strict=True))
+        Row(method, hidden, index % folds, index // folds, size, 50.0, accuracy, **setting)
+        for index, (accuracy, size) in enumerate(zip(accuracies, sizes, strict=True))
     ]
 
 
@@ -129,7 +129,7 @@ def test_a_single_value_has_no_spread():
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         (cell("genetic", 50, [1.0, 2.0, 3.0], 20, penalty=0.0), "mean over 3 folds,"),
         (cell("genetic", 50, [1.0, 2.0, 3.0, 4.0], 20, folds=2, penalty=0.0), "mean over 2 folds × 2 repeats,"),
@@ -142,8 +142,8 @@ def test_a_single_value_has_no_spread():
         ),
     ],
 )
-def test_the_caption_says_over_what_the_mean_is(rows, told):
-    assert caption(draw_penalty_sweep(rows)).splitlines()[0] == told
+def test_the_caption_says_over_what_the_mean_is(rows, message):
+    assert caption(draw_penalty_sweep(rows)).splitlines()[0] == message
 
 
 def test_penalties_have_a_line_per_initial_size_in_order():

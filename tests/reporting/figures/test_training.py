@@ -48,9 +48,9 @@ def test_the_best_epoch_is_marked_in_every_panel():
     figure = curves(history)
     assert [vertical(axes) for axes in figure.axes] == [[2], [2], [2]]
     assert "lowest validation loss: epoch 2" in labels(figure)
-    told = curves(history, best=3)
-    assert vertical(told.axes[0]) == [3]
-    assert "best epoch 3" in labels(told)
+    shown = curves(history, best=3)
+    assert vertical(shown.axes[0]) == [3]
+    assert "best epoch 3" in labels(shown)
 
 
 def test_without_validation_there_is_one_line_and_no_best_epoch():
@@ -146,7 +146,7 @@ def test_one_line_needs_no_legend_and_one_epoch_has_room():
 
 
 def test_many_lines_run_from_light_to_dark_and_keep_their_names():
-    names = {f"c{place}": f"layer {place}" for place in range(20)}
+    names = {f"c{index}": f"layer {index}" for index in range(20)}
     figure = watched_figure(history(dict.fromkeys(names, 1.0), dict.fromkeys(names, 2.0)), names, "level")
     lines = figure.axes[0].get_lines()
     brightness = [sum(to_rgb(line.get_color())) for line in lines]

@@ -20,37 +20,37 @@ def networks(make_layer, make_network, make_pareto):
 
 def test_a_row_per_measure_and_a_column_per_network(networks, read):
     comparison = compare(networks)
-    told = read(comparison_section(comparison, networks))
-    rows = told.table("Measures of all networks")
+    reader = read(comparison_section(comparison, networks))
+    rows = reader.table("Measures of all networks")
     assert [row["measure"] for row in rows] == [measure.name for measure in comparison.measures]
     alpha = next(row for row in rows if row["measure"] == "alpha")
     assert [alpha[label] for label in "xyz"] == [network.measure("alpha").value for network in networks]
     assert "τ" not in alpha
-    assert told.drawings == ["α against depth", "Histogram of α"]
-    assert [row["network"] for row in told.drawing("α against depth").rows] == [one.source for one in networks]
-    assert [row["graded"] for row in told.table("Coverage")] == list(comparison.coverage)
-    told.draw_all()
+    assert reader.drawings == ["α against depth", "Histogram of α"]
+    assert [row["network"] for row in reader.drawing("α against depth").rows] == [one.source for one in networks]
+    assert [row["graded"] for row in reader.table("Coverage")] == list(comparison.coverage)
+    reader.draw_all()
 
 
 def test_with_accuracies_correlations_stand_beside_them(read):
     networks = [grade(ws.networks.mlp(24, 12 + 4 * seed, 10, seed=seed), evidence="none") for seed in range(3)]
     comparison = compare(networks, accuracy=[90.0, 91.0, 92.0])
-    told = read(comparison_section(comparison, networks))
-    assert told.notes == [comparison.sentence, *comparison.notes]
-    for row, measure in zip(told.table("Measures of all networks"), comparison.measures, strict=True):
+    reader = read(comparison_section(comparison, networks))
+    assert reader.notes == [comparison.sentence, *comparison.notes]
+    for row, measure in zip(reader.table("Measures of all networks"), comparison.measures, strict=True):
         tau, rho = measure.kendall, measure.spearman
         assert (row["τ"], row["p of τ"]) == ((None, None) if tau is None else (tau.value, tau.p))
         assert row["ρ"] == (None if rho is None else rho.value)
         assert row["needs a fit"] == ("no" if measure.baseline else "yes")
-    assert told.drawings[0] == "Measures against accuracy"
-    assert [row["accuracy"] for row in told.drawing("Measures against accuracy").rows] == [90.0, 91.0, 92.0]
-    told.draw_all()
+    assert reader.drawings[0] == "Measures against accuracy"
+    assert [row["accuracy"] for row in reader.drawing("Measures against accuracy").rows] == [90.0, 91.0, 92.0]
+    reader.draw_all()
 
 
 def test_a_comparison_alone_needs_no_grades(networks, read):
-    told = read(comparison_section(compare(networks)))
-    assert told.drawings == []
-    assert len(told.table("Coverage")) == 3
+    reader = read(comparison_section(compare(networks)))
+    assert reader.drawings == []
+    assert len(reader.table("Coverage")) == 3
 
 
 def test_networks_without_layers_are_compared_too(make_network, read):

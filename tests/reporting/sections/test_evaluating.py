@@ -19,7 +19,7 @@ def by_hand(confusion, *, not_finite=0, recall=None, classes=None, **more) -> Ev
     cells = np.array(confusion)
     right, images = int(cells.trace()), int(cells.sum()) + not_finite
     sizes = cells.sum(1)
-    told = {
+    by_name = {
         "data": "birds",
         "split": "test",
         "images": images,
@@ -28,14 +28,14 @@ def by_hand(confusion, *, not_finite=0, recall=None, classes=None, **more) -> Ev
         "accuracy": wilson(right, images),
         "top5": None,
         "loss": None,
-        "classes": tuple(classes or (f"c{place}" for place in range(len(cells)))),
+        "classes": tuple(classes or (f"c{index}" for index in range(len(cells)))),
         "recall": recall or tuple(float(h / n) if n else None for h, n in zip(cells.diagonal(), sizes, strict=True)),
         "confusion": tuple(map(tuple, cells.tolist())),
         "normalisation": "none",
         "notes": (),
         "origin": Origin(None, {"network": "ab" * 32}, {"weightsmith": "1.2.3"}),
     }
-    return Evaluation(**(told | more))
+    return Evaluation(**(by_name | more))
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +65,14 @@ def test_the_lead_and_the_chips_are_the_accuracy_with_its_interval(section, eval
 
 def test_classes_are_counted_as_the_matrix_has_them(section, evaluation):
     cells = np.array(evaluation.confusion)
-    for place, row in enumerate(section.table("Classes")):
-        assert row["class"] == evaluation.classes[place]
-        assert row["images"] == cells[place].sum()
-        assert row["right"] == cells[place, place]
-        assert row["recall"] == evaluation.recall[place]
-        assert row["called so"] == cells[:, place].sum()
-        assert row["precision"] == pytest.approx(cells[place, place] / cells[:, place].sum())
-        ends = wilson(int(cells[place, place]), int(cells[place].sum()))
+    for index, row in enumerate(section.table("Classes")):
+        assert row["class"] == evaluation.classes[index]
+        assert row["images"] == cells[index].sum()
+        assert row["right"] == cells[index, index]
+        assert row["recall"] == evaluation.recall[index]
+        assert row["called so"] == cells[:, index].sum()
+        assert row["precision"] == pytest.approx(cells[index, index] / cells[:, index].sum())
+        ends = wilson(int(cells[index, index]), int(cells[index].sum()))
         assert row["95 % interval"] == pytest.approx(ends.high - ends.low)
     text = section.texts("Classes")[0]["95 % interval"]
     ends = wilson(int(cells[0, 0]), int(cells[0].sum()))
@@ -89,35 +89,35 @@ def test_the_matrix_can_be_put_together_from_its_rows(section, evaluation):
 
 
 def test_mistakes_come_by_how_often_they_are_made(read):
-    told = read(evaluation_section(by_hand([[8, 0, 2], [5, 5, 0], [0, 1, 0]], classes=["owl", "hen", "jay"]), "x"))
-    rows = [tuple(row.values()) for row in told.table("Mistakes")]
+    reader = read(evaluation_section(by_hand([[8, 0, 2], [5, 5, 0], [0, 1, 0]], classes=["owl", "hen", "jay"]), "x"))
+    rows = [tuple(row.values()) for row in reader.table("Mistakes")]
     assert rows == [("hen", "owl", 5, 0.5), ("owl", "jay", 2, 0.2), ("jay", "hen", 1, 1.0)]
 
 
 def test_without_mistakes_there_is_no_table_of_them(read):
-    told = read(evaluation_section(by_hand([[3, 0], [0, 4]]), "x"))
-    assert [table.title for table in told.of(Table)] == ["Classes"]
-    assert "No image with an answer is taken for another class." in told.prose
-    assert "100.0 %" in told.section.lead
-    told.draw_all()
+    reader = read(evaluation_section(by_hand([[3, 0], [0, 4]]), "x"))
+    assert [table.title for table in reader.of(Table)] == ["Classes"]
+    assert "No image with an answer is taken for another class." in reader.prose
+    assert "100.0 %" in reader.section.lead
+    reader.draw_all()
 
 
 def test_a_class_without_images_has_no_recall(read):
-    told = read(evaluation_section(by_hand([[3, 1], [0, 0]]), "x"))
-    row = told.table("Classes")[1]
+    reader = read(evaluation_section(by_hand([[3, 1], [0, 0]]), "x"))
+    row = reader.table("Classes")[1]
     assert (row["images"], row["recall"], row["95 % interval"], row["precision"]) == (0, None, None, 0.0)
-    told.draw_all()
+    reader.draw_all()
 
 
 def test_images_without_an_answer_are_named_and_not_counted_as_another_class(read):
     evaluation = by_hand([[3, 0], [0, 0]], not_finite=4, recall=(0.5, 0.0))
-    told = read(evaluation_section(evaluation, "x"))
-    assert told.notes[0].startswith("4 images give NaN or infinity")
-    assert told.chips["without an answer"] == "4"
-    assert "loss" not in told.chips
+    reader = read(evaluation_section(evaluation, "x"))
+    assert reader.notes[0].startswith("4 images give NaN or infinity")
+    assert reader.chips["without an answer"] == "4"
+    assert "loss" not in reader.chips
     # Three found are half of six; of a class with nothing found the matrix cannot tell how many it has.
-    assert [row["images"] for row in told.table("Classes")] == [6, None]
-    told.draw_all()
+    assert [row["images"] for row in reader.table("Classes")] == [6, None]
+    reader.draw_all()
     silent = read(evaluation_section(by_hand([[0, 0], [0, 0]], not_finite=2, recall=(0.0, 0.0)), "x"))
     assert silent.drawings == []
 
@@ -125,22 +125,22 @@ def test_images_without_an_answer_are_named_and_not_counted_as_another_class(rea
 def test_very_many_classes_have_no_matrix(read):
     cells = np.eye(300, dtype=int)
     cells[np.arange(300), (np.arange(300) + 1) % 300] = 1
-    told = read(evaluation_section(by_hand(cells), "x"))
-    assert told.drawings == ["Recall by class"]
-    assert "A matrix of 300 classes" in told.prose
-    assert len(told.table("Mistakes")) == 20
-    told.draw_all()
+    reader = read(evaluation_section(by_hand(cells), "x"))
+    assert reader.drawings == ["Recall by class"]
+    assert "A matrix of 300 classes" in reader.prose
+    assert len(reader.table("Mistakes")) == 20
+    reader.draw_all()
 
 
 def test_names_of_classes_are_drawn_as_text(hostile, read):
-    told = read(evaluation_section(by_hand([[3, 1], [0, 2]], classes=[hostile, "b"]), hostile))
-    for part in told.of(Drawing):
+    reader = read(evaluation_section(by_hand([[3, 1], [0, 2]], classes=[hostile, "b"]), hostile))
+    for part in reader.of(Drawing):
         part.figure().draw_without_rendering()
-    assert told.table("Mistakes")[0]["class"] == hostile
+    assert reader.table("Mistakes")[0]["class"] == hostile
 
 
 def test_notes_and_facts(evaluation, read):
-    told = read(evaluation_section(replace(evaluation, notes=("labels by order",)), "x"))
-    assert told.notes == ["labels by order"]
-    assert told.facts["SHA-256 of network"] == evaluation.origin.inputs["network"]
-    assert (told.facts["data"], told.facts["split"], told.facts["seed"]) == ("digits", "test", "–")
+    reader = read(evaluation_section(replace(evaluation, notes=("labels by order",)), "x"))
+    assert reader.notes == ["labels by order"]
+    assert reader.facts["SHA-256 of network"] == evaluation.origin.inputs["network"]
+    assert (reader.facts["data"], reader.facts["split"], reader.facts["seed"]) == ("digits", "test", "–")

@@ -63,8 +63,8 @@ def test_every_column_has_a_meaning_and_none_is_empty(section):
 
 def test_measures_stand_with_value_and_meaning(section, grades):
     rows = section.table("Measures of the whole network")
-    told = [(row["measure"], row["value"], row["layers"], row["what is in it"]) for row in rows]
-    assert told == [(one.name, one.value, one.layers, one.meaning) for one in grades.measures]
+    expected = [(row["measure"], row["value"], row["layers"], row["what is in it"]) for row in rows]
+    assert expected == [(one.name, one.value, one.layers, one.meaning) for one in grades.measures]
     assert [row["needs a fit"] == "no" for row in rows] == [one.baseline for one in grades.measures]
     assert {row["needs a fit"] for row in rows} == {"yes", "no"}
 
@@ -93,15 +93,15 @@ def test_spectra_can_be_chosen_by_layer(section, grades):
 def test_the_spectra_that_ask_for_a_look_come_first(make_layer, make_network, make_pareto, read):
     layers = [make_layer(f"l{n}", make_pareto(3.0, 20, n), interval=(2.5, 3.5), parameters=100 - n) for n in range(5)]
     layers[3] = replace(layers[3], verdict=replace(layers[3].verdict, kind=VerdictKind.WEAKLY_TRAINED))
-    told = read(grading_section(make_network(*layers), "x", spectra=2))
-    (choice,) = told.of(Choice)
+    reader = read(grading_section(make_network(*layers), "x", spectra=2))
+    (choice,) = reader.of(Choice)
     assert [label for label, _ in choice.options] == ["l0", "l3"]
     assert choice.first == 1
-    assert "2 of 5 spectra are drawn" in told.prose
+    assert "2 of 5 spectra are drawn" in reader.prose
     for none in (0, -1):
-        told = read(grading_section(make_network(*layers), "x", spectra=none))
-        assert told.of(Choice) == []
-        assert "0 of 5 spectra are drawn" in told.prose
+        reader = read(grading_section(make_network(*layers), "x", spectra=none))
+        assert reader.of(Choice) == []
+        assert "0 of 5 spectra are drawn" in reader.prose
 
 
 def test_a_deep_network_keeps_to_its_budget(make_layer, make_network, make_pareto, read):
@@ -113,34 +113,34 @@ def test_a_deep_network_keeps_to_its_budget(make_layer, make_network, make_paret
 def test_left_out_is_grouped_by_reason(make_layer, make_network, make_pareto, read):
     biases = tuple(Omitted(f"b{n}", 2, "bias") for n in range(5))
     network = make_network(make_layer("a", make_pareto(3.0, 20)), left_out=(*biases, Omitted("dead", 90, "zero: all")))
-    told = read(grading_section(network, "x"))
-    rows = [tuple(row.values()) for row in told.table("Left out")]
+    reader = read(grading_section(network, "x"))
+    rows = [tuple(row.values()) for row in reader.table("Left out")]
     assert rows == [("zero: all", 1, 90, "dead"), ("bias", 5, 10, "b0, b1, b2, b3, b4")]
-    assert told.texts("Left out")[1]["which"] == "b0, b1, b2 and 2 more"
+    assert reader.texts("Left out")[1]["which"] == "b0, b1, b2 and 2 more"
 
 
 def test_nothing_left_out_is_said(make_layer, make_network, make_pareto, read):
-    told = read(grading_section(make_network(make_layer("a", make_pareto(3.0, 20))), "x"))
-    assert "Nothing is left out" in told.prose
-    assert told.notes == ["a note on the whole"]
+    reader = read(grading_section(make_network(make_layer("a", make_pareto(3.0, 20))), "x"))
+    assert "Nothing is left out" in reader.prose
+    assert reader.notes == ["a note on the whole"]
 
 
 def test_a_network_without_any_fit(make_layer, make_network, read):
     flat = make_layer("flat", [2.0] * 9, status=Status.FLAT, reason="all equal")
-    told = read(grading_section(make_network(make_layer("dead"), flat), "x"))
-    assert told.section.lead.startswith("0 of 2 layers fitted")
-    assert told.drawings == ["α against depth", "Spectrum of flat"]
-    assert "α" not in told.table("Layers")[0]
-    assert [row["because"] for row in told.table("Layers")] == ["zero: all weights are zero", "flat: all equal"]
-    told.draw_all()
+    reader = read(grading_section(make_network(make_layer("dead"), flat), "x"))
+    assert reader.section.lead.startswith("0 of 2 layers fitted")
+    assert reader.drawings == ["α against depth", "Spectrum of flat"]
+    assert "α" not in reader.table("Layers")[0]
+    assert [row["because"] for row in reader.table("Layers")] == ["zero: all weights are zero", "flat: all equal"]
+    reader.draw_all()
 
 
 def test_a_network_without_layers(make_network, read):
-    told = read(grading_section(make_network(), "x"))
-    assert told.section.lead.startswith("0 of 0 layers fitted")
-    assert told.drawings == []
-    assert told.chips == {}
-    assert [table.title for table in told.of(Table)] == ["Measures of the whole network"]
+    reader = read(grading_section(make_network(), "x"))
+    assert reader.section.lead.startswith("0 of 0 layers fitted")
+    assert reader.drawings == []
+    assert reader.chips == {}
+    assert [table.title for table in reader.of(Table)] == ["Measures of the whole network"]
 
 
 def test_remarks_and_tied_weights_stand_beside_their_layer(make_layer, make_network, make_pareto, read):

@@ -211,9 +211,9 @@ def test_networks_of_kinds_from_elsewhere_join(results):
     more = dataclasses.replace(
         other, digest=parent, parent=None, energy=1.0, judged=Judged(wilson(1, 10), "test", 9999)
     )
-    told = table(overview_section(results, [more]), "Networks")
-    assert told["train-0"]["energy"] == 1.0  # which no record counted
-    assert told["train-0"]["images"] == 360  # as its own results say
+    shown = table(overview_section(results, [more]), "Networks")
+    assert shown["train-0"]["energy"] == 1.0  # which no record counted
+    assert shown["train-0"]["images"] == 360  # as its own results say
     section = overview_section(results, [other])
     assert table(section, "Networks")["mine"]["energy"] == 7.0
     assert ("train-0", "mine") in [(row["parent"], row["network"]) for row in part(section, "Ancestry").rows]

@@ -91,12 +91,12 @@ def test_accuracy_against_size_has_everything_that_stands_beside(record, read):
     assert list(rows) == ["before", "just cut", "recovered", "random masks, untrained", "from scratch"]
     assert rows["before"]["parameters_left"] == 1
     assert all(row["parameters_left"] == pytest.approx(share, rel=1e-5) for row in list(rows.values())[1:])
-    told = {
+    by_name = {
         "just cut": record.measured.cut,
         "recovered": record.measured.reduced,
         "from scratch": record.scratch.mean,
     }
-    for name, interval in told.items():
+    for name, interval in by_name.items():
         found = [rows[name][key] for key in ("accuracy", "low", "high")]
         assert found == pytest.approx([interval.value, interval.low, interval.high], rel=1e-5)
     random = rows["random masks, untrained"]
@@ -201,9 +201,9 @@ def test_the_facts_hold_settings_seed_and_digests(record, read):
 def test_everything_can_be_drawn_and_names_cannot_act(record, read, hostile):
     sites = tuple(
         dataclasses.replace(
-            site, name=f"{hostile}{place}", layers=(hostile, "b"), removals=(RemovedUnit(1, hostile),), notes=(hostile,)
+            site, name=f"{hostile}{index}", layers=(hostile, "b"), removals=(RemovedUnit(1, hostile),), notes=(hostile,)
         )
-        for place, site in enumerate(record.sites)
+        for index, site in enumerate(record.sites)
     )
     changed = dataclasses.replace(
         record,

@@ -56,8 +56,8 @@ def test_the_lead_says_how_right_at_what_cost(record):
         f"{100 * decisions.spiking.value:.1f} % of 360 images (test) after 20 steps, the network on "
         f"{100 * decisions.network.value:.1f} %: "
     )
-    told = f"An image costs {cost.energy / 1000:.3g} nJ of arithmetic, {cost.ratio:.3g} times the "
-    assert told + f"{cost.network_energy / 1000:.3g} nJ of the network." in section.lead
+    text = f"An image costs {cost.energy / 1000:.3g} nJ of arithmetic, {cost.ratio:.3g} times the "
+    assert text + f"{cost.network_energy / 1000:.3g} nJ of the network." in section.lead
 
 
 @pytest.mark.parametrize(("wrong", "said"), [(3, "p = 0.25: inside the noise."), (30, "p < 0.0001: more than noise.")])
@@ -208,8 +208,8 @@ def test_the_adjustment_is_told_unit_by_unit(record, read):
     rows = reader.drawing("What the adjustment did").rows
     assert [row["scalar"] for row in rows] == pytest.approx(population.scalars, rel=1e-5)
     scalars = [scalar * population.rescale for scalar in population.scalars]
-    told = reader.facts[f"weights of {population.synapses} multiplied by"]
-    assert told.startswith(f"{min(scalars):.3g} to {max(scalars):.3g} (20 units")
+    shown = reader.facts[f"weights of {population.synapses} multiplied by"]
+    assert shown.startswith(f"{min(scalars):.3g} to {max(scalars):.3g} (20 units")
 
 
 def test_silent_layers_and_images_without_answer_must_be_looked_at(bare, read):
@@ -237,7 +237,7 @@ def test_the_facts_hold_settings_and_digests(record, read):
 
 def test_names_cannot_act(bare, hostile):
     populations = tuple(dataclasses.replace(one, layer=hostile, name=hostile) for one in bare.populations)
-    layers = tuple(dataclasses.replace(layer, name=f"{hostile}{place}") for place, layer in enumerate(bare.cost.layers))
+    layers = tuple(dataclasses.replace(layer, name=f"{hostile}{index}") for index, layer in enumerate(bare.cost.layers))
     changed = dataclasses.replace(
         bare,
         populations=populations,

@@ -27,19 +27,19 @@ def test_the_lead_says_what_was_compared(study, read):
         "3 methods reduced networks of 6, 12 hidden units, trained on digits over 2 folds × 1 repeat."
     )
     whole = [found for found in study.summaries if found.method == WHOLE]
-    told = f"{whole[1].test_accuracy:.1f} ± {whole[1].test_deviation:.1f} %"
-    assert read(section).chips["whole, 12 units"] == told
+    text = f"{whole[1].test_accuracy:.1f} ± {whole[1].test_deviation:.1f} %"
+    assert read(section).chips["whole, 12 units"] == text
     assert read(section).chips["networks"] == str(len(study.rows)) == "16"
 
 
 def judged(study, differences):
     """The study with these differences and p against the whole networks, method by method."""
-    told = iter(differences)
+    shown = iter(differences)
 
     def compared(summary):
         if summary.method == WHOLE:
             return summary
-        difference, p = next(told)
+        difference, p = next(shown)
         status = ComparisonStatus.NO_VARIANCE if p is None else ComparisonStatus.TESTED
         return dataclasses.replace(summary, against_whole=Comparison(difference, p, 2, "t", status))
 
@@ -47,10 +47,10 @@ def judged(study, differences):
 
 
 def test_the_lead_counts_losses_beyond_chance_and_names_the_boldest_without(study):
-    told = [(-1.0, 0.2), (-3.0, 0.001), (-9.0, None), (0.0, None), (2.0, 0.01), (-4.0, 0.04)]
-    changed = judged(study, told)
+    expected = [(-1.0, 0.2), (-3.0, 0.001), (-9.0, None), (0.0, None), (2.0, 0.01), (-4.0, 0.04)]
+    changed = judged(study, expected)
     reduced = [found for found in changed.summaries if found.method != WHOLE]
-    free = [found for place, found in enumerate(reduced) if place in (0, 3, 4)]
+    free = [found for index, found in enumerate(reduced) if index in (0, 3, 4)]
     best = min(free, key=lambda found: found.units / found.hidden)
     lead = study_section(changed, "x").lead
     assert "In 3 of 6 cases the loss of accuracy is more than chance" in lead
@@ -71,8 +71,8 @@ def test_the_table_has_a_row_for_each_method_and_size(study, read):
 
 
 def test_differences_are_told_with_their_p(study, read):
-    told = [(-1.26, 0.2), (0.0, None), (-9.0, 1e-9), (1, 1), (1, 1), (1, 1)]
-    texts = [row["− whole"] for row in read(study_section(judged(study, told), "x")).texts("Methods")]
+    expected = [(-1.26, 0.2), (0.0, None), (-9.0, 1e-9), (1, 1), (1, 1), (1, 1)]
+    texts = [row["− whole"] for row in read(study_section(judged(study, expected), "x")).texts("Methods")]
     assert texts[:4] == ["–", "−1.3 (p = 0.2)", "0.0 (in every fold)", "−9.0 (p < 0.0001)"]
 
 

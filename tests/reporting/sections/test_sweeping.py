@@ -116,17 +116,17 @@ def gaining(sweep, only_adjusted, only_baseline):
 
 
 @pytest.mark.parametrize(
-    ("counts", "word", "told"),
+    ("counts", "word", "message"),
     [
         ((30, 2), "helps", "helps in 8 of 8 comparisons, hurts in 0, and is inside the noise in 0"),
         ((2, 30), "hurts", "helps in 0 of 8 comparisons, hurts in 8, and is inside the noise in 0"),
         ((5, 4), "unclear", "helps in 0 of 8 comparisons, hurts in 0, and is inside the noise in 8"),
     ],
 )
-def test_the_adjustment_helps_only_where_the_interval_leaves_out_zero(sweep, read, counts, word, told):
+def test_the_adjustment_helps_only_where_the_interval_leaves_out_zero(sweep, read, counts, word, message):
     reader = read(sweep_section(gaining(sweep, *counts), "x"))
     assert {row["adjustment"] for row in reader.table("The adjustment after 6 steps")} == {word}
-    assert told in reader.prose
+    assert message in reader.prose
     assert "about 0.4 would seem to help or hurt" in reader.prose
     remain = "none" if word == "unclear" else 8
     assert f"(Bonferroni, p < 0.0063), {remain} remain." in reader.prose

@@ -12,8 +12,8 @@ from weightsmith.reporting.sections.tabulating import table_section
 
 def sweep(*rows, names=("rate",)):
     columns = (*names, "seed", "accuracy", "stopped")
-    told = tuple(dict(zip(columns, row, strict=True)) for row in rows)
-    return SweepTable("training.once", names, columns, told, Origin(inputs={"data": "d" * 64}))
+    shown = tuple(dict(zip(columns, row, strict=True)) for row in rows)
+    return SweepTable("training.once", names, columns, shown, Origin(inputs={"data": "d" * 64}))
 
 
 ROWS = ((0.1, 0, 0.5, "done"), (0.1, 1, 0.75, "done"), (0.01, 0, 0.25, "early"), (0.01, 1, None, "diverged"))
@@ -44,8 +44,8 @@ def test_values_of_any_kind_can_be_shown(value):
 
 
 def test_rows_that_miss_columns_are_shown_with_gaps():
-    told = ({"rate": 0.1, "seed": 0}, {"rate": 0.1, "seed": 1, "accuracy": 0.5, "stopped": "done"})
-    table = SweepTable("f", ("rate",), ("rate", "seed", "accuracy", "stopped"), told, Origin())
+    expected = ({"rate": 0.1, "seed": 0}, {"rate": 0.1, "seed": 1, "accuracy": 0.5, "stopped": "done"})
+    table = SweepTable("f", ("rate",), ("rate", "seed", "accuracy", "stopped"), expected, Origin())
     section = table_section(table, "mine")
     assert section.parts[0].title == "Runs"
     assert section.parts[0].rows[0] == (1, 0.1, 0, None, None)

@@ -77,24 +77,24 @@ def test_chips_are_of_the_epoch_whose_weights_were_kept(section, record, read):
     }
     settings = {**record.settings, "epochs": 9}
     early = replace(record, stopped=Stopped.EARLY, reason="it got worse", restored=2, settings=settings, trained=170)
-    told = read(training_section(early, "x"))
+    reader = read(training_section(early, "x"))
     second = record.history.rows[1]
-    assert told.chips["validation accuracy"] == f"{100 * second.validation_accuracy:.1f} %"
-    assert (told.chips["epochs"], told.chips["of these trained"]) == ("3 of 9", "170")
-    assert "it stopped early after 3 epochs, because it got worse." in told.section.lead
-    assert told.section.lead.endswith("The network has the weights of epoch 2, the best by validation loss.")
+    assert reader.chips["validation accuracy"] == f"{100 * second.validation_accuracy:.1f} %"
+    assert (reader.chips["epochs"], reader.chips["of these trained"]) == ("3 of 9", "170")
+    assert "it stopped early after 3 epochs, because it got worse." in reader.section.lead
+    assert reader.section.lead.endswith("The network has the weights of epoch 2, the best by validation loss.")
 
 
 def test_the_table_of_epochs_is_the_history(section, record):
     rows = section.table("Epochs")
     assert [row["epoch"] for row in rows] == [1, 2, 3]
-    for row, told in zip(rows, record.history.rows, strict=True):
-        assert row["training loss"] == told.train_loss
-        assert row["validation loss"] == told.validation_loss
-        assert row["training accuracy"] == told.train_accuracy
-        assert row["penalty"] == told.penalty
-        assert row["clipped"] == told.clipped
-        assert (row["alpha"], row["drift"]) == (3.0 - 0.1 * told.epoch, 2.0**told.epoch)
+    for row, shown in zip(rows, record.history.rows, strict=True):
+        assert row["training loss"] == shown.train_loss
+        assert row["validation loss"] == shown.validation_loss
+        assert row["training accuracy"] == shown.train_accuracy
+        assert row["penalty"] == shown.penalty
+        assert row["clipped"] == shown.clipped
+        assert (row["alpha"], row["drift"]) == (3.0 - 0.1 * shown.epoch, 2.0**shown.epoch)
         assert "alpha/dense1" not in row
     assert section.texts("Epochs")[0]["training accuracy"] == f"{100 * record.history.rows[0].train_accuracy:.1f} %"
 
@@ -105,7 +105,7 @@ def test_curves_carry_the_history_without_what_has_figures_of_its_own(section, r
     assert names[0] == "epoch"
     assert "drift" in names
     assert [tuple(row.items()) for row in part.rows] == [
-        tuple((name, record.history.column(name)[place]) for name in names) for place in range(3)
+        tuple((name, record.history.column(name)[index]) for name in names) for index in range(3)
     ]
     loss = part.figure().axes[0]
     (line,) = [line for line in loss.get_lines() if line.get_label() == "validation"]
@@ -115,15 +115,15 @@ def test_curves_carry_the_history_without_what_has_figures_of_its_own(section, r
 
 
 def test_of_very_many_epochs_some_are_drawn_and_the_table_has_all(record, read):
-    extra = {f"alpha/l{place}": 3.0 for place in range(100)}
+    extra = {f"alpha/l{index}": 3.0 for index in range(100)}
     rows = tuple(EpochRow(epoch, 1, 0.1, 1 / epoch, 0.5, extra=extra) for epoch in range(1, 1002))
-    told = read(training_section(replace(record, history=History(rows), restored=1001), "x"))
-    part = told.drawing("α by layer")
+    reader = read(training_section(replace(record, history=History(rows), restored=1001), "x"))
+    part = reader.drawing("α by layer")
     assert part.how.endswith(" Drawn are 200 of 1,001 epochs.")
     assert [len(part.rows), part.rows[0]["epoch"], part.rows[-1]["epoch"]] == [200, 1, 1001]
     assert len(part.figure().axes[0].get_lines()[0].get_xdata()) == 200
-    assert len(told.drawing("Loss, accuracy and learning rate").rows) == 1001
-    assert len(told.table("Epochs")) == 1001
+    assert len(reader.drawing("Loss, accuracy and learning rate").rows) == 1001
+    assert len(reader.table("Epochs")) == 1001
 
 
 def test_of_very_many_probes_some_are_drawn(record, read):
@@ -164,10 +164,10 @@ def test_a_hook_that_began_late_leaves_gaps(record, read):
     rows = [
         replace(row, extra={"late/a": 1.0, "late/late": 2.0} if row.epoch == 3 else {}) for row in record.history.rows
     ]
-    told = read(training_section(replace(record, history=History(tuple(rows))), "x"))
-    assert [row["late/a"] for row in told.drawing("Measured after each epoch: late").rows] == [None, None, 1.0]
-    assert [row["late/late"] for row in told.drawing("Measured after each epoch: late").rows] == [None, None, 2.0]
-    told.draw_all()
+    reader = read(training_section(replace(record, history=History(tuple(rows))), "x"))
+    assert [row["late/a"] for row in reader.drawing("Measured after each epoch: late").rows] == [None, None, 1.0]
+    assert [row["late/late"] for row in reader.drawing("Measured after each epoch: late").rows] == [None, None, 2.0]
+    reader.draw_all()
 
 
 def test_the_diagnosis_stands_with_its_numbers(section, record):
@@ -177,26 +177,26 @@ def test_the_diagnosis_stands_with_its_numbers(section, record):
     assert section.notes == [*record.warnings, *record.notes]
     rows = section.drawing("Gradients").rows
     pairs = itertools.product(diagnosis.layers, range(len(diagnosis.probes)))
-    for row, (layer, place) in zip(rows, pairs, strict=True):
-        assert (row["layer"], row["step"]) == (layer.name, diagnosis.probes[place])
-        assert (row["sensitivity"], row["update"]) == (layer.sensitivity[place], layer.update[place])
-        assert row["sensitivity_of_reference"] == diagnosis.layers[-1].sensitivity[place]
+    for row, (layer, position) in zip(rows, pairs, strict=True):
+        assert (row["layer"], row["step"]) == (layer.name, diagnosis.probes[position])
+        assert (row["sensitivity"], row["update"]) == (layer.sensitivity[position], layer.update[position])
+        assert row["sensitivity_of_reference"] == diagnosis.layers[-1].sensitivity[position]
     assert [row["because"] for row in section.table("Gradients by layer")] == [one.reason for one in diagnosis.layers]
 
 
 def test_gradients_that_do_not_arrive_are_a_note(record, read):
     ill = replace(record.gradients, health=Health.VANISHING, sentence="gradients vanishing in dense1")
-    told = read(training_section(replace(record, gradients=ill, warnings=("look here",)), "x"))
-    assert told.notes[0] == "look here"
-    assert told.notes[-1] == "Gradients vanishing in dense1."
-    assert told.chips["gradients"] == "vanishing"
+    reader = read(training_section(replace(record, gradients=ill, warnings=("look here",)), "x"))
+    assert reader.notes[0] == "look here"
+    assert reader.notes[-1] == "Gradients vanishing in dense1."
+    assert reader.chips["gradients"] == "vanishing"
 
 
 def test_names_from_files_are_drawn_as_text(record, hostile, read):
     layers = tuple(replace(layer, name=hostile + layer.name) for layer in record.gradients.layers)
-    told = replace(record.gradients, layers=layers, reference=hostile + record.gradients.reference)
+    shown = replace(record.gradients, layers=layers, reference=hostile + record.gradients.reference)
     rows = tuple(replace(row, extra={hostile: 1.0, f"{hostile}/{hostile}": 2.0}) for row in record.history.rows)
-    section = read(training_section(replace(record, gradients=told, history=History(rows)), hostile))
+    section = read(training_section(replace(record, gradients=shown, history=History(rows)), hostile))
     for part in section.of(Drawing):
         part.figure().draw_without_rendering()
 
@@ -214,39 +214,39 @@ def test_facts_hold_settings_seed_digests_and_versions(section, record):
 
 
 def test_a_bare_run_shows_what_there_is(bare):
-    record, told = bare
+    record, shown = bare
     assert record.gradients is None
-    assert told.drawings == ["Loss, accuracy and learning rate"]
-    assert "without a validation split" in told.drawing("Loss, accuracy and learning rate").how
-    assert set(told.chips) == {"training accuracy", "epochs", "parameters"}
-    (table,) = told.of(Table)
+    assert shown.drawings == ["Loss, accuracy and learning rate"]
+    assert "without a validation split" in shown.drawing("Loss, accuracy and learning rate").how
+    assert set(shown.chips) == {"training accuracy", "epochs", "parameters"}
+    (table,) = shown.of(Table)
     assert [column.head for column in table.columns] == ["epoch", "steps", "rate", "training loss", "training accuracy"]
-    assert "it ran for 1 epoch, as asked" in told.section.lead
-    told.draw_all()
+    assert "it ran for 1 epoch, as asked" in shown.section.lead
+    shown.draw_all()
 
 
 def test_a_run_that_diverged_says_so_first(diverged):
-    record, told = diverged
-    assert told.notes[0] == f"The run diverged: {record.reason}"
-    assert f"it diverged after 0 epochs: {record.reason}" in told.section.lead
-    assert told.section.lead.endswith("The network has the weights from before training.")
-    assert "No epoch was finished" in told.prose
-    assert "training accuracy" not in told.chips
-    assert told.chips["epochs"] == "0 of 2"
-    told.draw_all()
+    record, shown = diverged
+    assert shown.notes[0] == f"The run diverged: {record.reason}"
+    assert f"it diverged after 0 epochs: {record.reason}" in shown.section.lead
+    assert shown.section.lead.endswith("The network has the weights from before training.")
+    assert "No epoch was finished" in shown.prose
+    assert "training accuracy" not in shown.chips
+    assert shown.chips["epochs"] == "0 of 2"
+    shown.draw_all()
 
 
 def test_an_empty_history_without_gradients_has_nothing_to_draw(diverged, read):
     record, _ = diverged
-    told = read(training_section(replace(record, gradients=None), "x"))
-    assert told.of(Drawing) == []
-    assert told.of(Table) == []
-    assert told.facts["SHA-256 of the trained network"] == record.network
+    reader = read(training_section(replace(record, gradients=None), "x"))
+    assert reader.of(Drawing) == []
+    assert reader.of(Table) == []
+    assert reader.facts["SHA-256 of the trained network"] == record.network
 
 
 def test_what_penalties_removed_is_told(record, read):
-    told = read(training_section(replace(record, removed=("3 units of dense1",)), "x"))
-    assert "Removed by the penalties: 3 units of dense1." in told.prose
+    reader = read(training_section(replace(record, removed=("3 units of dense1",)), "x"))
+    assert "Removed by the penalties: 3 units of dense1." in reader.prose
 
 
 def test_a_single_epoch_can_be_drawn(record, read):

@@ -40,8 +40,8 @@ def test_the_best_stage_is_shown_first_with_its_training(record):
 
 def test_advice_and_digests_are_told(record):
     section = transfer_section(record, "mine")
-    told = " ".join(part.text for part in section.parts if isinstance(part, Prose))
-    assert all(line in told for line in record.advice)
+    text = " ".join(part.text for part in section.parts if isinstance(part, Prose))
+    assert all(line in text for line in record.advice)
     facts = dict(section.parts[-1].pairs)
     assert facts["SHA-256 of base"] == record.origin.inputs["base"]
     assert facts["SHA-256 of the network"] == record.network

@@ -1,1 +1,1 @@
-"""Two networks compared: sizes, layers, answers, time and energy."""
+"""Comparison of two networks: sizes, layers, answers, time and energy."""

@@ -29,12 +29,12 @@ from weightsmith.reducing.surgery.sites import find_sites
 __all__ = ["Layers", "compare_layers", "compare_units", "fold", "spread_of"]
 
 
-_MOST_UNITS = 4096  # whose angles are computed: beyond, the matrix of all pairs takes gigabytes
-_Angles = tuple[float | None, float | None]  # median, least
+_MOST_UNITS = 4096  # above this, the matrix of all angles takes gigabytes
+_Angles = tuple[float | None, float | None]  # median, minimum
 
 
 class Layers:
-    """What both have, what one has alone, and what could not be computed."""
+    """Common layers, layers of one network alone, and notes on what could not be computed."""
 
     def __init__(self) -> None:
         self.common: list[LayerDiff] = []
@@ -46,7 +46,7 @@ class Layers:
 def compare_layers(
     a: Side, b: Side, *, evidence: object, seed: int, progress: Callable[[str], StepCallback | None]
 ) -> Layers:
-    """Layers matched by name; prefixes of wrappers (``module.``) do not keep names apart."""
+    """Layers matched by name, ignoring prefixes of wrappers (``module.``)."""
     found = Layers()
     graded = [
         grade(side.weights, evidence=evidence, seed=seed, progress=progress(f"grading {which}"))  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def fold(cosines: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def spread_of(cosines: NDArray[np.floating], known: NDArray[np.bool_]) -> _Angles:
-    """Median and least angle over all pairs of the units that are ``known`` to have a direction."""
+    """Median and smallest angle over all pairs of the units with a direction (``known``)."""
     chosen = cosines[np.ix_(known, known)]
     pairs = fold(chosen[np.triu_indices(len(chosen), 1)])
     return (float(np.median(pairs)), float(pairs.min())) if pairs.size else (None, None)
@@ -101,7 +101,7 @@ def _weight_angles(side: Side, notes: list[str]) -> dict[str, _Angles]:
 
 
 def _unit_vectors(layer: LayerWeights) -> Tensor | None:
-    """The incoming weights of every unit as a row; None where units do not share their inputs (groups)."""
+    """The incoming weights of every unit as a row; None if units have different inputs (groups)."""
     count, rows, _ = layer.matrices.shape
     positions = math.prod(layer.shape[2:])
     if layer.kind.startswith("Conv") and count != positions:
@@ -111,7 +111,7 @@ def _unit_vectors(layer: LayerWeights) -> Tensor | None:
 
 
 def _between(vectors: Tensor) -> _Angles:
-    # Largest entry one first: squares of tiny or huge weights leave the range of numbers.
+    # Scaled by the largest entry first: squares of tiny or huge weights leave the range of floats.
     largest = vectors.abs().amax(dim=1, keepdim=True)
     known = (largest > 0).squeeze(1)
     scaled = vectors / torch.where(largest > 0, largest, torch.ones_like(largest))
@@ -152,15 +152,15 @@ def _first_names(graded: list[Grades]) -> str:
     return ", ".join(grades.layers[0].name if grades.layers else "no layer" for grades in graded)
 
 
-# How alike the units of two networks are in what they say of the same rows.
+# Angles between the activations of units on the same rows.
 
 
-_ROWS = 1_000  # of the data that are looked at: angles settle soon, and a convolution has a row for every position
+_ROWS = 1_000  # rows of data: angles converge quickly, and a convolution has a row for every position
 _Found = dict[str, tuple[int, float | None, float | None]]
 
 
 def compare_units(a: Side, b: Side, rows: Rows) -> tuple[tuple[UnitsDiff, ...], list[Missing]]:
-    """Units and angles at every site (where units can be taken out) of either network, and what has none."""
+    """Units and angles at every site of either network, and what is missing."""
     missing: list[Missing] = []
     sides = [_angles_of(side, rows, missing) for side in (a, b)]
     found = []

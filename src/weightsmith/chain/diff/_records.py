@@ -1,4 +1,4 @@
-"""What a comparison of two networks gives; differences are those of going from A to B."""
+"""Records of a comparison of two networks; differences are B − A."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _NUMBERS = ("alpha", "log_spectral_norm", "log_norm", "stable_rank", "median_ang
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NetworkFacts(Record):
-    """One of the two: what it is, its digest, how large it is, what an image costs; None what cannot be told.
+    """One of the two networks: kind, digest, size, and cost per image; None where unknown.
 
-    ``macs`` are multiply–accumulates of one input. ``picojoules`` are those of an image: MACs times their price, or of
-    a spiking network what was counted (or estimated, says ``energy_basis``) while it ran on the data.
+    ``macs`` are multiply–accumulates of one input. ``picojoules`` are those of an image: MACs times their price, or for
+    a spiking network the energy counted (or estimated, see ``energy_basis``) on the data.
     """
 
     name: str
@@ -56,7 +56,7 @@ class LayerFacts(Record):
 
     ``log_spectral_norm`` is log₁₀ λ_max and ``log_norm`` log₁₀ Σλ, λ the eigenvalues that ``grade`` shows (squares of
     singular values). Angles, in degrees from 0 to 90, are those between the lines on which the incoming weights of two
-    units lie: 0 for units with the same weights but for a factor, 90 for unrelated ones.
+    units lie: 0 for parallel weights, 90 for unrelated ones.
     """
 
     shape: tuple[int, ...]
@@ -74,7 +74,7 @@ class LayerFacts(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WeightDistance(Record):
-    """How far the weights are from each other: ‖A − B‖_F/‖A‖_F and ⟨A, B⟩/(‖A‖_F ‖B‖_F); None with the ``reason``.
+    """The distance between the weights: ‖A − B‖_F/‖A‖_F and ⟨A, B⟩/(‖A‖_F ‖B‖_F); None with the ``reason``.
 
     ``norm`` is ‖A‖_F.
     """
@@ -103,7 +103,7 @@ class LayerDiff(Record):
 
     @property
     def changed(self) -> bool:
-        """Whether the weights differ, as far as it can be told."""
+        """Whether the weights differ, if that is known."""
         if self.distance.relative is not None:
             return self.distance.relative != 0
         return self.a != self.b
@@ -120,7 +120,7 @@ class LoneLayer(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class UnitsDiff(Record):
-    """How many units a layer has, and the median and least angle between what two of them say of the data.
+    """The units of a layer in both networks, and the median and smallest angle between their activations.
 
     None for a network without that layer. Angles are folded to 0–90 degrees: complementary units are as redundant as
     similar ones.
@@ -146,7 +146,7 @@ class SettingDiff(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairedAccuracy(Record):
-    """Both networks on the same rows: accuracies, on how many rows only one is right, and how often they agree.
+    """Both networks on the same rows: accuracies, rows on which only one is right, and agreement.
 
     ``difference`` is B − A with Bonett and Price's interval, ``p`` McNemar's (exact). ``agreement`` is the share of
     rows on which both give the same answer, right or wrong; a row without an answer (NaN, or no spike at the output)
@@ -169,7 +169,7 @@ class PairedAccuracy(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LoneAccuracy(Record):
-    """How right one of the networks is (``of`` is A or B) on rows that the other cannot answer."""
+    """The accuracy of one of the networks (``of`` is A or B) on rows that the other cannot be run on."""
 
     of: Literal["A", "B"]
     data: str
@@ -182,7 +182,7 @@ class LoneAccuracy(Record):
 class LatencyDiff(Record):
     """Seconds per image in batches of one size: the best of the samples, and the time of B over that of A.
 
-    The ratio is the median over samples taken by turns, with their middle half. ``clock`` says what was measured.
+    The ratio is the median over alternating samples, with their middle half. ``clock`` names the clock.
     """
 
     batch: int
@@ -198,9 +198,9 @@ class LatencyDiff(Record):
 class NetworkDiff(Record):
     """Two networks side by side. ``notes`` name what could not be compared, and why.
 
-    Where only one of them could answer the data, ``lone_accuracy`` has what ``accuracy`` cannot. ``relation`` says how
-    one was made from the other, if their lineages tell. All of it is the same for the same networks, data and seed, but
-    for ``latency``, which is measured.
+    Where only one of them could be run on the data, ``lone_accuracy`` replaces ``accuracy``. ``relation`` says how
+    one was made from the other, if their lineages show it. The result is reproducible for the same networks, data and
+    seed, except for ``latency``, which is measured.
     """
 
     a: NetworkFacts
@@ -221,7 +221,7 @@ class NetworkDiff(Record):
         return f"<NetworkDiff of {self.a.name} and {self.b.name}: {self}>"
 
     def __str__(self) -> str:
-        """One line: what is the same, what changed by how much."""
+        """One line: what is the same, and what changed by how much."""
         if self.identical:
             return "the same weights"
         parts = [f"{self.a.parameters:,} → {self.b.parameters:,} parameters"]
@@ -243,7 +243,7 @@ class NetworkDiff(Record):
 
     @property
     def identical(self) -> bool:
-        """Whether both have the same weights, name for name."""
+        """Whether both have the same weights under the same names."""
         return self.a.network == self.b.network
 
     @property
@@ -251,15 +251,15 @@ class NetworkDiff(Record):
         """‖A − B‖_F / ‖A‖_F over all layers whose weights could be compared."""
         found = [layer.distance for layer in self.layers]
         sizes = [(each.relative, each.norm) for each in found if each.relative is not None and each.norm is not None]
-        whole = math.hypot(*(norm for _, norm in sizes))
-        return math.hypot(*(share * norm for share, norm in sizes)) / whole if whole else None
+        total = math.hypot(*(norm for _, norm in sizes))
+        return math.hypot(*(share * norm for share, norm in sizes)) / total if total else None
 
 
-# What a comparison leaves out, and why, in as few sentences as tell it.
+# Notes on what could not be compared, one sentence per reason.
 
 
 class Missing(NamedTuple):
-    """Something that could not be told of a network, and the reason."""
+    """A value that is missing for a network, and the reason."""
 
     what: str
     of: str
@@ -267,7 +267,7 @@ class Missing(NamedTuple):
 
 
 def sentences(missing: Iterable[Missing]) -> list[str]:
-    """A sentence for every reason, however much is missing for it, of one network or of both alike.
+    """One sentence per reason, however many values are missing for it, of one network or of both.
 
     >>> sentences([Missing("MACs", "a", "no code"), Missing("accuracy", "b", "shape"), Missing("time", "a", "no code")])
     ['MACs and time of a: no code', 'accuracy of b: shape']

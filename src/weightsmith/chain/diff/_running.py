@@ -1,4 +1,4 @@
-"""Two networks on the same rows: answers, paired accuracy, time per image, what spikes cost."""
+"""Two networks on the same rows: answers, paired accuracy, latency, and energy of spikes."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ __all__ = [
 ]
 
 NO_ANSWER = -1
-_STEPS = 64  # of a spiking network whose record names none
+_STEPS = 64  # simulation steps of a spiking network whose record names none
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The rows that both networks are shown."""
+    """The rows that both networks are run on."""
 
     data: Data
     split: str
@@ -55,9 +55,9 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What a network says of each row as names of classes (None: nothing), whether it is right, and what it cost."""
+    """The predicted class of each row by name (None: no answer), whether it is right, and the energy."""
 
-    said: list[str | None]
+    predicted: list[str | None]
     right: NDArray[np.bool_]
     picojoules: float | None = None
     basis: str | None = None
@@ -74,7 +74,7 @@ def draw_rows(data: Any, split: str | None, images: int | None, seed: int) -> Ro
 
 
 def on_rows(side: Side, rows: Rows) -> Side:
-    """The side as it can be run on these rows: not at all, with the reason, if it cannot take one of them."""
+    """The side restricted to these rows; with the reason in ``cannot_run`` if it cannot take one of them."""
     if side.module is None:
         return side
     try:
@@ -87,7 +87,7 @@ def on_rows(side: Side, rows: Rows) -> Side:
 def answers_of(
     side: Side, rows: Rows, *, steps: int | None, seed: int, prices: Prices, progress: StepCallback | None
 ) -> Answers:
-    """The answers of a network; one that cannot take the rows, or cannot be run at all, says why."""
+    """The answers of a network; raises with the reason if it cannot be run on the rows."""
     if side.spiking is not None:
         return _spiking_answers(
             side.spiking, rows, _how_to_run(side, steps), seed=seed, prices=prices, progress=progress
@@ -100,12 +100,12 @@ def answers_of(
 
 
 def paired_accuracy(rows: Rows, a: Answers, b: Answers) -> PairedAccuracy:
-    """How often both, one and none of the networks are right, and how often they say the same."""
+    """The counts of rows that both, one or none of the networks have right, and their agreement."""
     count = len(rows.part)
     test = mcnemar(b.right, a.right)
     assert test.interval is not None  # McNemar's test always has both
     assert test.p is not None
-    same = sum(x == y and x is not None for x, y in zip(a.said, b.said, strict=True))
+    same = sum(x == y and x is not None for x, y in zip(a.predicted, b.predicted, strict=True))
     return PairedAccuracy(
         data=rows.data.name,
         split=rows.split,
@@ -123,7 +123,7 @@ def paired_accuracy(rows: Rows, a: Answers, b: Answers) -> PairedAccuracy:
 
 
 def lone_accuracy(rows: Rows, of: Literal["A", "B"], answers: Answers) -> LoneAccuracy:
-    """How right the one network is that could answer."""
+    """The accuracy of the one network that could be run."""
     count = len(rows.part)
     return LoneAccuracy(of, rows.data.name, rows.split, count, wilson(int(answers.right.sum()), count))
 
@@ -131,7 +131,7 @@ def lone_accuracy(rows: Rows, of: Literal["A", "B"], answers: Answers) -> LoneAc
 def latencies(
     a: Side, b: Side, rows: Rows, batches: Sequence[int], repeats: int
 ) -> tuple[tuple[LatencyDiff, ...], list[Missing]]:
-    """The time of both per image on one thread, measured by turns; or why it is not."""
+    """The latency of both per image on one thread, measured in alternation; or the reason why not."""
     examples = [_example_or_reason(side, rows.part.x[: max(batches)]) for side in (a, b)]
     missing = [
         Missing("time", side.name, each) for side, each in zip((a, b), examples, strict=True) if isinstance(each, str)
@@ -141,7 +141,7 @@ def latencies(
     first, second = (each for each in examples if not isinstance(each, str))
     assert a.module is not None
     assert b.module is not None
-    # The same values for both, each reshaped to what its network takes: a dense one rows, a convolutional one images.
+    # The same values for both, each reshaped for its network: rows for a dense one, images for a convolutional one.
     try:
         found = compare_latency(
             _Reshaped(a.module, tuple(first.shape[1:])),
@@ -178,28 +178,28 @@ def _example_or_reason(side: Side, x: Tensor) -> Tensor | str:
 
 
 def example_for(card: Card, x: Tensor) -> Tensor:
-    """``x`` as the network of that card takes it."""
+    """``x`` in the input shape of that card."""
     return next(inputs for _, inputs in batches_for(card, x, len(x)))
 
 
 class _Reshaped(nn.Module):
-    """A network behind a view of its inputs, so that two of them can be given the same rows."""
+    """A network that reshapes its inputs, so that two networks can be given the same rows."""
 
     def __init__(self, network: nn.Module, shape: tuple[int, ...]) -> None:
         super().__init__()
         self.network, self.shape = network, shape
 
     def forward(self, rows: Tensor) -> Tensor:
-        """What the network makes of the rows."""
+        """The outputs of the network for the rows."""
         inputs = rows.reshape(-1, *self.shape)
-        if inputs.dim() == 4:  # as evaluate lays images out
+        if inputs.dim() == 4:  # the image layout of evaluate
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         answer: Tensor = self.network(inputs)
         return answer
 
 
 def _how_to_run(side: Side, steps: int | None) -> dict[str, Any]:
-    """As the record of a spiking network says it was run, if there is one."""
+    """The simulation settings in the record of a spiking network, if there is one."""
     settings: dict[str, Any] = {"steps": _STEPS, "precision": "float32", "early": None, "settle": 0}
     if isinstance(side.record, SpikeRecord | TailorRecord):
         settings = {name: side.record.settings.get(name, usual) for name, usual in settings.items()}
@@ -226,5 +226,5 @@ def _answers(card: Card, rows: Rows, called: NDArray[np.int64], count: int) -> A
     names, labels = labels_for(card, rows.data, rows.part.y, count)
     if called.shape != tuple(labels.shape):
         raise DataMismatch(f"{len(called)} answers for {len(labels)} rows")
-    said = [None if place == NO_ANSWER else names[place] for place in called.tolist()]
-    return Answers(said, np.asarray(called == labels.numpy()))
+    predicted = [None if index == NO_ANSWER else names[index] for index in called.tolist()]
+    return Answers(predicted, np.asarray(called == labels.numpy()))

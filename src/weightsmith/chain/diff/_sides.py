@@ -1,4 +1,4 @@
-"""One of two networks that are compared, whatever it was given as."""
+"""One of the two networks of a comparison, opened from any kind of input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from weightsmith.chain.diff._records import Missing, NetworkFacts
-from weightsmith.chain.reading._beside import Maker, record_beside
+from weightsmith.chain.reading._nearby_records import Maker, nearby_record
 from weightsmith.chain.tailor.results import Tailored
 from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.data.normalise import Normalisation
@@ -35,7 +35,7 @@ __all__ = ["Asked", "Side", "open_sides"]
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What the caller says of files that do not say it themselves, as :func:`weightsmith.networks.load` takes it."""
+    """The caller's settings for files that lack them, as in :func:`weightsmith.networks.load`."""
 
     network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None
     normalise: Normalisation | None = None
@@ -43,7 +43,7 @@ class Asked:
     classes: int | None = None
 
     def load(self, path: Path, *, as_asked: bool) -> nn.Module:
-        """The network in a file, built by ``network`` or as the file says; nothing the caller holds is filled."""
+        """The network in a file, built by ``network`` or by the file's card; the caller's module is copied."""
         network = self.network if as_asked else None
         return load(
             path,
@@ -58,8 +58,8 @@ class Asked:
 class Side:
     """A network: ``module`` or ``spiking`` if it can be run, otherwise ``cannot_run`` says why.
 
-    ``weights`` is what a walk takes; ``record`` the record of the verb that made it, if there is one. Of a network file
-    (``from_file``), ``as_asked`` says that it was to be built as the caller asked.
+    ``weights`` is the input of ``grade``; ``record`` the record of the verb that made the network, if any. For a
+    network file (``from_file``), ``as_asked`` says that it was built by the caller's settings.
     """
 
     name: str
@@ -77,11 +77,11 @@ class Side:
 
     @property
     def kind(self) -> str:
-        """What it is called in records."""
+        """The kind of network, as records name it."""
         return "spiking network" if self.spiking is not None else "network" if self.module is not None else "weights"
 
     def facts(self, shape: tuple[int, ...]) -> tuple[NetworkFacts, list[Missing]]:
-        """Name and sizes, and what is missing of them; ``shape`` is that of an input if the card names none."""
+        """Name and sizes, and what is missing; ``shape`` is the input shape if the card has none."""
         macs, missing = self._macs(self.card.input_shape or shape)
         architecture = self.card.architecture or (None if self.module is None else architecture_of(self.module))
         facts = NetworkFacts(
@@ -97,7 +97,7 @@ class Side:
 
     def _macs(self, shape: tuple[int, ...]) -> tuple[int | None, list[Missing]]:
         if self.spiking is not None:
-            return None, []  # it adds where spikes arrive, which a run counts
+            return None, []  # accumulates at spikes, counted in a run
         reason = self.cannot_run
         if self.module is not None and shape:
             try:
@@ -113,9 +113,9 @@ class Side:
 
 
 def open_sides(a: Any, b: Any, asked: Asked | None = None) -> tuple[Side, Side]:
-    """Both as sides: modules, spiking networks, runs of verbs, files or result folders; with names that differ.
+    """Both as sides: modules, spiking networks, runs of verbs, files or result folders, with distinct names.
 
-    What is ``asked`` must be of use to one of them at least.
+    The ``asked`` settings must apply to at least one of them.
     """
     asked = asked or Asked()
     first, second = _opened(a, "the first network", asked), _opened(b, "the second network", asked)
@@ -128,7 +128,7 @@ def open_sides(a: Any, b: Any, asked: Asked | None = None) -> tuple[Side, Side]:
 
 
 def _check_used(asked: Asked, a: Side, b: Side) -> None:
-    """Nothing that is asked for is ignored in silence."""
+    """Raise for settings that apply to neither network."""
     if asked.normalise is not None and not (a.from_file or b.from_file):
         raise UsageError("normalise is for network files: a network in memory, or a spiking one, has its own")
     concerned = [side for side in (a, b) if side.as_asked]
@@ -180,7 +180,7 @@ def _from_spiking(network: SpikingNetwork) -> Side:
 def _from_path(path: Path, asked: Asked) -> Side:
     side = _spiking_file(path) if is_spiking(path) else _network_file(path, asked)
     try:
-        return dataclasses.replace(side, record=record_beside(path, side.digest))
+        return dataclasses.replace(side, record=nearby_record(path, side.digest))
     except FileRefused as error:
         return dataclasses.replace(side, notes=(*side.notes, f"settings of {side.name}: {error}"))
 
@@ -202,15 +202,15 @@ def _network_file(path: Path, asked: Asked) -> Side:
     try:
         module = asked.load(path, as_asked=as_asked)
     except (UsageError, DataMismatch) as error:
-        if as_asked and isinstance(error, UsageError):  # what is asked for cannot be built for any file
+        if as_asked and isinstance(error, UsageError):  # the settings cannot be built for any file
             raise
         return dataclasses.replace(side, cannot_run=str(error).removeprefix(f"{opened.path}: "))
-    # Walked as built: files of different tools call the same layers by different names.
+    # Weights of the built module: files of different tools use different names for the same layers.
     return dataclasses.replace(side, weights=module, card=card_of(module), module=module)
 
 
 def _tensors(network: SpikingNetwork) -> dict[str, torch.Tensor]:
-    """Weights and biases by the names that a plain network gives them."""
+    """Weights and biases by their names in a plain network."""
     found = {f"{node.name}.weight": node.weight for node in network.synapses}
     found |= {f"{node.name}.bias": node.bias for node in network.synapses if node.bias is not None}
     return found

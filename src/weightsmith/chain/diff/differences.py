@@ -1,4 +1,4 @@
-"""Two networks side by side: sizes, layers, units, answers on the same rows, time and energy.
+"""Compare two networks: sizes, layers, units, answers on the same rows, latency and energy.
 
 >>> import weightsmith as ws
 >>> network = ws.networks.mlp(64, 16, 10, seed=0)
@@ -90,10 +90,10 @@ def diff(
 
     Layers are matched by name. ``data`` add what needs rows: both networks answer the same ``images`` of ``split`` (the
     test split; None: all its rows), spiking ones after ``steps`` (those of their record, or 64); ``latency`` measures
-    the time per image in ``batches`` by ``repeats`` samples on one thread. ``evidence`` is what ``grade`` asks for
-    beside α. ``network`` says how to build what files do not say themselves (``package.module:function``, as ``load``
-    takes it), ``normalise`` how the inputs of network files are normalised; both hold for A and B. What cannot be
-    compared is left out and named in the notes; nothing is changed.
+    the time per image in ``batches`` by ``repeats`` samples on one thread. ``evidence`` is that of ``grade``.
+    ``network`` says how to build files without a card (``package.module:function``, as in ``load``),
+    ``normalise`` how inputs of network files are normalised; both hold for A and B. Comparisons that are impossible
+    are left out and named in the notes; the networks are not changed.
     """
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]  # the family has one member
     timing = tuple(check_int("batches", batch) for batch in batches), check_int("repeats", repeats, least=2)
@@ -153,7 +153,7 @@ class _How:
 
 @dataclasses.dataclass
 class _Ran:
-    """What running both networks on rows gave."""
+    """The results of running both networks on rows."""
 
     answers: tuple[Answers | None, Answers | None] = (None, None)
     accuracy: PairedAccuracy | None = None
@@ -164,7 +164,7 @@ class _Ran:
 
 
 def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
-    """Whatever of it can be done; the rest is missing for a reason."""
+    """Run what can be run; the rest is listed as missing with the reason."""
     ran = _Ran()
     a, b = on_rows(a, rows), on_rows(b, rows)
     ran.answers = _answered(a, rows, how, ran.missing), _answered(b, rows, how, ran.missing)
@@ -184,16 +184,16 @@ def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
 
 
 def _answered(side: Side, rows: Rows, how: _How, missing: list[Missing]) -> Answers | None:
-    told = how.step_callback(f"running {side.name}")
+    callback = how.step_callback(f"running {side.name}")
     try:
-        return answers_of(side, rows, steps=how.steps, seed=how.seed, prices=how.prices, progress=told)
+        return answers_of(side, rows, steps=how.steps, seed=how.seed, prices=how.prices, progress=callback)
     except (DataMismatch, UsageError) as error:
         missing.append(Missing("accuracy", side.name, str(error)))
         return None
 
 
 def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> NetworkFacts:
-    """With the energy of an image: of a plain network that of its MACs, of a spiking one what its run cost."""
+    """Add the energy of an image: MACs times their price, or for a spiking network the energy of its run."""
     if answers is not None and answers.picojoules is not None:
         return dataclasses.replace(facts, picojoules=answers.picojoules, energy_basis=answers.basis)
     if facts.macs is None:
@@ -216,7 +216,7 @@ def _why_unpriced(side: Side) -> str:
 
 
 def _scaled(a: Side, b: Side) -> list[str]:
-    """Of a spiking network beside one that is none, that its weights are not to be compared as they are."""
+    """Warn that the weights of a spiking network are scaled, if the other network is not spiking."""
     return [
         f"layers of {side.name}: balancing has scaled its weights, so that norms and distances tell little"
         for side, other in ((a, b), (b, a))
@@ -247,24 +247,24 @@ def _text(settings: dict[str, Any], name: str) -> str | None:
 
 
 def _relation(a: Side, b: Side) -> str | None:
-    """Which of the two was made from the other, and by what."""
+    """Which of the two was made from the other, and by which operations."""
     if a.digest == b.digest:
         return "both have the same weights"
     for first, second, words in ((a, b, "B was made from A"), (b, a, "A was made from B")):
-        way = _way(first.digest, second.card.lineage)
-        if way:
-            return f"{words}: {', then '.join(way)}"
+        operations = _operations_since(first.digest, second.card.lineage)
+        if operations:
+            return f"{words}: {', then '.join(operations)}"
     ours, theirs = (_ancestors(side.card.lineage) for side in (a, b))
     common = next((digest for digest in reversed(ours) if digest in theirs), None)
     return None if common is None else f"both were made from {common[:12]}"
 
 
-def _way(ancestor: str, lineage: Lineage) -> list[str]:
-    """The operations that led from ``ancestor`` to the network with that lineage; none if it is no ancestor."""
+def _operations_since(ancestor: str, lineage: Lineage) -> list[str]:
+    """The operations from ``ancestor`` to the network with that lineage; empty if it is no ancestor."""
     steps = [*lineage.ancestors, lineage]
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if step.parent == ancestor:
-            return [each.operation for each in steps[place:]]
+            return [each.operation for each in steps[index:]]
     return []
 
 

@@ -1,1 +1,1 @@
-"""Results on disk, read as the records they are."""
+"""Reading results from disk as records."""

@@ -1,4 +1,4 @@
-"""What fields of records of all verbs but the spiking ones must have to do with each other; see ``_soundness``."""
+"""Consistency rules for records of all verbs but the spiking ones; see :mod:`weightsmith.chain.reading.consistency`."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def _evaluation(record: Evaluation) -> _Fits:
     yield all(cell >= 0 for cell in cells), "confusion must not be negative"
     answered = record.images - record.not_finite
     yield sum(cells) == answered, f"confusion must hold the {answered} images that have an answer"
-    for place, recall in enumerate(record.recall):
-        right = record.confusion[place][place]
-        # What is right by what is found is the size of the class.
+    for index, recall in enumerate(record.recall):
+        right = record.confusion[index][index]
+        # Right answers divided by recall give the size of the class.
         fits = recall is None or (right <= recall * record.images * (1 + 1e-9) and (right > 0) == (recall > 0))
-        yield fits, f"recall[{place}] must fit the confusion"
+        yield fits, f"recall[{index}] must fit the confusion"
 
 
 def _training(record: TrainRecord) -> _Fits:
@@ -60,10 +60,10 @@ def _training(record: TrainRecord) -> _Fits:
 
 def _gradients(record: GradientDiagnosis) -> _Fits:
     yield bool(record.layers), "layers must not be empty"
-    for place, layer in enumerate(record.layers):
+    for index, layer in enumerate(record.layers):
         for name in ("sensitivity", "update"):
             fits = len(getattr(layer, name)) == len(record.probes)
-            yield fits, f"layers[{place}].{name} must have a value for each of its {len(record.probes)} probes"
+            yield fits, f"layers[{index}].{name} must have a value for each of its {len(record.probes)} probes"
     known = (None, *(layer.name for layer in record.layers))
     yield record.reference in known, "reference must be the name of a layer"
     yield bool(record.sentence), "sentence must not be empty"
@@ -77,8 +77,8 @@ def _table(record: SweepTable) -> _Fits:
     columns = set(record.columns)
     yield len(columns) == len(record.columns), "columns must not name one twice"
     yield set(record.names) <= columns, "names must be some of the columns"
-    for place, row in enumerate(record.rows):
-        yield set(row) == columns, f"rows[{place}] must have a value for each column"
+    for index, row in enumerate(record.rows):
+        yield set(row) == columns, f"rows[{index}] must have a value for each column"
 
 
 def _layer(record: LayerGrade) -> _Fits:
@@ -122,22 +122,22 @@ def _scratch(record: Scratch) -> _Fits:
 
 def _angles(record: SiteAngles) -> _Fits:
     units = record.units
-    for place, pair in enumerate(record.pairs):
+    for index, pair in enumerate(record.pairs):
         yield (
             min(pair.a, pair.b) >= 0 and max(pair.a, pair.b) < units,
-            f"pairs[{place}] must be two of its {units} units",
+            f"pairs[{index}] must be two of its {units} units",
         )
-        yield 0 <= pair.degrees <= 180, f"pairs[{place}].degrees must be between 0 and 180"
+        yield 0 <= pair.degrees <= 180, f"pairs[{index}].degrees must be between 0 and 180"
     named = [*record.constant, *record.short, *record.combined, *(unit for group in record.groups for unit in group)]
     yield all(0 <= unit < units for unit in named), f"constant, short, groups and combined must name its {units} units"
 
 
 def _study(record: Study) -> _Fits:
     seen: set[tuple[str, int, int, int]] = set()
-    for place, row in enumerate(record.rows):
-        yield 1 <= row.units <= row.hidden, f"rows[{place}].units must be some of its {row.hidden} hidden units"
+    for index, row in enumerate(record.rows):
+        yield 1 <= row.units <= row.hidden, f"rows[{index}].units must be some of its {row.hidden} hidden units"
         key = row.method, row.hidden, row.repeat, row.fold
-        yield key not in seen, f"rows[{place}] must not be of a fold that was told before"
+        yield key not in seen, f"rows[{index}] must not be of a fold that was told before"
         seen.add(key)
     for name in ("folds", "repeats"):
         yield record.settings[name] >= 1, f"settings[{name!r}] must be at least 1"
@@ -160,23 +160,23 @@ def _candidate(record: Candidate) -> _Fits:
 
 def _tailoring(record: TailorRecord) -> _Fits:
     count = len(record.candidates)
-    places = {"chosen": record.chosen, "judged.candidate": record.judged.candidate}
-    places |= {f"relaxations[{place}].candidate": each.candidate for place, each in enumerate(record.relaxations)}
-    for place, each in enumerate(record.alone):
+    candidates = {"chosen": record.chosen, "judged.candidate": record.judged.candidate}
+    candidates |= {f"relaxations[{index}].candidate": each.candidate for index, each in enumerate(record.relaxations)}
+    for index, each in enumerate(record.alone):
         if each.candidate is not None:
-            places[f"alone[{place}].candidate"] = each.candidate
-    for name, number in places.items():
+            candidates[f"alone[{index}].candidate"] = each.candidate
+    for name, number in candidates.items():
         yield 0 <= number < count, f"{name} must be one of its {count} candidates"
-    for place, candidate in enumerate(record.candidates):
-        yield candidate.number == place, f"candidates[{place}].number must be its place, {place}"
+    for index, candidate in enumerate(record.candidates):
+        yield candidate.number == index, f"candidates[{index}].number must be its place, {index}"
 
 
 def _chain(record: ChainRecord) -> _Fits:
     stages = record.recipe.get("stages", ())
     yield isinstance(stages, list | tuple), "recipe['stages'] must be a list"
-    for place, stage in enumerate(stages):
+    for index, stage in enumerate(stages):
         fits = isinstance(stage, dict) and isinstance(stage.get("options", {}), dict)
-        yield fits, f"recipe['stages'][{place}] must be an object with options by their names"
+        yield fits, f"recipe['stages'][{index}] must be an object with options by their names"
 
 
 RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {
@@ -199,4 +199,4 @@ RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {
     TrainRecord: _training,
     TransferRecord: _transfer,
 }
-"""By the kind of record: whether it holds, and what must, for one thing after the other."""
+"""By record type: pairs of whether a rule holds, and the rule."""

@@ -1,4 +1,4 @@
-"""What fields of records of spiking networks must have to do with each other; see ``_soundness``."""
+"""Consistency rules for records of spiking networks; see :mod:`weightsmith.chain.reading.consistency`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _decisions(record: Decisions) -> _Fits:
     yield record.images >= 1, "images must be at least 1"
     for name in ("correct", "undecided", "only_network"):
         yield bool((getattr(record, name) <= record.images).all()), f"{name} must not be more than its images"
-    # Those that only the network has right are none of the spiking network's, and some of the network's.
+    # Rows that only the plain network has right are not among the spiking network's, but among the plain one's.
     both = record.network.value * record.images + 0.5
     fits = (record.only_network <= both) & (record.correct + record.only_network <= record.images)
     yield bool(fits.all()), "only_network must fit the right answers of both networks"
@@ -47,11 +47,11 @@ def _confusion(record: Confusion) -> _Fits:
 def _cost(record: SpikeCost) -> _Fits:
     yield bool(record.layers), "layers must not be empty"
     yield record.run.shape == (record.steps,), f"run must have a number for each of its {record.steps} steps"
-    for place, layer in enumerate(record.layers):
+    for index, layer in enumerate(record.layers):
         fits = layer.accumulates.shape == record.run.shape
-        yield fits, f"layers[{place}].accumulates must have a number for each of its {record.steps} steps"
-    for place, each in enumerate(record.neurons):
-        yield each.leaking <= each.units, f"neurons[{place}].leaking must not be more than its units"
+        yield fits, f"layers[{index}].accumulates must have a number for each of its {record.steps} steps"
+    for index, each in enumerate(record.neurons):
+        yield each.leaking <= each.units, f"neurons[{index}].leaking must not be more than its units"
 
 
 def _population(record: Population) -> _Fits:
@@ -77,9 +77,9 @@ def _raster(record: RasterRecord) -> _Fits:
     yield len(record.steps) == images, "steps must have a number for each image"
     yield all(steps >= 1 for steps in record.steps), "steps must be at least 1"
     longest = max(record.steps, default=0)
-    for place, population in enumerate(record.populations):
+    for index, population in enumerate(record.populations):
         for fits, fault in _trains(population, images, longest):
-            yield fits, f"populations[{place}].{fault}"
+            yield fits, f"populations[{index}].{fault}"
 
 
 def _trains(record: PopulationRaster, images: int, longest: int) -> _Fits:
@@ -102,11 +102,11 @@ def _sweep(record: SpikeSweep) -> _Fits:
     yield bool(record.steps), "steps must not be empty"
     yield len(set(record.steps)) == len(record.steps), "steps must not name one twice"
     tried = {result.setting.key for result in record.table}
-    for place, result in enumerate(record.table):
+    for index, result in enumerate(record.table):
         fits = len(result.correct) == len(record.steps)
-        yield fits, f"table[{place}].correct must have a number for each of {len(record.steps)} numbers of steps"
-    for place, choice in enumerate(record.chosen):
-        where = f"chosen[{place}]"
+        yield fits, f"table[{index}].correct must have a number for each of {len(record.steps)} numbers of steps"
+    for index, choice in enumerate(record.chosen):
+        where = f"chosen[{index}]"
         yield choice.steps in record.steps, f"{where}.steps must be one of the steps that were tried"
         adjusted = choice.adjusted
         for name, setting in (("baseline", choice.baseline), ("adjusted", adjusted)):
@@ -133,4 +133,4 @@ RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {
     SpikeRecord: _record,
     SpikeSweep: _sweep,
 }
-"""By the kind of record: whether it holds, and what must, for one thing after the other."""
+"""By record type: pairs of whether a rule holds, and the rule."""

@@ -1,4 +1,4 @@
-"""The results at a place on disk: each with where it lies, and those that cannot be read by their names."""
+"""Find the results under a path: each with its location, and the unreadable ones by name."""
 
 from __future__ import annotations
 
@@ -21,58 +21,58 @@ _FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
 
 
 class Placed(NamedTuple):
-    """A result, and the folders before its name, which tell equal names apart."""
+    """A result, and its parent folders, which distinguish equal names."""
 
     result: Result
     before: tuple[str, ...] = ()
 
 
-def results_at(place: Path, name: str | None = None, refused: list[FileRefused] | None = None) -> list[Placed]:
-    """The results at ``place``: a file, a result folder, or a folder with result folders in it.
+def results_at(path: Path, name: str | None = None, refused: list[FileRefused] | None = None) -> list[Placed]:
+    """The results at ``path``: a file, a result folder, or a folder with result folders in it.
 
-    They are called by their way from there; a ``name`` stands for that of the one result, or before those of several.
-    What is there but cannot be read goes to the list ``refused`` (None: is refused at once) and the rest is taken; of a
-    chain whose stages are not as it left them, those that are still there, each for itself.
+    Names are relative paths; ``name`` replaces that of a single result, or prefixes those of several.
+    Unreadable results are appended to ``refused`` (None: raise at once) and skipped; of a chain whose
+    stages have changed, the remaining ones are read separately.
     """
-    if not place.is_dir() or _has_record(place):
-        return _read_one(place, name, place.absolute().parent, refused)
-    folders = _result_folders(place, refused)
+    if not path.is_dir() or _has_record(path):
+        return _read_one(path, name, path.absolute().parent, refused)
+    folders = _result_folders(path, refused)
     if not folders:
-        return _read_one(place, name, place.absolute().parent, refused)  # which says that there is none
+        return _read_one(path, name, path.absolute().parent, refused)  # raises that there is none
     head = "" if name is None else f"{name}/"
     found: list[Placed] = []
     for folder in folders:
-        found += _read_one(folder, head + folder.relative_to(place).as_posix(), place.absolute(), refused)
+        found += _read_one(folder, head + folder.relative_to(path).as_posix(), path.absolute(), refused)
     return found
 
 
-def _read_one(place: Path, called: str | None, before: Path, refused: list[FileRefused] | None) -> list[Placed]:
-    """A result, what lies beside it and its stages; or what can be had of them."""
+def _read_one(path: Path, called: str | None, before: Path, refused: list[FileRefused] | None) -> list[Placed]:
+    """A result with its evaluation and stages, or as much as can be read of them."""
     try:
-        return _placed(_read(place), place, called, before)
+        return _placed(_read(path), path, called, before)
     except FileRefused as error:
-        if refused is None or not place.exists():
+        if refused is None or not path.exists():
             raise
-        if error.path not in {each.path for each in refused}:  # a stage may be met by its chain and by itself
+        if error.path not in {each.path for each in refused}:  # a stage may be found through its chain and by itself
             refused.append(error)
-    if not place.is_dir():
+    if not path.is_dir():
         return []
     try:
-        own = read_result(place)
+        own = read_result(path)
     except FileRefused:
         return []
     if not isinstance(own.record, ChainRecord):
-        return _placed([own], place, called, before)
+        return _placed([own], path, called, before)
     head = "" if called is None else f"{called}/"
     found: list[Placed] = []
-    for folder in _result_folders(place, refused, below=True):
-        way = folder.relative_to(place).as_posix()
-        found += _read_one(folder, head + way, place.absolute() if called is None else before, refused)
+    for folder in _result_folders(path, refused, below=True):
+        relative = folder.relative_to(path).as_posix()
+        found += _read_one(folder, head + relative, path.absolute() if called is None else before, refused)
     return found
 
 
 def _result_folders(top: Path, refused: list[FileRefused] | None, *, below: bool = False) -> list[Path]:
-    """The folders that hold a record, ``below`` the top only; nothing is looked for inside one of them."""
+    """The folders that hold a record, only those ``below`` the top if set; result folders are not searched further."""
 
     def is_result(folder: Path) -> bool:
         return _has_record(folder) and not (below and folder == top)
@@ -95,37 +95,37 @@ def _has_record(folder: Path) -> bool:
     return (folder / RECORD).exists()
 
 
-def _read(place: Path) -> list[Result]:
+def _read(path: Path) -> list[Result]:
     try:
-        return read_results(place)
+        return read_results(path)
     except FileRefused as error:
-        if place.suffix.lower() in WEIGHT_SUFFIXES and place.is_file():
+        if path.suffix.lower() in WEIGHT_SUFFIXES and path.is_file():
             raise FileRefused(
-                place, f"is a network, not a result: give the folder that --out of a command wrote, or its {RECORD}"
+                path, f"is a network, not a result: give the folder that --out of a command wrote, or its {RECORD}"
             ) from error
         raise
 
 
-def _placed(results: Sequence[Result], place: Path, called: str | None, before: Path) -> list[Placed]:
-    """The first is the place's own, and so is what lies beside it; stages of a chain have names of their own."""
+def _placed(results: Sequence[Result], path: Path, called: str | None, before: Path) -> list[Placed]:
+    """The first result and its evaluation are those of the path itself; stages of a chain have their own names."""
     own, chain = results[0].name, isinstance(results[0].record, ChainRecord)
     mine, stages = (results[:1], results[1:]) if chain else (results, ())
     named = [each if called is None else each._replace(name=called + each.name.removeprefix(own)) for each in mine]
     return [
         *(Placed(each, before.parts[1:]) for each in named),
-        *(Placed(each, place.absolute().parts[1:]) for each in stages),
+        *(Placed(each, path.absolute().parts[1:]) for each in stages),
     ]
 
 
-# The folders below a folder, as far as anybody has laid out results by hand, and what is further away than that.
+# A bounded walk over the folders below a folder.
 
 
 class Folders:
     """``top`` and the folders below it, each before those in it, ``seed-2`` before ``seed-10``.
 
-    At most ``levels`` down and ``most`` in number; hidden folders and links are not followed, and nothing is looked for
-    inside a folder that is an ``end``. Once they are walked through, ``deeper`` are folders whose own folders were not
-    entered, ``too_many`` says that the number ended it, and ``refused`` are those that cannot be read.
+    At most ``levels`` deep and ``most`` in number; hidden folders and links are skipped, and a folder for which ``end``
+    is true is not searched further. After the walk, ``deeper`` lists folders whose subfolders were not
+    entered, ``too_many`` says that the limit was reached, and ``refused`` are those that cannot be read.
     """
 
     def __init__(self, top: Path, *, levels: int, most: int, end: Callable[[Path], bool]) -> None:

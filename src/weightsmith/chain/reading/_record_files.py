@@ -1,4 +1,4 @@
-"""Files that should hold a record: looked at before they are read, read once, taken apart as JSON and nothing else."""
+"""Record files: size checks before reading, one read, and plain JSON parsing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from weightsmith.core.storage import reading
 
 __all__ = ["contents", "values_in"]
 
-_MOST_BYTES = 32 << 20  # the largest of ours, of a spiking ResNet, has 2 MB
-_DEEPEST = 40  # lists in lists; ours reach 10
+_MOST_BYTES = 32 << 20  # our largest, of a spiking ResNet, has 2 MB
+_DEEPEST = 40  # nesting depth; ours reach 10
 
 
 def contents(path: Path) -> bytes:
-    """The bytes of an ordinary file of a size that a record may have.
+    """The bytes of an ordinary file of plausible size for a record.
 
-    A pipe would wait for ever and a device would never end, so that neither is opened. Whoever wants the digest of the
-    file takes it of these bytes: what is digested is what is read.
+    Pipes and devices, which may block or never end, are not opened. Compute digests from these bytes, so that
+    the digest is that of the content read.
     """
     with reading(path):
         status = path.stat()
@@ -30,20 +30,20 @@ def contents(path: Path) -> bytes:
             raise _too_large(path, status.st_size)
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:  # it grew meanwhile, or its size was told wrong, as those of /proc are
+    if len(content) > _MOST_BYTES:  # it grew meanwhile, or the reported size was wrong, as in /proc
         raise _too_large(path, len(content))
     return content
 
 
 def values_in(path: Path, content: bytes) -> dict[str, Any]:
-    """The JSON object that ``content``, the bytes of ``path``, is; infinities are not seen here."""
+    """The JSON object in ``content``, the bytes of ``path``; infinities are not checked here."""
     try:
         values = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError as error:
         raise FileRefused(path, "is nested too deeply to be a record") from error
     except UsageError as error:
         raise FileRefused(path, str(error)) from error
-    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
+    except ValueError as error:  # not UTF-8, not JSON, or a number with thousands of digits
         reason = " ".join(str(error).split())[:120]
         raise FileRefused(path, f"is no JSON ({reason}): give a result folder, or its record.json") from error
     if not isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""Angles between units on disk: the record, and the matrices in ``arrays.npz`` beside it."""
+"""Angles between units on disk: the record, and the matrices in ``arrays.npz`` next to it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 __all__ = ["ARRAYS", "RECORD", "read_angles", "write_angles"]
 
 ARRAYS, RECORD = "arrays.npz", "record.json"
-_SINCE = (1980, 1, 1, 0, 0, 0)  # the date of every entry: equal angles, equal bytes
+_SINCE = (1980, 1, 1, 0, 0, 0)  # a fixed date for every entry: equal angles give equal bytes
 
 
 @dataclass(frozen=True, repr=False)
 class _StoredAngles(UnitAngles):
-    """Angles that were kept instead of the Gram matrices they were read from."""
+    """Stored angles, instead of the Gram matrices they were computed from."""
 
     stored: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -33,9 +33,9 @@ class _StoredAngles(UnitAngles):
 
 
 def write_angles(folder: Path, found: UnitAngles) -> list[Path]:
-    """Write the matrices in single precision and, last, as its seal, the record; the files that were written.
+    """Write the matrices in single precision and then the record, which marks the result as complete; return the paths.
 
-    Not by ``numpy.savez``, which takes some names for options of its own.
+    Not by ``numpy.savez``, which interprets some names as its own options.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:

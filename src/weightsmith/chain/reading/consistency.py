@@ -1,11 +1,11 @@
-"""Whether the fields of a record fit each other: what types cannot say, and what a page takes for granted.
+"""Consistency of the fields of a record, beyond their types.
 
-A record that a verb made always does; one that comes from a file may claim anything. Three things are asked of every
-record inside another, before anyone counts, indexes or draws by it:
+Records made by a verb are always consistent; one from a file may hold anything. Every record, including nested ones,
+is checked for three things before it is used:
 
     ranges     numbers that are counts, sizes or lengths are not negative, shares lie between 0 and 1
     sizes      no count is beyond 64 bits, no number so large that its square is infinite
-    together   lists that tell of the same things are equally long, places point into the list they are places of
+    together   parallel lists are equally long, indices point into their list
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from weightsmith.training.diagnosis.gradients import LayerGradients
 from weightsmith.training.run import EpochRow, TrainRecord
 from weightsmith.training.stages import TransferStage
 
-__all__ = ["check_sound"]
+__all__ = ["check_consistent"]
 
-_LARGEST = 1e100  # float32, which weights and losses are computed in, ends at 3e38
+_LARGEST = 1e100  # float32, the precision of weights and losses, ends at 3e38
 _WIDEST = 2**63
-_SLACK = 1e-9  # of intervals, whose ends are rounded
+_SLACK = 1e-9  # tolerance for intervals, whose ends are rounded
 
 _NOT_NEGATIVE: dict[type[Record], str] = {
     AdjustedPopulation: "norms smoothed",
@@ -96,12 +96,12 @@ _SHARES: dict[type[Record], str] = {
 _RULES: Mapping[type[Record], Callable[[Any], Iterator[tuple[bool, str]]]] = {**OF_RESULTS, **OF_SPIKING}
 
 
-def check_sound(record: Record) -> None:
-    """Refuse a record in which fields contradict each other; the message names the field and its way from the top.
+def check_consistent(record: Record) -> None:
+    """Raise for a record whose fields contradict each other; the message names the field and its path from the top.
 
     >>> from weightsmith.core.statistics import wilson
-    >>> check_sound(wilson(3, 4))
-    >>> check_sound(dataclasses.replace(wilson(3, 4), confidence=95))
+    >>> check_consistent(wilson(3, 4))
+    >>> check_consistent(dataclasses.replace(wilson(3, 4), confidence=95))
     Traceback (most recent call last):
     weightsmith.core.errors.UsageError: Interval.confidence must be between 0 and 1
     """
@@ -123,18 +123,18 @@ def check_sound(record: Record) -> None:
 
 
 def _records(value: Any, where: str) -> Iterator[tuple[str, Record]]:
-    """All records in ``value``, from the outside in, each with its way from the top."""
+    """All records in ``value``, outermost first, each with its path from the top."""
     if isinstance(value, Record):
         yield where, value
         for field in dataclasses.fields(value):  # type: ignore[arg-type]  # every record is a dataclass
             yield from _records(getattr(value, field.name), f"{where}.{field.name}")
     elif isinstance(value, tuple):
-        for place, item in enumerate(value):
-            yield from _records(item, f"{where}[{place}]")
+        for index, item in enumerate(value):
+            yield from _records(item, f"{where}[{index}]")
 
 
 def _measurable(value: Any, *, counted: bool) -> bool:
-    """Whether all numbers in it can be computed with; seeds may be any whole number."""
+    """Whether all its numbers are within the supported range; seeds may be any whole number."""
     if isinstance(value, float):
         return abs(value) <= _LARGEST
     if isinstance(value, int):

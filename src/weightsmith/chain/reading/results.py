@@ -1,7 +1,7 @@
-"""Results on disk as the records they are: a folder that a verb wrote, the folder of a chain, a folder of folders.
+"""Read results from disk as records: a folder written by a verb, the folder of a chain, or a folder of folders.
 
-A record does not say its kind: its fields do. Nothing but JSON is read, none of it is executed, and a file that is too
-large, too deep or of another version is refused by name before anything is made of it.
+A record's fields determine its type. Only JSON is read, nothing is executed, and a file that is too
+large, too deep or of another version raises with its path first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weightsmith._version import __version__
 from weightsmith.chain.reading._record_files import contents, values_in
 from weightsmith.chain.reading._stored_angles import ARRAYS, read_angles
-from weightsmith.chain.reading.consistency import check_sound
+from weightsmith.chain.reading.consistency import check_consistent
 from weightsmith.chain.results import ChainRecord
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.core.errors import FileRefused, UsageError
@@ -60,7 +60,7 @@ KINDS: dict[type[Record], str] = {
     SpikeSweep: "sweep",
     TailorRecord: "tailoring",
 }
-"""The records that a result folder may hold, and what each is called."""
+"""The record types that a result folder may hold, with their names."""
 
 _SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
     ReductionRecord: {"by": (str,), "recover": (str, type(None))},
@@ -68,16 +68,17 @@ _SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
     Study: {"folds": (int,), "repeats": (int,)},
     SpikeRecord: {"neuron": (str,), "encode": (str,)},
 }
-"""Settings that a page cannot do without, and what they are: a record's own fields say nothing of these."""
+"""Settings that a report needs, with their types: the fields of a record do not cover them."""
 
 RECORD, EVALUATION = "record.json", "evaluation.json"
 _FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
-_ALIKE = 0.6  # the share of fields in common from which on a record is one of ours, of another version
+_ALIKE = 0.6  # the share of common fields above which a record is one of ours, of another version
 
 
 class Result(NamedTuple):
-    """A record and what it is called, the name of its folder; ``detail`` is what there is beyond the record, if that is
-    at hand: the angles with their matrices."""
+    """A record and its name, that of its folder; ``detail`` holds more than the record, if loaded: angles with their
+    matrices.
+    """
 
     name: str
     record: Record
@@ -85,7 +86,7 @@ class Result(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """An evaluation that lies beside a record; ``doubt`` says why it is not taken for that of its network."""
+    """An evaluation in the folder of a record; ``doubt`` says why it may not belong to its network."""
 
     evaluation: Evaluation
     doubt: str | None = None
@@ -104,8 +105,8 @@ def read_result(path: str | Path) -> Result:
 def read_results(path: str | Path) -> list[Result]:
     """Every result in ``path``: a result folder or its file, or a folder with result folders in it.
 
-    An evaluation that lies beside a record is a result too. Of a folder of folders each result is called by its way
-    from there; what lies inside a result folder (the training of a recovery) is part of that result.
+    An evaluation next to a record is a result too. In a folder of folders each result is named by its relative path;
+    results inside a result folder (the training of a recovery) are part of that result.
     """
     path = Path(path)
     if not path.is_dir():
@@ -119,20 +120,20 @@ def read_results(path: str | Path) -> list[Result]:
 
 
 def read_record(path: str | Path) -> Record:
-    """The record in a JSON file, whatever kind of result it is."""
+    """The record in a JSON file, of any type."""
     path = Path(path)
     return _record_in(path, contents(path))
 
 
 def _record_in(path: Path, content: bytes) -> Record:
-    """The record that ``content``, the bytes of ``path``, is."""
+    """The record in ``content``, the bytes of ``path``."""
     values = values_in(path, content)
     kind = _kind_of(path, values)
     try:
         record = kind.from_dict(values)
-        record.to_dict()  # refuses infinities, which JSON can write as 1e999
+        record.to_dict()  # raises for infinities, which JSON can write as 1e999
         _check_settings(record)
-        check_sound(record)
+        check_consistent(record)
     except (UsageError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FileRefused(
@@ -142,10 +143,9 @@ def _record_in(path: Path, content: bytes) -> Record:
 
 
 def read_evaluation(folder: Path, record: Record) -> Evaluated | None:
-    """The evaluation beside ``record`` in ``folder``, and whether it is of the network that the record made or tells
-    of; None if there is none.
+    """The evaluation next to ``record`` in ``folder``, and whether it is of the same network; None if there is none.
 
-    A record that is of no network (a study, a table) makes no claim that an evaluation could contradict.
+    A record without a network (a study, a table) cannot contradict an evaluation.
     """
     path = folder / EVALUATION
     if not path.exists():
@@ -162,7 +162,7 @@ def read_evaluation(folder: Path, record: Record) -> Evaluated | None:
 
 
 def _network_of(record: Record) -> str | None:
-    """The digest of the network that a record made, or else of the one it tells of."""
+    """The digest of the network that a record made, or else of the one it describes."""
     match record:
         case TrainRecord() | TransferRecord():
             return record.network
@@ -173,7 +173,7 @@ def _network_of(record: Record) -> str | None:
 
 
 def _read_folder(folder: Path, name: str) -> Iterator[Result]:
-    """What a result folder holds, and of a chain its stages."""
+    """The results in a folder, including the stages of a chain."""
     for result in _read_one(folder, name):
         yield result
         if isinstance(result.record, ChainRecord):
@@ -181,42 +181,46 @@ def _read_folder(folder: Path, name: str) -> Iterator[Result]:
 
 
 def _read_one(folder: Path, name: str, content: bytes | None = None) -> Iterator[Result]:
-    """The record of a folder, of which the ``content`` may be known already, and the evaluation beside it."""
+    """The record of a folder, whose ``content`` may be known already, and the evaluation next to it."""
     record = _record_in(folder / RECORD, contents(folder / RECORD) if content is None else content)
     if isinstance(record, AnglesRecord) and (folder / ARRAYS).exists():
         yield Result(name, record, read_angles(folder / ARRAYS, record))
     else:
         yield Result(name, record)
-    if (beside := read_evaluation(folder, record)) is None:
+    if (evaluated := read_evaluation(folder, record)) is None:
         return
-    found, doubt = beside
+    found, doubt = evaluated
     if doubt is None:
         yield Result(f"{name}, evaluated", found)
-    else:  # under a name, and with a note, that do not take it for this one's
-        told = dataclasses.replace(found, notes=(doubt, *found.notes))
-        yield Result(f"{name}, {EVALUATION} of another network", told)
+    else:  # with a name and a note that mark it as another network's
+        marked = dataclasses.replace(found, notes=(doubt, *found.notes))
+        yield Result(f"{name}, {EVALUATION} of another network", marked)
 
 
 def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
-    """The results of a chain by the names of their stages; folders that it does not name are none of it."""
+    """The results of a chain by the names of their stages; other folders are skipped."""
     several = len({stage.seed for stage in chain.stages}) > 1
     for stage in chain.stages:
-        way = PurePosixPath(stage.folder)
-        if way.is_absolute() or not way.parts or ".." in way.parts or "\\" in stage.folder or "\0" in stage.folder:
+        relative = PurePosixPath(stage.folder)
+        if (
+            relative.is_absolute()
+            or not relative.parts
+            or ".." in relative.parts
+            or "\\" in stage.folder
+            or "\0" in stage.folder
+        ):
             raise FileRefused(folder / RECORD, f"names a folder outside of its own ({stage.folder[:80]!r})")
-        place = folder / way
-        if not (place / RECORD).exists():
-            raise FileRefused(place, f"the chain has the stage {stage.name!r} there, but {RECORD} is gone")
-        content = contents(place / RECORD)
+        path = folder / relative
+        if not (path / RECORD).exists():
+            raise FileRefused(path, f"the chain has the stage {stage.name!r} there, but {RECORD} is gone")
+        content = contents(path / RECORD)
         if digest_of(content) != stage.sha256:
-            raise FileRefused(
-                place / RECORD, "is not as the chain left it; report the folders of the stages one by one"
-            )
-        yield from _read_one(place, f"{stage.name} (seed {stage.seed})" if several else stage.name, content)
+            raise FileRefused(path / RECORD, "is not as the chain left it; report the folders of the stages one by one")
+        yield from _read_one(path, f"{stage.name} (seed {stage.seed})" if several else stage.name, content)
 
 
 def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
-    """The folders that hold a record, with their names; nothing is looked for inside one of them, nor behind links."""
+    """The folders that hold a record, with their names; result folders and links are not searched further."""
     waiting, seen = [(top, 0)], 0
     while waiting:
         folder, depth = waiting.pop()
@@ -230,7 +234,7 @@ def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Its folders, ``seed-2`` before ``seed-10``; hidden ones are none of ours."""
+    """Its folders, ``seed-2`` before ``seed-10``, without hidden ones."""
     with reading(folder), os.scandir(folder) as entries:
         names = [each.name for each in entries if each.is_dir(follow_symlinks=False) and not each.name.startswith(".")]
     return [folder / name for name in sorted(names, key=_natural)]
@@ -242,7 +246,7 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def _name_of(path: Path) -> str:
-    """What the user called a result: its folder, and the file where that is not the folder's record."""
+    """The name of a result: its folder, and the file if that is not the folder's record."""
     if path.is_dir():
         return path.resolve().name or str(path)
     folder = path.absolute().parent.name
@@ -250,7 +254,7 @@ def _name_of(path: Path) -> str:
 
 
 def _kind_of(path: Path, values: dict[str, Any]) -> type[Record]:
-    """The kind that has all of these fields, and needs no others."""
+    """The record type that has all of these fields, and requires no others."""
     keys = set(values)
     for kind in KINDS:
         if _fields(kind, needed=True) <= keys <= _fields(kind):
@@ -285,7 +289,7 @@ def _likeness(a: set[str], b: set[str]) -> float:
 
 
 def _written_by(values: dict[str, Any]) -> str:
-    """Which version wrote the record, where it says so and it is another one."""
+    """Which version wrote the record, if it says so and differs from this one."""
     origin = values.get("origin")
     versions = origin.get("versions") if isinstance(origin, dict) else None
     version = versions.get("weightsmith") if isinstance(versions, dict) else None

@@ -1,7 +1,7 @@
-"""A candidate: a network that one way through the chain gives, how often it is right and what it costs.
+"""A candidate: the network of one configuration, with its accuracy and cost.
 
-A spiking network answers after every step, so that one run gives as many candidates as steps; of these only those stay
-that no other step beats in both accuracy and energy.
+A spiking network answers after every step, so that one run gives as many candidates as steps; of these only the
+Pareto-optimal ones in accuracy and energy are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Candidate", "Point", "on_front", "stairs"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Point(Record):
-    """Right answers of a network on the selection rows, and its energy for an input; ``steps`` for a spiking one."""
+    """Correct answers of a network on the selection rows, and its energy per input; ``steps`` for a spiking one."""
 
     correct: int
     energy: float
@@ -33,9 +33,9 @@ class Point(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Candidate(Record):
-    """A way, and for a spiking network a number of steps, with what came of it on the selection rows.
+    """A configuration, and for a spiking network a number of steps, with its results on the selection rows.
 
-    ``energy`` is in picojoules for an input, ``energy_share`` and ``params_share`` are shares of the whole network's.
+    ``energy`` is in picojoules per input, ``energy_share`` and ``params_share`` are shares of the whole network's.
     """
 
     number: int
@@ -60,12 +60,12 @@ class Candidate(Record):
 
     @property
     def share(self) -> float:
-        """The share of right answers."""
+        """The share of correct answers."""
         return self.correct / self.images
 
     @property
     def accuracy(self) -> Interval:
-        """The share of right answers with its Wilson interval."""
+        """The share of correct answers with its Wilson interval."""
         return wilson(self.correct, self.images)
 
     @property
@@ -79,22 +79,22 @@ class Candidate(Record):
 
 
 def stairs(correct: NDArray[np.int64], energy: NDArray[np.float64]) -> list[Point]:
-    """The steps of a run that no other beats: fewer steps are as right, or a step that costs as little is more so.
+    """The Pareto-optimal steps of a run: more steps must give more correct answers.
 
     >>> found = stairs(np.array([50, 80, 79, 80, 90]), np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
     >>> [(point.steps, point.correct) for point in found]
     [(1, 50), (2, 80), (5, 90)]
     """
     found: list[Point] = []
-    # By energy, not by step: an early exit apart the two are the same order, but equal energies must be told apart.
-    for place in np.lexsort((np.arange(len(energy)), -correct, energy)):
-        if not found or correct[place] > found[-1].correct:
-            found.append(Point(int(correct[place]), float(energy[place]), int(place) + 1))
+    # By energy, not by step: the order is the same without early exit, but ties need a rule.
+    for index in np.lexsort((np.arange(len(energy)), -correct, energy)):
+        if not found or correct[index] > found[-1].correct:
+            found.append(Point(int(correct[index]), float(energy[index]), int(index) + 1))
     return found
 
 
 def on_front(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that no other beats in accuracy, energy and parameters together, in the order given."""
+    """The Pareto-optimal candidates in accuracy, energy and parameters, in the given order."""
     if not candidates:
         return []
     values = np.array([[-found.share, found.energy, found.parameters] for found in candidates], np.float64)

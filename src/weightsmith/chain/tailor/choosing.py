@@ -1,17 +1,17 @@
-"""Which candidate is taken: the cheapest that keeps to the limits, or the one that misses them least.
+"""Choose a candidate: the cheapest that meets the limits, or the one that misses them least.
 
-With an accuracy asked for, a candidate's share of right answers should lie a *margin* of standard errors above it: of
-many candidates the cheapest that is just above the limit is there by luck, and most of the time other rows show it
+With a limit on accuracy, a candidate's share of correct answers should lie a *margin* of standard errors above it: of
+many candidates the cheapest one just above the limit is there by chance, and other rows mostly show it
 below. The order of preference, for a limit a on the accuracy:
 
-    1.  keeps to all limits, share ≥ a + margin · √(p(1 − p)/n)     the least energy, then parameters
-    2.  keeps to all limits by its point estimate                   the most accurate
+    1.  meets all limits,   share ≥ a + margin · √(p(1 − p)/n)     the least energy, then parameters
+    2.  meets all limits by  its point estimate                   the most accurate
     3.  misses limits                                               the least violation, then the most accurate
 
 The violation is 10 · (a − accuracy) + (energy/limit − 1) + (params/limit − 1), each where it is positive: ten points of
 accuracy count as much as twice the energy or twice the size.
 
-Without a limit on the accuracy the most accurate of those that keep to the others is taken. Where only the size is
+Without a limit on accuracy, the most accurate candidate that meets the others is chosen. If only the size is
 limited, parameters come before energy.
 """
 
@@ -43,7 +43,7 @@ _POINTS = 10.0
 
 
 class LimitStatus(enum.Enum):
-    """How an accuracy stands to the limit on it."""
+    """The position of an accuracy relative to its limit."""
 
     ABOVE = "its interval lies above"
     ESTIMATE = "only its point estimate is above"
@@ -61,18 +61,18 @@ def standing(accuracy: Interval, limit: float | None) -> LimitStatus:
 
 
 def margin_for(configs: int, level: float = 0.05) -> float:
-    """How many standard errors the best of so many ways must lie above a limit: z of 1 − level/ways (Bonferroni).
+    """The number of standard errors above a limit for the best of n configurations: z of 1 − level/n (Bonferroni).
 
-    Numbers of steps of one run are not counted: they share their rows and spikes, and nearly all of their luck.
+    The steps of one run are not counted: they share their rows and spikes, and nearly all of their chance.
 
-    >>> [round(margin_for(ways), 2) for ways in (1, 10, 100)]
+    >>> [round(margin_for(count), 2) for count in (1, 10, 100)]
     [1.64, 2.58, 3.29]
     """
     return statistics.NormalDist().inv_cdf(1 - level / max(1, configs))
 
 
 def violation(missed: Mapping[str, float]) -> float:
-    """How much what :meth:`~weightsmith.chain.tailor.limits.Limits.excess` found is in all."""
+    """The total violation of the limits in :meth:`~weightsmith.chain.tailor.limits.Limits.excess`."""
     return math.fsum(_POINTS * much if name == "accuracy" else much for name, much in missed.items())
 
 
@@ -84,7 +84,7 @@ class Preference:
     margin: float = 2.0
 
     def met(self, candidate: Candidate) -> bool:
-        """Whether it keeps to all limits, by its point estimate."""
+        """Whether it meets all limits, by its point estimate."""
         return not candidate.excess(self.limits)
 
     def key(self, candidate: Candidate) -> tuple[float, ...]:
@@ -103,13 +103,13 @@ class Preference:
         return (2.0, -candidate.share, *costs)
 
     def best(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        """The first in the order; of equals the one that was found first."""
+        """The first in the order; of equals the one found first."""
         return min(candidates, key=lambda found: (*self.key(found), found.number), default=None)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Relaxation(Record):
-    """To what one limit would have to be relaxed for ``candidate`` to keep to all of them."""
+    """The value to which one limit would have to be relaxed for ``candidate`` to meet all of them."""
 
     limit: str
     asked: float
@@ -118,7 +118,7 @@ class Relaxation(Record):
 
 
 def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxation, ...]:
-    """For each limit, the nearest candidate among those that keep to all others."""
+    """For each limit, the nearest candidate among those that meet all others."""
     found = []
     for name, asked in limits.to_dict().items():
         if asked is None:
@@ -132,7 +132,7 @@ def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxa
 
 
 def unreachable(candidates: Sequence[Candidate], limits: Limits) -> tuple[str, ...]:
-    """The limits that no candidate keeps to, whatever the others; empty if they can only not be met together."""
+    """The limits that no candidate meets, whatever the others; empty if they only cannot be met together."""
     missed = [candidate.excess(limits) for candidate in candidates]
     return tuple(
         name for name, asked in limits.to_dict().items() if asked is not None and all(name in each for each in missed)

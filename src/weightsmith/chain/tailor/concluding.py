@@ -1,4 +1,4 @@
-"""From candidates to an answer: choose on the selection rows, judge on the others, and say what falls short of what."""
+"""From candidates to a result: choose on the selection rows, evaluate on the judging rows, compare with the limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALONE: tuple[Kind, ...] = ("reduced", "spiking")
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """The best candidate, the best of each kind alone, and how they and the whole network did on the judging rows."""
+    """The best candidate, the best of each kind, and their and the whole network's results on the judging rows."""
 
     best: Candidate
     limits: Limits
@@ -42,7 +42,7 @@ class Judged:
 
     @property
     def verdict(self) -> Verdict:
-        """What became of the limits."""
+        """Whether the limits are met."""
         found = self.judgements[self.best.number]
         if self.best.excess(self.limits):
             return Verdict.NOT_MET
@@ -51,7 +51,7 @@ class Judged:
         return Verdict.BY_ESTIMATE if found.standing is LimitStatus.ESTIMATE else Verdict.MET
 
     def alone(self) -> tuple[Alone, ...]:
-        """What each kind of work alone comes to."""
+        """The best result of each kind of work alone."""
         return tuple(
             Alone(kind, None, {}, None)
             if rival is None
@@ -61,7 +61,7 @@ class Judged:
 
 
 def judge(runner: CandidateRunner, preference: Preference, progress: ProgressCallback | None = None) -> Judged:
-    """Choose by the selection rows, then ask the judging rows: once for the best, once for the best of each kind."""
+    """Choose by the selection rows, then evaluate on the judging rows: the best, and the best of each kind."""
     candidates, limits = runner.candidates, preference.limits
     best = preference.best(candidates)
     assert best is not None  # the whole network is always among them
@@ -69,13 +69,13 @@ def judge(runner: CandidateRunner, preference: Preference, progress: ProgressCal
     wanted = {found.number: found for found in (best, *rivals.values()) if found is not None}
     whole = runner.judged(candidates[0]).right
     judgements = {}
-    for place, found in enumerate(wanted.values(), 1):
+    for done, found in enumerate(wanted.values(), 1):
         answers = runner.judged(found)
         judgements[found.number] = judgement(
             found.number, answers.right, whole, energy=answers.energy, params=found.parameters, limits=limits
         )
         if progress is not None:
-            progress("judging", place, len(wanted))
+            progress("judging", done, len(wanted))
     return Judged(best, limits, rivals, judgements, whole)
 
 
@@ -137,7 +137,7 @@ def _notes(runner: CandidateRunner, *, spiking: bool) -> tuple[str, ...]:
 
 
 def check_any(runner: CandidateRunner) -> None:
-    """Refuse to go on where nothing but the whole network is left."""
+    """Raise if only the whole network is left."""
     if runner.refusals and all(candidate.kind == "whole" for candidate in runner.candidates):
         reasons = dict.fromkeys(refusal.reason for refusal in runner.refusals)
         raise UsageError(f"the network can neither be reduced nor converted: {'; '.join(reasons)}")

@@ -1,7 +1,7 @@
-"""A way through the chain: what is cut out of a network, and how what is left is made spiking.
+"""A configuration: which cut is applied to a network, and how the result is converted to spikes.
 
->>> way = Configuration(Cut("groups", "params", 0.25), Conversion("constant", "percentile", 32))
->>> way.kind, str(way)
+>>> config = Configuration(PruningStep("groups", "params", 0.25), Conversion("constant", "percentile", 32))
+>>> config.kind, str(config)
 ('reduced and spiking', 'groups, params:0.25, uniform; spiking, constant, percentile')
 """
 
@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = ("whole", "reduced", "spiking", "reduced and spiking")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PruningStep(Record):
-    """A reduction: by which method, to which share of what, shared out by which plan, recovered how (text forms)."""
+    """A reduction: the method, the target, the plan for the layers, and the recovery (text forms)."""
 
     by: str
     measure: Literal["params", "macs"]
@@ -36,7 +36,7 @@ class PruningStep(Record):
 
     @property
     def folder(self) -> str:
-        """A name for the folder of the reduction: readable, and no two are alike."""
+        """A readable and unique name for the folder of the reduction."""
         words = f"{self.by}-{self.target}-{self.plan}" + ("" if self.recover is None else "-tuned")
         return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words)[:60]}-{digest_of(self.to_json())[:8]}"
 
@@ -46,7 +46,7 @@ class PruningStep(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Conversion(Record):
-    """A conversion to a spiking network: its input, its thresholds, the adjustment, and the steps it is run for."""
+    """A conversion to a spiking network: input encoding, thresholds, adjustment, and the number of steps."""
 
     encode: str
     balance: str
@@ -59,21 +59,21 @@ class Conversion(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Configuration(Record):
-    """What is done to the network; nothing at all leaves it whole."""
+    """The steps applied to the network; none leaves it whole."""
 
     cut: PruningStep | None = None
     conversion: Conversion | None = None
 
     @property
     def kind(self) -> Kind:
-        """Which of the four kinds of network comes out."""
+        """Which of the four kinds of network results."""
         if self.cut is None:
             return "whole" if self.conversion is None else "spiking"
         return "reduced" if self.conversion is None else "reduced and spiking"
 
     @property
     def key(self) -> str:
-        """Its name in a journal."""
+        """Its key in a journal."""
         return self.to_json()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The last word: what was chosen on the selection rows, once on rows that had no part in the choice."""
+"""Evaluate the chosen candidate once, on rows that had no part in the choice."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Answered", "Judgement", "answered", "judgement", "right_answers"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Judgement(Record):
-    """A candidate on the judging rows: its accuracy, its energy there, and what it costs against the whole network.
+    """A candidate on the judging rows: its accuracy, its energy, and the comparison with the whole network.
 
-    ``cost`` compares it with the whole network row by row (McNemar): its difference is a gain. ``missed`` are limits it
-    misses there, and by how much; ``standing`` tells whether its interval or only its estimate is above the
+    ``cost`` compares it with the whole network row by row (McNemar): its difference is a gain. ``missed`` are the
+    limits it misses, and by how much; ``standing`` says whether its interval or only its estimate is above the
     limit on the accuracy.
     """
 
@@ -40,20 +40,20 @@ class Judgement(Record):
 
     @property
     def met(self) -> bool:
-        """Whether all limits are kept to on these rows, by the point estimate."""
+        """Whether all limits are met on these rows, by the point estimate."""
         return not self.missed
 
 
 @dataclasses.dataclass(frozen=True)
 class Answered:
-    """Whether each row was answered rightly, and the energy of an input in picojoules."""
+    """Whether each row was answered correctly, and the energy per input in picojoules."""
 
     right: NDArray[np.bool_]
     energy: float
 
 
 def right_answers(network: nn.Module, data: Data, *, batch: int = 256, threads: int = 1) -> NDArray[np.bool_]:
-    """Whether each test row of ``data`` is answered rightly; an answer that is not finite is wrong."""
+    """Whether each test row of ``data`` is answered correctly; an answer that is not finite is wrong."""
     part = data.split("test")
     found = scores(network, part.x, batch=batch, threads=threads)
     right: Tensor = found.argmax(dim=1) == labels_for(card_of(network), data, part.y, found.shape[1])[1]
@@ -63,7 +63,7 @@ def right_answers(network: nn.Module, data: Data, *, batch: int = 256, threads: 
 def answered(
     network: SpikingNetwork, data: Data, steps: int, *, precision: Precision, prices: Prices, seed: int, first: int
 ) -> Answered:
-    """A spiking network on the test rows of ``data``, which draw their spikes by numbers from ``first`` on."""
+    """Run a spiking network on the test rows of ``data``, with input spikes drawn by row numbers from ``first`` on."""
     part = data.split("test")
     counts = UnitCounts(network)
     responses = simulate(network, part.x, steps, seed=seed, first=first, precision=precision, observers=(counts,))
@@ -75,7 +75,7 @@ def answered(
 def judgement(
     candidate: int, right: NDArray[np.bool_], whole: NDArray[np.bool_], *, energy: float, params: int, limits: Limits
 ) -> Judgement:
-    """What these answers come to beside those of the whole network to the same rows."""
+    """The judgement of these answers against those of the whole network on the same rows."""
     accuracy = wilson(int(right.sum()), len(right))
     return Judgement(
         candidate=candidate,

@@ -1,4 +1,4 @@
-"""What a tailored network must keep to: at least so accurate, at most so much energy, at most so many parameters.
+"""The limits of a tailored network: a minimum accuracy, a maximum energy, a maximum of parameters.
 
     accuracy    0.9 or "90%"                  share of right answers, at least
     energy      0.2 or "20%", "1.5uJ"         of the network's own (MACs times their price), or an amount per input
@@ -33,14 +33,14 @@ _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Limits(Record):
-    """The limits in absolute numbers; energy in picojoules for an input, None where nothing is asked."""
+    """The limits in absolute numbers; energy in picojoules per input, None for no limit."""
 
     accuracy: float | None = None
     energy: float | None = None
     params: int | None = None
 
     def excess(self, *, accuracy: float, energy: float, params: float) -> dict[str, float]:
-        """The limits that a network of these values misses, and by how much; what is kept to is not in it.
+        """The limits that a network of these values misses, and by how much; limits that are met are left out.
 
         limit − accuracy, energy/limit − 1, params/limit − 1
         """
@@ -60,7 +60,7 @@ class Limits(Record):
 
 
 class Amount(NamedTuple):
-    """A limit as it was given: a share of what the network has, or an amount."""
+    """A limit as given: a share of the network's own value, or an amount."""
 
     value: float
     is_share: bool
@@ -71,7 +71,7 @@ class Amount(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The limits as they were given, before the network is known."""
+    """The limits as given, before the network is known."""
 
     accuracy: float | None
     energy: Amount | None
@@ -84,7 +84,7 @@ class Wanted(NamedTuple):
         energy: float | str | None = None,
         params: float | str | None = None,
     ) -> Wanted:
-        """Every limit checked; at least one must be given."""
+        """Check every limit; at least one must be given."""
         if accuracy is None and energy is None and params is None:
             raise UsageError("a network is tailored to limits: give accuracy, energy or params, at least one of them")
         return cls(
@@ -94,7 +94,7 @@ class Wanted(NamedTuple):
         )
 
     def of(self, *, energy: float, params: int) -> Limits:
-        """The limits for a network with this energy and so many parameters."""
+        """The limits for a network with this energy and number of parameters."""
         return Limits(
             self.accuracy,
             None if self.energy is None else self.energy.of(energy),
@@ -103,7 +103,7 @@ class Wanted(NamedTuple):
 
 
 def missed_text(missed: Mapping[str, float]) -> str:
-    """What :meth:`Limits.excess` found, in words: accuracy in points, the others in per cent of the limit."""
+    """The result of :meth:`Limits.excess` in words: accuracy in points, the others in per cent of the limit."""
     parts = ((name, f"{100 * much:.1f} {'points' if name == 'accuracy' else '%'}") for name, much in missed.items())
     return ", ".join(f"{name} by {much}" for name, much in parts)
 

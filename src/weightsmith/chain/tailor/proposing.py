@@ -1,14 +1,14 @@
-"""What is tried, and in which order: coarse to fine, cheap before dear, so that an early end leaves something useful.
+"""Propose configurations from coarse to fine, cheap ones first, so that an early stop leaves a useful result.
 
     whole           the network as it is
     cutting         cuts to several sizes, without training
-    converting      the network with each kind of input, then the cuts that no other beats, as spiking networks
-    tuning          the cuts that lost accuracy, fine-tuned; those that no other beats, converted
-    plans           other methods, and other shares of the layers, at the sizes that came nearest
+    converting      the network with each kind of input, then the Pareto-optimal cuts, as spiking networks
+    tuning          the cuts that lost accuracy, fine-tuned; the Pareto-optimal ones, converted
+    plans           other methods, and other plans for the layers, at the nearest sizes
     refining        sizes between the best and its neighbours, two times
     thresholds      other thresholds, the other kind of input, and the L4 adjustment for the best; sizes once more
 
-Every stage looks at what was found before it and proposes ways; nothing is tried twice.
+Every stage uses the candidates found so far and proposes configurations; none is tried twice.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["Menu", "Proposer"]
 _KEEPS = (0.5, 0.25, 0.1, 0.7, 0.35, 0.15)
 _OTHERS = (("groups", "norm"), ("groups", "alpha"), ("magnitude", "uniform"), ("angles:90", "uniform"))
 _THRESHOLDS = (0.7, 1.4)
-_LOST = 0.005  # accuracy a cut may lose before training it is worth the time
-_HOPELESS = 0.03  # by how much a network below the accuracy asked for is not worth converting
-_NEAR = 1.06  # neighbouring sizes that are closer than this factor are not told apart
-_HEADROOM = 1.5  # beyond the energy asked for, how far a spiking network is run
+_LOST = 0.005  # accuracy that a cut may lose before it is worth fine-tuning
+_HOPELESS = 0.03  # below the accuracy limit by more than this, a network is not worth converting
+_NEAR = 1.06  # neighbouring sizes within this factor count as equal
+_HEADROOM = 1.5  # how far beyond the energy limit a spiking network is run
 _FEWEST = 4  # steps
 _IN_ANY_CASE = 0.15
 _ADJUST = "l4:1.0"
@@ -41,7 +41,7 @@ SearchPhase = tuple[str, Callable[[], list[Configuration]]]
 
 @dataclasses.dataclass(frozen=True)
 class Menu:
-    """What may be tried: the shares of the whole that are asked for (None: no limit), and the options of the chain."""
+    """The options of the search: the limits as shares of the whole (None: no limit), and the options of the chain."""
 
     energy: float | None
     params: float | None
@@ -53,27 +53,27 @@ class Menu:
 
     @property
     def measure(self) -> Literal["params", "macs"]:
-        """What cuts are measured by: parameters where they are limited, else what costs energy."""
+        """The measure of cuts: parameters if they are limited, else MACs."""
         return "macs" if self.params is None else "params"
 
     def keeps(self) -> list[float]:
-        """The sizes to begin with; the limit itself is first, and what would be over it is left out."""
+        """The initial sizes, the limit first, without sizes beyond it."""
         limit = self.params if self.params is not None else self.energy
         found = [] if limit is None or limit >= 1 else [round(limit, 4)]
-        # More than the limit on energy can still be converted; more than that on parameters is of no use.
+        # Sizes above the energy limit can still be converted; those above the parameter limit are useless.
         most = self.params if self.params is not None else 1.0 if self.spiking or self.energy is None else self.energy
-        # Some are tried in any case: where the limit is too small for the network, they tell what is nearest.
+        # Some are tried in any case: if the limit is too small for the network, they show the nearest result.
         return found + [keep for keep in _KEEPS if (keep < most or keep <= _IN_ANY_CASE) and keep not in found]
 
 
 class Proposer:
-    """Proposes ways, stage by stage, from what was found."""
+    """Proposes configurations, stage by stage, from the candidates found."""
 
     def __init__(self, menu: Menu, preference: Preference, found: Sequence[Candidate]) -> None:
         self._menu, self._preference, self._found = menu, preference, found
 
     def stages(self) -> Iterator[SearchPhase]:
-        """The stages with the functions that propose; each is to be asked when those before it are done."""
+        """The stages with their proposing functions; call each one after the stages before it are done."""
         menu = self._menu
         yield "whole", lambda: [Configuration()]
         yield "cutting", lambda: [Configuration(self._cut(keep)) for keep in menu.keeps()]
@@ -102,28 +102,28 @@ class Proposer:
         return PruningStep("groups", self._menu.measure, keep, "uniform", recover)
 
     def _conversions(self) -> list[Configuration]:
-        """Cuts on the front of all that does not spike, from large to small, converted as suits the whole network best.
+        """Pareto-optimal cuts without spikes, from large to small, with the best conversion of the whole network.
 
-        There are none if the whole network does not convert.
+        Empty if the whole network does not convert.
         """
         twin = self.best("spiking")
         if twin is None or twin.way.conversion is None:
             return []
         plain = [found for found in self._found if found.way.conversion is None]
         asked = self._preference.limits.accuracy
-        worth = [found for found in on_front(plain) if asked is None or found.share >= asked - _HOPELESS]
+        promising = [found for found in on_front(plain) if asked is None or found.share >= asked - _HOPELESS]
         return [
             Configuration(
                 found.way.cut, dataclasses.replace(twin.way.conversion, steps=self._steps(found.macs, twin.way))
             )
-            for found in sorted(worth, key=lambda found: -found.macs)
+            for found in sorted(promising, key=lambda found: -found.macs)
             if found.way.cut is not None
         ]
 
     def _steps(self, macs: int, like: Configuration) -> int:
-        """Steps for which a network of this size is run: no further than its energy can be of use.
+        """The number of steps to run a network of this size: only as long as its energy is useful.
 
-        What a step costs is told by the way ``like``, from its first to its last step that was worth anything.
+        The energy per step is that of the configuration ``like``, from its first to its last useful step.
         """
         runs = [found for found in self._found if found.way == like and found.steps is not None]
         first, last = runs[0], runs[-1]
@@ -137,7 +137,7 @@ class Proposer:
         return max(_FEWEST, min(self._menu.steps, useful))
 
     def _tuned(self) -> list[Configuration]:
-        """Cuts that lost accuracy, from small to large: the small ones are trained sooner, and need it most."""
+        """Cuts that lost accuracy, from small to large: small ones train faster, and need it most."""
         whole = next(found for found in self._found if found.kind == "whole")
         lost = [found for found in self._found if found.kind == "reduced" and found.share < whole.share - _LOST]
         return [
@@ -158,7 +158,7 @@ class Proposer:
         return configs
 
     def _refined(self) -> list[Configuration]:
-        """Sizes half way between the best and its neighbours of the same family, on a logarithmic scale."""
+        """Sizes halfway between the best and its neighbours of the same family, on a logarithmic scale."""
         configs = []
         for kind in self._reducing_kinds():
             best = self.best(kind)
@@ -166,11 +166,11 @@ class Proposer:
                 continue
             keep = best.way.cut.keep
             keeps = sorted({*self._family(best), keep})
-            place = keeps.index(keep)
-            below = keeps[place - 1] if place else keep / 2
-            above = keeps[place + 1] if place + 1 < len(keeps) else 1.0
+            index = keeps.index(keep)
+            below = keeps[index - 1] if index else keep / 2
+            above = keeps[index + 1] if index + 1 < len(keeps) else 1.0
             for other in (below, above):
-                # A plain network that keeps to the limits only gets dearer when it is larger.
+                # A plain network that meets the limits only gets more expensive when it is larger.
                 dearer = other > keep and kind == "reduced" and self._preference.met(best)
                 if max(keep / other, other / keep) >= _NEAR and not dearer:
                     configs.append(self._resized(best, round(math.sqrt(keep * other), 4)))
@@ -185,7 +185,7 @@ class Proposer:
         return Configuration(cut, dataclasses.replace(best.way.conversion, steps=steps))
 
     def _family(self, best: Candidate) -> list[float]:
-        """Sizes that were tried in the same way but for the number of steps."""
+        """Sizes of candidates with the same configuration but for the number of steps."""
         return [
             found.way.cut.keep
             for found in self._found
@@ -205,7 +205,7 @@ class Proposer:
             plain = best.way.conversion
             changes: list[dict[str, str | None]] = [{"balance": _times(plain.balance, by)} for by in _THRESHOLDS]
             changes += [{"encode": code, "adjust": None} for code in self._menu.encodings if code != plain.encode]
-            # The adjustment is made for random input: a constant current has no variance to adjust for.
+            # The adjustment is for random input: a constant current has no variance to adjust for.
             changes += [{"adjust": _ADJUST}] if plain.encode.startswith("poisson") else []
             for change in changes:
                 conversion = dataclasses.replace(plain, **change)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ class Proposer:
 
 
 def _times(balance: str, factor: float) -> str:
-    """The same thresholds times a factor.
+    """The thresholds multiplied by a factor.
 
     >>> _times("percentile:99.0", 1.4)
     'percentile:percent=99.0,factor=1.4'

@@ -1,4 +1,4 @@
-"""What tailoring gives: the candidates, which was chosen on which rows, how it was judged, and what falls short."""
+"""The results of tailoring: candidates, the chosen one, its judgement, and the limits missed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["Alone", "TailorRecord", "Tailored", "Verdict"]
 
 
 class Verdict(enum.Enum):
-    """What became of the limits."""
+    """Whether the limits are met."""
 
     MET = "met"
-    """Kept to on the judging rows, and the interval of the accuracy lies above the limit (or there is none)."""
+    """Met on the judging rows, and the interval of the accuracy lies above the limit (or there is none)."""
     BY_ESTIMATE = "met by the point estimate"
-    """Kept to on the judging rows, but the interval of the accuracy reaches below the limit."""
+    """Met on the judging rows, but the interval of the accuracy reaches below the limit."""
     NOT_CONFIRMED = "not confirmed"
-    """Kept to on the selection rows, and not on the judging rows."""
+    """Met on the selection rows, but not on the judging rows."""
     NOT_MET = "not met"
-    """No candidate keeps to all limits."""
+    """No candidate meets all limits."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Alone(Record):
-    """What one kind of work alone comes to under the same limits: its best candidate, what it misses, how it is judged.
+    """One kind of work alone under the same limits: its best candidate, the limits missed, and its judgement.
 
     ``candidate`` is None if nothing of the kind could be tried.
     """
@@ -48,18 +48,18 @@ class Alone(Record):
 
     @property
     def met(self) -> bool:
-        """Whether its best candidate keeps to the limits on the selection rows, by its point estimate."""
+        """Whether its best candidate meets the limits on the selection rows, by its point estimate."""
         return self.candidate is not None and not self.missed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TailorRecord(Record):
-    """Everything there is to say of a search without weights and without durations.
+    """The full record of a search, without weights and durations.
 
-    ``energy`` (picojoules for an input), ``macs`` and ``parameters`` are those of the whole network. ``chosen`` is the
-    number of the candidate that was taken: the best that keeps to the limits, or the nearest. ``whole`` is the accuracy
-    of the whole network on the judging rows. ``unreachable`` are limits that no candidate keeps to, whatever the
-    others; ``relaxations`` say to what one limit would have to be relaxed. ``refused`` are ways that could not be gone,
+    ``energy`` (picojoules per input), ``macs`` and ``parameters`` are those of the whole network. ``chosen`` is the
+    number of the chosen candidate: the best that meets the limits, or the nearest. ``whole`` is the accuracy
+    of the whole network on the judging rows. ``unreachable`` are limits that no candidate meets, whatever the
+    others; ``relaxations`` say to what one limit would have to be relaxed. ``refused`` are impossible configurations,
     ``untried`` those that the budget left no time for.
     """
 
@@ -88,22 +88,22 @@ class TailorRecord(Record):
 
     @property
     def met(self) -> bool:
-        """Whether a network was found that keeps to the limits also on the judging rows, by its point estimate."""
+        """Whether the network found meets the limits also on the judging rows, by its point estimate."""
         return self.verdict in (Verdict.MET, Verdict.BY_ESTIMATE)
 
     @property
     def best(self) -> Candidate:
-        """The candidate that was taken."""
+        """The chosen candidate."""
         return self.candidates[self.chosen]
 
     @property
     def front(self) -> tuple[Candidate, ...]:
-        """The candidates that no other beats in accuracy, energy and parameters together."""
+        """The Pareto-optimal candidates in accuracy, energy and parameters."""
         return tuple(on_front(self.candidates))
 
     @property
     def only_together(self) -> bool:
-        """Whether the limits were met by reducing and converting, and by neither alone on either rows."""
+        """Whether the limits were met by reducing and converting together, and by neither alone."""
         both = self.best.kind == "reduced and spiking"
         alone = any(each.met or (each.judged is not None and each.judged.met) for each in self.alone)
         return self.met and both and not alone
@@ -113,7 +113,7 @@ class TailorRecord(Record):
 class Tailored:
     """A finished search: its record and the network, which is a spiking one if ``record.best.steps`` is a number.
 
-    If no network keeps to the limits, it is the nearest.
+    If no network meets the limits, it is the nearest.
     """
 
     record: TailorRecord
@@ -123,7 +123,7 @@ class Tailored:
         return f"Tailored({self})"
 
     def __str__(self) -> str:
-        """One line: whether the limits are met, by what, and what it comes to."""
+        """One line: whether the limits are met, by which candidate, and its numbers."""
         record, best = self.record, self.record.best
         sure = "" if record.judged.standing is not LimitStatus.ESTIMATE else " (interval reaches below the limit)"
         share = record.judged.energy / record.energy
@@ -135,5 +135,5 @@ class Tailored:
 
     @property
     def met(self) -> bool:
-        """Whether the limits are kept to on rows that had no part in the choice."""
+        """Whether the limits are met on rows that had no part in the choice."""
         return self.record.met

@@ -1,7 +1,7 @@
-"""Which rows choose a network and which judge it: never the same, and none that anything is trained on.
+"""Split rows into selection, judging and training rows, without overlap.
 
-Candidates are compared on *selection* rows: the validation split, or rows drawn from the test split. What was chosen is
-judged on *other* rows: those of the test split, or what is left of it. Training rows are for methods of reduction,
+Candidates are compared on *selection* rows: the validation split, or rows drawn from the test split. The chosen one is
+judged on *other* rows: those of the test split, or the rest of it. Training rows are for pruning methods,
 fine-tuning and thresholds.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["Divided", "RowsUsed", "divided"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsUsed(Record):
-    """How many rows of which split, out of how many, and the SHA-256 of their inputs and labels."""
+    """The number of rows, their split and its size, and the SHA-256 of their inputs and labels."""
 
     split: str
     rows: int
@@ -36,8 +36,9 @@ class RowsUsed(Record):
 
 @dataclasses.dataclass(frozen=True)
 class Divided:
-    """The data twice, with the same training rows: ``choosing`` has the selection rows for its test split, ``judging``
-    the others."""
+    """The data twice, with the same training rows: the test split of ``choosing`` holds the selection rows, that of
+    ``judging`` the others.
+    """
 
     choosing: Data
     judging: Data
@@ -84,14 +85,14 @@ def divided(given: Any, *, images: int | None, tune_rows: int | None, seed: int)
 
 
 def _some(split: Split, count: int | None, seed: int) -> Tensor:
-    """The numbers of ``count`` rows, each class in its share (None: all)."""
+    """The indices of ``count`` rows, stratified by class (None: all)."""
     if count is None or count >= len(split):
         return torch.arange(len(split))
     return torch.from_numpy(stratified_split(split.y, (count, len(split) - count), seed)[0])
 
 
 def _halves(name: str, split: Split, count: int | None, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows to choose and rows to judge out of one split, as alike in their classes as can be."""
+    """Rows for selection and for judging from one split, stratified by class."""
     if len(split) < 2:
         raise DataMismatch(f"{name} has one held-out row: one to choose by and another to judge by are needed")
     half = len(split) // 2

@@ -1,7 +1,7 @@
-"""Where ways through the chain are tried: reduced, converted, measured on the selection rows, and written down.
+"""Run configurations: reduce, convert, measure on the selection rows, and write to the journal.
 
-Everything that takes time goes through a journal. A reduction keeps its own state in a folder beside it, so that also a
-fine-tuning that was stopped goes on where it was.
+All expensive results go through a journal. A reduction keeps its own state in a folder next to it, so that an
+interrupted fine-tuning resumes as well.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _JUDGED = "judged "
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """What all candidates have in common."""
+    """The settings that all candidates share."""
 
     neuron: IF | LIF
     precision: Precision
@@ -60,14 +60,14 @@ class Conditions:
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """A way that cannot be gone, and why."""
+    """An impossible configuration, and the reason."""
 
     way: Configuration
     reason: str
 
 
 class CandidateRunner:
-    """The network with its rows, the journal, and what was found so far."""
+    """The network with its rows, the journal, and the candidates so far."""
 
     def __init__(
         self, network: nn.Module, rows: Divided, conditions: Conditions, folder: Path, journal: Journal
@@ -92,19 +92,19 @@ class CandidateRunner:
 
     @property
     def energy(self) -> float:
-        """The energy of the whole network for an input, in picojoules."""
+        """The energy of the whole network per input, in picojoules."""
         return self.conditions.prices.multiply * self.macs
 
     def knows(self, config: Configuration) -> bool:
-        """Whether this way was gone, or refused, in this search."""
+        """Whether this configuration was run, or refused, in this search."""
         return config.key in self._tried
 
     def of(self, config: Configuration) -> list[Candidate]:
-        """What came of a way."""
+        """The candidates of a configuration."""
         return [candidate for candidate in self.candidates if candidate.way == config]
 
     def go(self, config: Configuration, stage: str) -> list[Candidate]:
-        """Go a way, or read in the journal what came of it; nothing comes of one that is refused."""
+        """Run a configuration, or read its result from the journal; a refused one gives no candidates."""
         if config.key not in self._journal:
             begin = time.perf_counter()
             self._journal.append(config.key, self._outcome(config), time.perf_counter() - begin)
@@ -115,14 +115,14 @@ class CandidateRunner:
             self.refusals.append(Refusal(config, written["refused"]))
             return []
         found = [
-            self._candidate(config, Point.from_dict(point), written, stage, place)
-            for place, point in enumerate(written["points"])
+            self._candidate(config, Point.from_dict(point), written, stage, index)
+            for index, point in enumerate(written["points"])
         ]
         self.candidates += found
         return found
 
     def made(self, config: Configuration) -> nn.Module | SpikingNetwork:
-        """The network that a way gives, made again from what is kept."""
+        """The network of a configuration, rebuilt from the saved files."""
         plain = self.network if config.cut is None else self._reduced(config.cut)[0]
         if config.conversion is None:
             return plain
@@ -130,7 +130,7 @@ class CandidateRunner:
         return prepare(subject, self._recipe(config.conversion)).network
 
     def judged(self, candidate: Candidate) -> Answered:
-        """The answers of a candidate to the judging rows, asked for once."""
+        """The answers of a candidate on the judging rows, computed once."""
         key = f"{_JUDGED}{candidate.way.key} {candidate.steps}"
         if key not in self._journal:
             begin = time.perf_counter()
@@ -144,7 +144,7 @@ class CandidateRunner:
 
     @property
     def judged_before(self) -> int:
-        """How many other candidates were judged on these rows, in calls with other limits."""
+        """The number of other candidates judged on these rows, in calls with other limits."""
         return sum(key.startswith(_JUDGED) and key not in self._asked for key in self._journal)
 
     def _answered(self, candidate: Candidate) -> Answered:
@@ -165,13 +165,13 @@ class CandidateRunner:
         return Answered(right, candidate.energy)
 
     def _outcome(self, config: Configuration) -> dict[str, Any]:
-        """What is written of a way: its points and sizes, or why it cannot be gone."""
+        """The journal entry of a configuration: its points and sizes, or the reason why it is impossible."""
         try:
             with pinned_threads(self.conditions.threads):
                 return self._measured(config)
         except (UsageError, DataMismatch) as error:
             if config.kind == "whole" or isinstance(error, MissingExtra):
-                raise  # nothing else can be tried either; or the user can help it, and it must not be written down
+                raise  # nothing else can work either; or the user can fix it, and it must not be written to the journal
             return {"refused": str(error)}
 
     def _measured(self, config: Configuration) -> dict[str, Any]:
@@ -188,10 +188,10 @@ class CandidateRunner:
         }
 
     def _candidate(
-        self, config: Configuration, point: Point, written: dict[str, Any], stage: str, place: int
+        self, config: Configuration, point: Point, written: dict[str, Any], stage: str, index: int
     ) -> Candidate:
         return Candidate(
-            number=len(self.candidates) + place,
+            number=len(self.candidates) + index,
             way=config,
             steps=point.steps,
             images=self.rows.selection.rows,
@@ -205,14 +205,14 @@ class CandidateRunner:
         )
 
     def _reduced(self, cut: PruningStep) -> tuple[nn.Module, int]:
-        """The network that a cut leaves, and its MACs; the last one stays in memory, because it is often used next."""
+        """The reduced network of a cut, and its MACs; the last one is cached, because it is often used next."""
         key = cut.to_json()
         if self._last is None or self._last[0] != key:
-            self._last = key, self._kept(cut) or self._made_anew(cut)
+            self._last = key, self._stored_cut(cut) or self._run_cut(cut)
         return self._last[1]
 
-    def _kept(self, cut: PruningStep) -> tuple[nn.Module, int] | None:
-        """A finished reduction from its folder; None if there is none, or if its file cannot be loaded without help."""
+    def _stored_cut(self, cut: PruningStep) -> tuple[nn.Module, int] | None:
+        """A finished reduction from its folder; None if there is none, or if its file cannot be loaded."""
         folder = self._folder / cut.folder
         if not (folder / "record.json").exists():
             return None
@@ -222,7 +222,7 @@ class CandidateRunner:
         record = ReductionRecord.from_json((folder / "record.json").read_text(encoding="utf-8"))
         return load(folder), record.reduced.macs
 
-    def _made_anew(self, cut: PruningStep) -> tuple[nn.Module, int]:
+    def _run_cut(self, cut: PruningStep) -> tuple[nn.Module, int]:
         conditions = self.conditions
         made = reduce(
             self.network,
@@ -250,7 +250,7 @@ class CandidateRunner:
         return plan
 
     def _correct(self, network: nn.Module) -> int:
-        """Right answers on the selection rows; one that is not finite is wrong."""
+        """Correct answers on the selection rows; one that is not finite is wrong."""
         conditions = self.conditions
         found = right_answers(network, self.rows.choosing, batch=conditions.batch, threads=conditions.threads)
         return int(found.sum())
@@ -273,7 +273,7 @@ class CandidateRunner:
         return stairs(record.decisions.correct, record.cost.curve)
 
     def _recipe(self, conversion: Conversion) -> ConversionSettings:
-        """As :func:`~weightsmith.spiking.spike.spike` reads the same options."""
+        """Parse the options as :func:`~weightsmith.spiking.spike.spike` does."""
         return ConversionSettings(
             neuron=self.conditions.neuron,
             encode=encoding_of(conversion.encode),

@@ -1,4 +1,4 @@
-"""A search for a network that keeps to limits, on a page: what was asked for, what was found, and the front."""
+"""The report section of a search for a network within limits: the limits, the result, and the front."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["dots_of", "draw_front_of", "tailor_section", "tailored_networks"]
 
 
-_NAMED = 6  # ways that a note names; the others are counted
+_NAMED = 6  # configurations that a note names; the others are counted
 
 
 def tailor_section(record: TailorRecord, name: str) -> Section:
-    """The section of a search that the user calls ``name``."""
+    """The section of a search named ``name``."""
     parts: list[Part] = []
     lines = tuple(_notes(record))
     if lines:
@@ -39,7 +39,7 @@ def tailor_section(record: TailorRecord, name: str) -> Section:
 
 
 def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]:
-    """The network that came in and the one that was found, as an overview tells of them."""
+    """The original and the resulting network, for the overview."""
     best, judged, rows = record.best, record.judged, record.judging
     parent = record.origin.inputs.get("network")
     if parent is not None:
@@ -68,15 +68,15 @@ def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]
     )
 
 
-def _asked(record: TailorRecord) -> str:
-    limits, told = record.limits, []
+def _limits_text(record: TailorRecord) -> str:
+    limits, parts = record.limits, []
     if limits.accuracy is not None:
-        told.append(f"accuracy at least {percent(limits.accuracy)}")
+        parts.append(f"accuracy at least {percent(limits.accuracy)}")
     if limits.energy is not None:
-        told.append(f"energy at most {energy_text(limits.energy)}{_share(limits.energy, record.energy)}")
+        parts.append(f"energy at most {energy_text(limits.energy)}{_share(limits.energy, record.energy)}")
     if limits.params is not None:
-        told.append(f"at most {counted(limits.params, 'parameter')}{_share(limits.params, record.parameters)}")
-    return ", ".join(told)
+        parts.append(f"at most {counted(limits.params, 'parameter')}{_share(limits.params, record.parameters)}")
+    return ", ".join(parts)
 
 
 def _share(part: float, whole: float) -> str:
@@ -88,7 +88,7 @@ def _lead(record: TailorRecord) -> str:
     verdict = "which may be chance" if may_be_chance(judged.cost) else "which is more than chance"
     together = " Neither reducing nor converting alone keeps to them." if record.only_together else ""
     return (
-        f"Asked for: {_asked(record)}. The limits are {record.verdict.value} by {best} ({best.kind}): on "
+        f"Asked for: {_limits_text(record)}. The limits are {record.verdict.value} by {best} ({best.kind}): on "
         f"{counted(record.judging.rows, 'other row')} ({record.judging.split}) accuracy went from "
         f"{percent(record.whole.value)} to {percent(judged.accuracy.value)}: {changed(judged.cost)}, McNemar’s "
         f"{chance(judged.cost.p)}, {verdict}.{together}"
@@ -175,10 +175,10 @@ def _alone(record: TailorRecord) -> Table:
         if number is None or judged is None:
             rows.append((kind, "nothing could be tried", *[None] * (len(columns) - 2)))
             continue
-        told = missed_text(missed) or "nothing"
+        shortfall = missed_text(missed) or "nothing"
         right = Shown(judged.accuracy.value, percent_within(judged.accuracy))
         energy = Shown(judged.energy, energy_text(judged.energy))
-        rows.append((kind, str(record.candidates[number]), told, right, *change_cells(judged.cost), energy))
+        rows.append((kind, str(record.candidates[number]), shortfall, right, *change_cells(judged.cost), energy))
     return Table("Beside one kind of work alone", columns, tuple(rows), file="alone.csv")
 
 
@@ -225,11 +225,11 @@ def _facts(record: TailorRecord) -> Facts:
     return facts_of(record.settings, record.origin, before=[("network", record.network), *rows], after=after)
 
 
-# The front that a search found, as a figure.
+# The figure of the front.
 
 
 def dots_of(record: TailorRecord) -> list[FrontDot]:
-    """Every candidate as a figure of the front shows it."""
+    """Every candidate as a dot of the figure."""
     best = {found.number for found in record.front}
     dots = []
     for found in record.candidates:
@@ -250,7 +250,7 @@ def dots_of(record: TailorRecord) -> list[FrontDot]:
 
 
 def draw_front_of(record: TailorRecord) -> Figure:
-    """Accuracy against energy and against parameters, with the limits and the candidate that was taken."""
+    """Accuracy against energy and against parameters, with the limits and the chosen candidate."""
     limits = record.limits
     return draw_tailoring(
         dots_of(record), accuracy=limits.accuracy, energy=limits.energy, params=limits.params, met=record.met

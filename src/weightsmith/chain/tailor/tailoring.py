@@ -1,4 +1,4 @@
-"""Tailor: the network that keeps to limits on accuracy, energy and size, looked for along the whole chain."""
+"""Tailor: search the chain for a network that meets limits on accuracy, energy and size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from weightsmith.training.run import TrainRun
 __all__ = ["tailor"]
 
 
-_SEARCHING = 2.0  # standard errors, while it is not known how many ways there will be
+_SEARCHING = 2.0  # standard errors, until the number of configurations is known
 
 
 def tailor(
@@ -70,19 +70,19 @@ def tailor(
     out: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Tailored:
-    """The cheapest network that keeps to limits: reduced, fine-tuned, made spiking, or some of these.
+    """The cheapest network that meets the limits: reduced, fine-tuned, converted to spikes, or a combination.
 
-    ``accuracy`` is a share of right answers (0.9, ``"90%"``); ``energy`` a share of the network's own or an amount for
-    an input (0.2, ``"1.5uJ"``); ``params`` a share or a number (0.5, 20000). Candidates are chosen on the validation
-    split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy asked for (None: the more
-    ways were tried, the more); what was chosen is judged once on other rows (``images`` of each; None: all).
-    ``recover`` says how cut networks are trained, on ``tune_rows`` training rows (None: all; ``recover=None``: not at
-    all), ``rows`` how many methods look at. Conversions are tried unless only the size is limited, or as ``spiking``
-    says, for at most ``steps`` steps.
+    ``accuracy`` is a share of correct answers (0.9, ``"90%"``); ``energy`` a share of the network's own or an amount
+    per input (0.2, ``"1.5uJ"``); ``params`` a share or a number (0.5, 20000). Candidates are chosen on the validation
+    split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy limit (None: growing with
+    the number of configurations); the chosen one is judged once on other rows (``images`` of each; None: all).
+    ``recover`` sets how cut networks are trained, on ``tune_rows`` training rows (None: all; ``recover=None``: not at
+    all), ``rows`` how many rows pruning methods use. Conversions are tried unless only the size is limited, or as
+    ``spiking`` says, for at most ``steps`` steps.
 
     The search goes from coarse to fine and ends early when ``budget`` (seconds, ``"10m"``) is spent. With ``out``, a
-    folder, every candidate is kept there: the same call goes on where it was stopped, and calls with other limits use
-    what is known. If no network keeps to the limits, the nearest is returned, and ``record.verdict`` says so.
+    folder, every candidate is kept there: the same call resumes an interrupted one, and calls with other limits reuse
+    its candidates. If no network meets the limits, the nearest is returned, and ``record.verdict`` says so.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -118,9 +118,9 @@ def tailor(
         field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)
     }
     origin = Origin(seed=conditions.seed, inputs={"network": weights_digest(module), **found.inputs})
-    card = meaning_digest(card_of(module))  # equal weights fed otherwise are another network
+    card = meaning_digest(card_of(module))  # equal weights with another normalisation are another network
     call = {"settings": settings, "card": card, **origin.to_dict()}
-    with _place(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
+    with _working_folder(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
         runner = CandidateRunner(module, found, conditions, folder / "reductions", journal)
         limits = asked.wanted.of(energy=runner.energy, params=runner.parameters)
         menu = asked.menu(limits, runner)
@@ -131,9 +131,15 @@ def tailor(
         final = Preference(limits, margin_for(tried) if asked.margin is None else asked.margin)
         judged = judge(runner, final, progress)
         made = runner.made(judged.best.way)
-        told = {"accuracy": accuracy, "energy": energy, "params": params, **asked.written(menu), "margin": final.margin}
-        told["steps"] = judged.best.steps  # what the network is to be run for; None if it does not spike
-        record = concluded(runner, judged, made, untried=untried, settings={**told, **settings}, origin=origin)
+        options = {
+            "accuracy": accuracy,
+            "energy": energy,
+            "params": params,
+            **asked.written(menu),
+            "margin": final.margin,
+        }
+        options["steps"] = judged.best.steps  # the number of steps to run; None if it does not spike
+        record = concluded(runner, judged, made, untried=untried, settings={**options, **settings}, origin=origin)
         if out is not None:
             _write(folder, record, made)
     return Tailored(record, made)
@@ -141,7 +147,7 @@ def tailor(
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """What is looked for, how long, and among what."""
+    """The limits, the budget, and the options of the search."""
 
     wanted: Wanted
     budget: float | None
@@ -153,7 +159,7 @@ class _Asked:
     balance: str
 
     def menu(self, limits: Limits, runner: CandidateRunner) -> Menu:
-        """What may be tried, now that the whole network is known."""
+        """The options of the search, once the whole network is known."""
         return Menu(
             energy=None if limits.energy is None else limits.energy / runner.energy,
             params=None if limits.params is None else limits.params / runner.parameters,
@@ -165,26 +171,26 @@ class _Asked:
         )
 
     def written(self, menu: Menu) -> dict[str, Any]:
-        """The options as the record keeps them; those of conversions only where some were tried."""
+        """The options for the record; those of conversions only if some were tried."""
         spiking = {"most_steps": self.steps, "encode": list(self.encodings), "balance": self.balance}
-        told = spiking if menu.spiking else dict.fromkeys(spiking)
-        return {"budget": self.budget, "recover": self.recover, "spiking": menu.spiking, **told}
+        conversion = spiking if menu.spiking else dict.fromkeys(spiking)
+        return {"budget": self.budget, "recover": self.recover, "spiking": menu.spiking, **conversion}
 
 
 def _search(
     runner: CandidateRunner, proposer: Proposer, budget: float | None, progress: ProgressCallback | None
 ) -> tuple[str, ...]:
-    """Try what is proposed until all is done or the time is spent; what was not tried."""
+    """Run the proposed configurations until all are done or the budget is spent; return the untried ones."""
     stages = proposer.stages()
     for stage, propose in stages:
         configs = [config for config in dict.fromkeys(propose()) if not runner.knows(config)]
-        for place, config in enumerate(configs):
+        for index, config in enumerate(configs):
             if budget is not None and runner.spent >= budget:
-                left = [str(config) for config in configs[place:]]
+                left = [str(config) for config in configs[index:]]
                 return (*left, *(f"{name}: not begun" for name, _ in stages))
             runner.go(config, stage)
             if progress is not None:
-                progress(stage, place + 1, len(configs))
+                progress(stage, index + 1, len(configs))
     return ()
 
 
@@ -215,8 +221,8 @@ def _network(given: Any) -> nn.Module:
 
 
 @contextlib.contextmanager
-def _place(out: str | Path | None) -> Iterator[Path]:
-    """The folder, or one for as long as the search lasts; one with results of something else is refused."""
+def _working_folder(out: str | Path | None) -> Iterator[Path]:
+    """The folder, or a temporary one; a folder with other results is refused."""
     if out is not None:
         folder = Path(out)
         results = [name for name in ("network.safetensors", "record.json") if (folder / name).exists()]
@@ -226,8 +232,8 @@ def _place(out: str | Path | None) -> Iterator[Path]:
             raise UsageError(f"{folder} holds {results[0]} of something else, which would be lost; give another folder")
         yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="weightsmith-tailor-") as place:
-        yield Path(place)
+    with tempfile.TemporaryDirectory(prefix="weightsmith-tailor-") as temporary:
+        yield Path(temporary)
 
 
 def _plain(value: Any) -> Any:
@@ -235,11 +241,11 @@ def _plain(value: Any) -> Any:
 
 
 def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwork) -> None:
-    """The network that was chosen, and last, as its seal, the record; that of an earlier call is broken first."""
-    place = folder / "network.safetensors"
+    """Write the chosen network and then the record, which marks it as complete; an old record is deleted first."""
+    path = folder / "network.safetensors"
     (folder / "record.json").unlink(missing_ok=True)
     if isinstance(network, SpikingNetwork):
-        save_spiking(network, place)
+        save_spiking(network, path)
     else:
-        save(network, place)
+        save(network, path)
     write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")

@@ -1,12 +1,12 @@
-"""Distinctiveness: units that say nearly the same, or nearly the opposite, of every row (seed 003).
+"""Distinctiveness: units whose activations are nearly the same, or nearly opposite, on every row (seed 003).
 
 A unit's activation vector has one entry per training row, measured from a centre c (0.5 for sigmoids). Two units whose
-vectors enclose an angle below t are *similar*, and one goes; above 180° − t they are *complementary*. Source: Gedeon
-and Harris, "Network reduction techniques", 1991; the paper of seed 003 uses 15° and, with little loss, 45°.
+vectors enclose an angle below t are *similar*, and one is removed; above 180° − t they are *complementary*. Source:
+Gedeon and Harris, "Network reduction techniques", 1991; the paper of seed 003 uses 15° and, with little loss, 45°.
 
-Cosines are compared, strictly, with cos t: nothing is lost to arccos near 0°. Pairs are taken by |cos| from the
-largest, equal ones by index; the lower index is kept; a pair whose unit is gone is skipped; vectors are not computed
-anew within the sweep.
+Cosines are compared, strictly, with cos t, which avoids the rounding of arccos near 0°. Pairs are processed by
+descending |cos|, ties by index; the lower index is kept; a pair with a removed unit is skipped; vectors are not
+recomputed within the sweep.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Angles(Method, name="angles"):
     also adds input weights and biases of similar units, as its sentence can be read, and ``mean`` averages them;
     ``none`` adds nothing. ``complementary`` pairs are folded (s < 0), both removed (the paper), or kept.
 
-    The order matters where a target says how many units go: by ``effect``, the pair comes first whose merging changes
-    least what the readers make of it, ‖hⱼ − c‖·‖wⱼ‖·sin ∠(i, j) with wⱼ the weights that read unit j, and of a pair
-    goes the unit for which this is less.
+    The order matters if a target sets the number of units: by ``effect``, the pair comes first whose merging changes
+    the outputs of the readers least, ‖hⱼ − c‖·‖wⱼ‖·sin ∠(i, j) with wⱼ the weights that read unit j, and of a pair
+    the unit with the smaller effect is removed.
 
     >>> str(Angles(15, merge="outputs", complementary="remove"))
     'angles:15.0,merge=outputs,complementary=remove'
@@ -70,13 +70,13 @@ class Angles(Method, name="angles"):
         super().__post_init__()
 
     def check(self) -> None:
-        """The centre must be a known word or a number; by effect, a unit that goes has one that stands in for it."""
+        """Check that the centre is known or a number, and that the order by effect always has a unit to merge into."""
         centre_of(self.centre, None)
         if self.order == "effect" and self.complementary == "remove":
             raise OptionError("angles: order=effect merges units; it cannot remove both of a complementary pair")
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """Each site by itself, down to as many units as it may keep or to the angle."""
+        """Reduce each site separately, to its number of units or by the angle."""
         grams = centred_grams(context, self.centre)
         weigh = self.order == "effect" or (self.order == "auto" and counts is not None)
         return Decision(
@@ -143,9 +143,9 @@ def choose_by_angles(
     constants: bool = True,
     reading: NDArray[np.float64] | None = None,
 ) -> Choice:
-    """What goes at ``site``: constant units, then short ones, then pairs, until ``keep`` are left (at least one).
+    """Choose removals at ``site``: constant units, short ones, then pairs, until ``keep`` (at least one) are left.
 
-    ``constants=False`` where the readers take none: then only zero vectors count as constant, and ``gram`` must be
+    ``constants=False`` if the readers cannot absorb any: only zero vectors count as constant, and ``gram`` must be
     about 0. ``reading`` are the norms of the weights that read each unit, for the order by effect (None: all 1).
     """
     left = least_kept(site, units, gram, keep)
@@ -180,12 +180,12 @@ def choose_by_angles(
 
 
 def _word(value: Any) -> Any:
-    """Option texts read a bare ``none`` as no value; here it is a word."""
+    """Keep the word ``none``, which option texts otherwise read as no value."""
     return "none" if value is None else value
 
 
 def threshold_of(angle: float) -> float:
-    """cos t, a few last bits up: an angle of exactly t is not below it, but twins are below any."""
+    """cos t, raised by a few last bits: an angle of exactly t is not below it, but identical units always are."""
     bits = 4 * sys.float_info.epsilon
     return min(math.cos(math.radians(angle)) + bits, 1 - bits)
 
@@ -193,7 +193,7 @@ def threshold_of(angle: float) -> float:
 def _merged(
     option: Angles, lengths: NDArray[np.float64], centres: NDArray[np.float64], pair: tuple[int, int, float]
 ) -> tuple[Removal, ...]:
-    """Unit b goes into a; of a complementary pair that is removed, both go into nothing."""
+    """Merge unit b into a; remove both units of a complementary pair that is to be removed."""
     a, b, cosine = pair
     angle = math.degrees(math.acos(cosine))
     reason = "similar" if cosine > 0 else "complementary"
@@ -202,7 +202,7 @@ def _merged(
     if option.merge == "none":
         return (Removal(b, reason=reason, angle=angle),)
     factor = cosine * lengths[b] / lengths[a] if option.merge == "scaled" else math.copysign(1.0, cosine)
-    # Opposite units have opposite input weights: adding or averaging these would leave neither.
+    # Opposite units have opposite input weights: their sum or mean would be near zero.
     inputs: Literal["keep", "sum", "mean"] = "keep"
     if cosine > 0 and option.merge in ("literal", "mean"):
         inputs = "sum" if option.merge == "literal" else "mean"
@@ -210,20 +210,20 @@ def _merged(
     return (Removal(b, (a,), (float(factor),), constant, inputs, reason, angle),)
 
 
-# One sweep over pairs of units, nearest first, without a list of pairs: 10,000 units may have 50 million.
+# A sweep over pairs of units, nearest first, without a list of pairs: 10,000 units may have 50 million.
 #
-# For each unit only its nearest later partner is remembered. Units only ever leave, so a partner found earlier bounds
-# what a unit can still have: it is looked for again only when the unit's turn comes and its partner is gone. The order
-# is that of the sorted list of all pairs.
+# Only the nearest later partner of each unit is stored. Units are only ever removed, so a stored cosine is an upper
+# bound; it is recomputed only when it is the largest and the partner has been removed. The order is that of the sorted
+# list of all pairs.
 
 
 _NONE = -1.0
 
 
 class _Sweep:
-    """Yields pairs (a, b, cosine), a < b, to be acted on; ``alive`` is kept up to date, down to ``left`` units.
+    """Yields pairs (a, b, cosine), a < b, to merge; updates ``alive``, down to ``left`` units.
 
-    Of a pair b goes; with ``complementary`` "remove", both of a complementary one, unless that were one too many.
+    Unit b is removed; with ``complementary`` "remove", both units of a complementary pair, if enough are left.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class _Sweep:
         self.spare = int(alive.sum()) - left
 
     def by_cosine(self) -> Iterator[tuple[int, int, float]]:
-        """The largest |cosine| first; equal ones by index."""
+        """By descending |cosine|, ties by index."""
         best, partner, cosine = self._all_partners()
         while self.spare > 0:
             unit = int(best.argmax())
@@ -257,7 +257,7 @@ class _Sweep:
                 (best[unit],), (partner[unit],), (cosine[unit],) = self._partners(unit, unit + 1)
 
     def by_index(self) -> Iterator[tuple[int, int, float]]:
-        """The lowest index first, of both units."""
+        """By ascending index of both units."""
         for unit in map(int, np.flatnonzero(self.alive)):
             if not self.alive[unit] or self.spare <= 0:
                 continue
@@ -268,14 +268,14 @@ class _Sweep:
                     yield self._taken(unit, unit + step, value)
 
     def by_effect(self, effects: NDArray[np.float64]) -> Iterator[tuple[int, int, float]]:
-        """The pair first whose second unit loses least by going into the first: effect · sin of the angle.
+        """By ascending effect · sin(angle) of the second unit, which is merged into the first.
 
-        A complementary pair is folded or kept here: what goes has a partner that stands in for it. All cosines are in
-        memory at once.
+        Complementary pairs are folded or kept here, so every removed unit has a partner. All cosines are in memory at
+        once.
         """
-        cosines = np.abs(whole := self._all_cosines())
+        cosines = np.abs(matrix := self._all_cosines())
         if self.complementary != "fold":
-            cosines = np.where(whole > 0, cosines, 0.0)
+            cosines = np.where(matrix > 0, cosines, 0.0)
         np.fill_diagonal(cosines, 0.0)
         cosines[:, ~self.alive] = 0.0
         partner = cosines.argmax(axis=1)
@@ -286,7 +286,7 @@ class _Sweep:
             unit = int(losses.argmin())
             if losses[unit] == np.inf:
                 return
-            yield self._taken(int(partner[unit]), unit, float(whole[unit, partner[unit]]), fold=True)
+            yield self._taken(int(partner[unit]), unit, float(matrix[unit, partner[unit]]), fold=True)
             cosines[:, unit] = 0.0
             stale = np.flatnonzero(self.alive & (partner == unit))
             partner[stale] = cosines[stale].argmax(axis=1)
@@ -294,12 +294,12 @@ class _Sweep:
 
     def _all_cosines(self) -> NDArray[np.float64]:
         units = len(self.alive)
-        whole = np.empty((units, units))
+        matrix = np.empty((units, units))
         for start, stop in self.reading.strips():
             strip = self.reading.cosines(start, stop)
-            whole[start:stop, start:] = strip
-            whole[start:, start:stop] = strip.T
-        return whole
+            matrix[start:stop, start:] = strip
+            matrix[start:, start:stop] = strip.T
+        return matrix
 
     def _taken(self, unit: int, other: int, cosine: float, *, fold: bool = False) -> tuple[int, int, float]:
         gone = [unit, other] if cosine < 0 and self.complementary == "remove" and not fold else [other]
@@ -311,7 +311,7 @@ class _Sweep:
         return self.complementary == "fold" or (self.complementary == "remove" and self.spare > 1)
 
     def _near(self, cosines: NDArray[np.float64], start: int) -> NDArray[np.bool_]:
-        """Which cosines of a strip that begins at unit ``start`` belong to pairs that may be taken."""
+        """Which cosines of a strip that begins at unit ``start`` belong to pairs that may be merged."""
         near = cosines > self.threshold
         if self._takes_opposites():
             near |= cosines < -self.threshold
@@ -319,7 +319,7 @@ class _Sweep:
         return np.triu(near, 1)
 
     def _partners(self, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-        """Of units ``start`` to ``stop``: how near the nearest later unit is, which one it is, and its cosine."""
+        """For units ``start`` to ``stop``: the |cosine| of the nearest later unit, its index, and its signed cosine."""
         cosines = self.reading.cosines(start, stop)
         sizes = np.where(self._near(cosines, start), self.rounded(np.abs(cosines)), _NONE)
         steps = sizes.argmax(axis=1)

@@ -1,12 +1,12 @@
-"""Where activation vectors start: an angle between units depends on what is subtracted from them first.
+"""The centre of activation vectors, which is subtracted before angles are measured.
 
-The paper subtracts 0.5, the middle of a sigmoid's range (seed 003; Gedeon and Harris 1991, whose printed angles come
-out in no other way). Tanh has its middle at 0. ReLU has none: as it is, units that are often silent together look
-alike; from its mean, a unit is compared by how it varies, and what merging needs is a constant. On the channels of a
-ResNet-20 that made the difference between 30 and 53 % accuracy with a quarter of the parameters gone.
+The paper subtracts 0.5, the middle of a sigmoid's range (seed 003; Gedeon and Harris 1991, whose printed angles need
+this centre). Tanh has its middle at 0. ReLU has none: without a centre, units that are often silent together look
+alike; about its mean, a unit is compared by its variation, and merging then needs a constant. On the channels of a
+ResNet-20 that made the difference between 30 and 53 % accuracy with a quarter of the parameters removed.
 
-A site whose readers cannot take a constant (no bias, and no batch norm behind them) is always measured from 0: what is
-merged then needs none.
+A site whose readers cannot absorb a constant (no bias, and no batch norm after them) is always measured from 0, so that
+merging needs none.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MIDDLES = {"sigmoid": 0.5, "hardsigmoid": 0.5, "tanh": 0.0}
 WITHOUT_CONSTANTS = (
     "measured from 0, because its readers cannot take a constant (no bias, and no batch norm behind them)"
 )
-"""The note of a choice at such a site."""
+"""Note of a choice at a site whose readers cannot absorb a constant."""
 
 
 def centre_text(centre: Any) -> Any:
-    """A centre as options hold it: numbers become text, and ``none``, which option texts read as no value, a word.
+    """The text of a centre in an option: numbers become text, and no value becomes the word ``none``.
 
     >>> centre_text(0.5), centre_text(None), centre_text("mean")
     ('0.5', 'none', 'mean')
@@ -44,7 +44,7 @@ def centre_text(centre: Any) -> Any:
 
 
 def centre_of(centre: str, activation: str | None) -> float | None:
-    """The number that ``centre`` ("auto", "mean", "none", or a number as text) means here; None is each unit's mean.
+    """The number that ``centre`` ("auto", "mean", "none", or a number as text) stands for; None is each unit's mean.
 
     >>> centre_of("auto", "sigmoid"), centre_of("auto", "relu"), centre_of("mean", None), centre_of("0.25", None)
     (0.5, None, None, 0.25)

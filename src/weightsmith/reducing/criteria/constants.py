@@ -1,6 +1,6 @@
-"""Units that need no partner to go: those that hardly vary are a constant, and a constant belongs into the bias.
+"""Units that are removed without a partner: nearly constant ones, whose mean goes into the bias, and short ones.
 
-The 1991 paper names two kinds: units that give the same for every row, and units with short vectors, which say little.
+The 1991 paper names both kinds: units with the same output on every row, and units with short activation vectors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["constant_units", "into_bias", "least_kept", "short_units"]
 
 
 def constant_units(gram: Gram, share: float, *, constants: bool = True) -> list[int]:
-    """Units that vary less than ``share`` of the widest, and zero vectors; the steadiest first, the later of equals.
+    """Units whose range is below ``share`` of the widest, and zero vectors; smallest range first, ties by later index.
 
-    Without ``constants``, where a bias cannot take them, only zero vectors.
+    Without ``constants`` (no bias can absorb them), only zero vectors.
 
     >>> gram = Gram(3)
     >>> gram.add(np.array([[0.0, 0.2, 0.7], [1.0, 0.3, 0.7]]))
@@ -39,7 +39,7 @@ def short_units(gram: Gram, share: float, among: NDArray[np.bool_]) -> list[int]
 
 
 def into_bias(gram: Gram, unit: int, reason: str, *, constants: bool = True) -> Removal:
-    """``unit`` goes and its mean stands in for it; without ``constants``, nothing does."""
+    """Remove ``unit`` and replace it by its mean; without ``constants``, by nothing."""
     return Removal(unit, constant=float(gram.means[unit]) if constants else 0.0, reason=reason)
 
 
@@ -48,11 +48,11 @@ def _ascending(sizes: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[in
     return [int(unit) for unit in order if chosen[unit]]
 
 
-# How few units a method that looks at a Gram matrix may leave.
+# The lower bound of the units that a method based on a Gram matrix may leave.
 
 
 def least_kept(site: str, units: int, gram: Gram, keep: int | None) -> int:
-    """``keep``, or 1 where nothing is asked for; refuses what the site cannot do."""
+    """``keep``, or 1 without a target; counts that the site cannot have raise."""
     if gram.units != units:
         raise UsageError(f"{site}: has {units} units, but angles of {gram.units}")
     if keep is not None and not 1 <= keep <= units:

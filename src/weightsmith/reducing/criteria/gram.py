@@ -1,9 +1,9 @@
-"""The Gram matrix of activation vectors: a unit's vector has one entry per row of data, measured from a centre.
+"""The Gram matrix of activation vectors, which have one entry per row of data, measured from a centre.
 
     G_ij = Σ_rows (h_i − c_i)(h_j − c_j)          cos ∠(i, j) = G_ij / √(G_ii · G_jj)
 
-Angles, lengths and least-squares combinations of units all follow from it, so the activations need never be in memory
-together. It is gathered once, block by block, and can then be read about any centre.
+Angles, lengths and least-squares combinations of units follow from it, so the activations need not be in memory
+at once. It is accumulated block by block and can then be read about any centre.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _STRIP = 256  # rows of the matrix that are read at a time
 
 
 class Gram:
-    """Gathers blocks of activations (rows, units) and tells lengths, products and cosines of the centred units.
+    """Accumulates blocks of activations (rows, units); gives lengths, products and cosines of the centred units.
 
     ``centre`` is subtracted from every value; :meth:`about_mean` measures each unit from its own mean instead.
     ``precision`` of the products is float64 up to 2,048 units and float32 beyond, where 10,000 units take 0.4 GB;
-    angles below 0.05° then drown in rounding.
+    angles below 0.05° are then lost to rounding.
 
     >>> gram = Gram(2, centre=0.5)
     >>> gram.add(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
@@ -49,7 +49,7 @@ class Gram:
         self._moments = _Moments(units, self.precision)
 
     def add(self, block: NDArray[Any]) -> None:
-        """Gather further rows; NaN and infinity are refused with the number of the row."""
+        """Accumulate further rows; NaN and infinity raise with the index of the row."""
         self._moments.add(np.asarray(block))
 
     def about_mean(self) -> Gram:
@@ -60,22 +60,22 @@ class Gram:
 
     @property
     def rows(self) -> int:
-        """How many rows were gathered."""
+        """The number of accumulated rows."""
         return self._moments.rows
 
     @property
     def sums(self) -> NDArray[np.float64]:
-        """Σ h per unit, of the values as they came."""
+        """Σ h per unit, of the uncentred values."""
         return self._moments.sums
 
     @property
     def minima(self) -> NDArray[np.float64]:
-        """The least value per unit, as it came."""
+        """The smallest uncentred value per unit."""
         return self._moments.minima
 
     @property
     def maxima(self) -> NDArray[np.float64]:
-        """The greatest value per unit, as it came."""
+        """The largest uncentred value per unit."""
         return self._moments.maxima
 
     @property
@@ -87,12 +87,12 @@ class Gram:
 
     @property
     def centres(self) -> NDArray[np.float64]:
-        """What each unit is measured from."""
+        """The centre of each unit."""
         return self.means if self._centre is None else np.full(self.units, self._centre)
 
     @property
     def zero(self) -> NDArray[np.bool_]:
-        """Units that never leave their centre: their vector has no direction."""
+        """Units that always equal their centre: their vector has no direction."""
         steady: NDArray[np.bool_] = self.minima == self.maxima
         return steady if self._centre is None else steady & (self.minima == self._centre)
 
@@ -103,37 +103,37 @@ class Gram:
 
     @property
     def products(self) -> NDArray[Any]:
-        """G in full."""
+        """The full matrix G."""
         reading = self.reading()
-        return self._whole((start, reading.products(start, stop)) for start, stop in reading.strips())
+        return self._assembled((start, reading.products(start, stop)) for start, stop in reading.strips())
 
     def cosines(self) -> NDArray[Any]:
-        """The cosine of every pair, in full; 0 for a unit without direction (:attr:`zero`)."""
+        """The full matrix of cosines; 0 for a unit without direction (:attr:`zero`)."""
         reading = self.reading()
-        return self._whole((start, reading.cosines(start, stop)) for start, stop in reading.strips())
+        return self._assembled((start, reading.cosines(start, stop)) for start, stop in reading.strips())
 
     def reading(self) -> Reading:
-        """What is needed to read the matrix piece by piece, as it stands now."""
+        """A snapshot for reading the matrix strip by strip."""
         moments, means, centres = self._moments, self.means, self.centres
         root = np.sqrt(self.rows)
         far, near = root * (means - centres), root * (means - moments.origin)
         squares = np.diagonal(moments.triangle).astype(np.float64) + far * far - near * near
-        # A unit that never moves has its length from its one value, not from what rounding left over.
+        # The length of a constant unit comes from its value, not from rounding residues.
         squares = np.where(self.minima == self.maxima, far * far, squares)
         lengths = np.where(self.zero, 0.0, np.sqrt(np.maximum(squares, 0.0)))
         inverses = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         return Reading(moments.triangle, far, near, lengths, inverses)
 
     def rounded(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Cosines to the digits that the products carry, so that twins tie whatever the last bits say."""
+        """Round cosines to the precision of the products, so that identical units tie."""
         return np.round(cosines, 12 if self.precision == "float64" else 6)
 
-    def _whole(self, strips: Iterator[tuple[int, NDArray[np.float64]]]) -> NDArray[Any]:
-        whole: NDArray[Any] = np.empty((self.units, self.units), dtype=self.precision, order="F")
+    def _assembled(self, strips: Iterator[tuple[int, NDArray[np.float64]]]) -> NDArray[Any]:
+        matrix: NDArray[Any] = np.empty((self.units, self.units), dtype=self.precision, order="F")
         for start, strip in strips:
-            whole[start : start + len(strip), start:] = strip
-            whole[start:, start : start + len(strip)] = strip.T
-        return whole
+            matrix[start : start + len(strip), start:] = strip
+            matrix[start:, start : start + len(strip)] = strip.T
+        return matrix
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class Reading:
     def products(self, start: int, stop: int) -> NDArray[np.float64]:
         """G[start:stop, start:]."""
         strip: NDArray[np.float64] = self.triangle[start:, start:stop].T.astype(np.float64)
-        if stop - start > 1:  # beside the diagonal only one half was gathered
+        if stop - start > 1:  # off the diagonal only one triangle was accumulated
             below = np.tril_indices(stop - start, -1)
             strip[below] = strip.T[below]
         strip += self.far[start:stop, None] * self.far[start:]
@@ -174,16 +174,16 @@ class Reading:
         return strip
 
 
-# Sums and products of activations, gathered block by block: memory does not grow with the number of rows.
+# Sums and products of activations, accumulated block by block: memory does not grow with the number of rows.
 #
-# The products are gathered about an origin near each unit's mean, taken from the first block, and moved to any other
-# centre when they are read. A unit that hovers just below 1 would otherwise lose what it tells in rounding (the
+# The products are accumulated about an origin near each unit's mean, taken from the first block, and shifted to any
+# other centre when they are read. Otherwise a unit with values just below 1 would lose its variation to rounding (the
 # shifted form of Chan, Golub and LeVeque, 1983), and the centre need not be known beforehand.
 
 
 _Precision = Literal["float32", "float64"]
 
-_CHUNK = 1 << 20  # numbers copied at a time; a few rows at least, or the triangle is walked too often
+_CHUNK = 1 << 20  # values copied at a time; too few rows per chunk would pass over the triangle too often
 _LEAST_ROWS = 1024
 
 
@@ -196,11 +196,11 @@ class _Moments:
         self.minima = np.full(units, np.inf)
         self.maxima = np.full(units, -np.inf)
         self.origin = np.zeros(units)
-        # Columns lie in one piece: BLAS then updates this very array, and no copy of 0.4 GB is made on the way.
+        # Column-major: BLAS then updates this array in place, without a copy of 0.4 GB.
         self.triangle: NDArray[Any] = np.zeros((units, units), dtype=precision, order="F")
 
     def add(self, block: NDArray[Any]) -> None:
-        """Gather the rows of ``block`` (rows, units); one that is refused leaves everything as it was."""
+        """Accumulate the rows of ``block`` (rows, units); a block that raises leaves the state unchanged."""
         units = len(self.sums)
         if block.ndim != 2 or block.shape[1] != units:
             raise DataMismatch(f"activations of shape {block.shape} given where (rows, {units}) are gathered")
@@ -212,7 +212,7 @@ class _Moments:
         self._refuse_unusable(block, minima, maxima)
         sums = block.sum(axis=0, dtype=np.float64)
         if not self.rows:
-            # As the array holds it, so that moving back later is exact.
+            # In the precision of the array, so that the shift back is exact.
             self.origin = (sums / len(block)).astype(self.triangle.dtype).astype(np.float64)
         self._add_products(block)
         self.rows += len(block)
@@ -221,7 +221,7 @@ class _Moments:
         np.maximum(self.maxima, maxima, out=self.maxima)
 
     def _add_products(self, block: NDArray[Any]) -> None:
-        """Half the work of a full product: a symmetric rank-k update of one triangle."""
+        """A symmetric rank-k update of one triangle: half the work of a full product."""
         from scipy.linalg import blas
 
         update = blas.ssyrk if self.triangle.dtype == np.float32 else blas.dsyrk
@@ -235,7 +235,7 @@ class _Moments:
             update(1.0, shifted.T, beta=1.0, c=self.triangle, lower=1, overwrite_c=1)
 
     def _refuse_unusable(self, block: NDArray[Any], minima: NDArray[Any], maxima: NDArray[Any]) -> None:
-        # The extremes carry NaN and infinity along, so sound blocks are not searched.
+        # The extremes propagate NaN and infinity, so valid blocks are not searched.
         if not (np.isfinite(minima).all() and np.isfinite(maxima).all()):
             row, unit = np.argwhere(~np.isfinite(block))[0]
             raise DataMismatch(

@@ -1,4 +1,4 @@
-"""Joint redundancy: a unit that is a combination of several others, though near to none of them (seed 003's outlook).
+"""Joint redundancy: units that are combinations of several others, though near to none of them (seed 003, outlook).
 
 The 1991 paper looks for groups of three and more units by elimination in a table banded to 0, ½ and 1. Here it is the
 rank-revealing QR of the centred activations scaled to length 1 (Businger and Golub 1965), computed as the pivoted
@@ -6,11 +6,11 @@ Cholesky factor of their cosines,
 
     PᵀCP = UᵀU ,   U = [U₁₁ U₁₂; 0 S]
 
-which takes, again and again, the unit with the largest angle to the span of those taken before. What is left lies
-within the angle of that span and goes as its least-squares combination X = U₁₁⁻¹U₁₂ of the kept ones.
+which repeatedly picks the unit with the largest angle to the span of the units picked before. The others lie
+within the angle of that span and are replaced by their least-squares combinations X = U₁₁⁻¹U₁₂ of the kept ones.
 
-Where a target says how many units stay, the question is no longer what is redundant but what is least missed: vectors
-then have the length dⱼ = ‖hⱼ − c‖·‖wⱼ‖ of what their readers make of them, with wⱼ the weights that read unit j (as a
+If a target sets the number of units, the units with the least effect are removed instead of the redundant ones: vectors
+then have the length dⱼ = ‖hⱼ − c‖·‖wⱼ‖ of their effect on the readers, with wⱼ the weights that read unit j (as a
 batch norm behind them scales these), and C becomes DCD.
 """
 
@@ -38,9 +38,9 @@ __all__ = ["Groups", "choose_by_groups"]
 
 
 class Groups(Method, name="groups"):
-    """Units that the others can stand in for together go, down to an angle between a unit and the span of the kept.
+    """Removes units that are combinations of the others, within an angle between a unit and the span of the kept.
 
-    With a target as many units stay as it asks for, whatever the angle; a note tells when some lie beyond it.
+    A target sets the number of units regardless of the angle; a note says if some removed ones lie beyond it.
 
     >>> str(Groups()), str(Groups(30, centre=0.5))
     ('groups', 'groups:angle=30.0,centre="0.5"')
@@ -59,11 +59,11 @@ class Groups(Method, name="groups"):
         super().__post_init__()
 
     def check(self) -> None:
-        """The centre must be a known word or a number."""
+        """Check that the centre is known or a number."""
         centre_of(self.centre, None)
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """Each site by itself, down to as many units as it may keep or to the angle."""
+        """Reduce each site separately, to its number of units or by the angle."""
         if self.pivot == "effect" and counts is None:
             raise UsageError(f"{self}: who is least missed can be told only with a target (params:0.5) or a plan")
         grams = centred_grams(context, self.centre)
@@ -94,10 +94,10 @@ def choose_by_groups(
     constants: bool = True,
     reading: NDArray[np.float64] | None = None,
 ) -> Choice:
-    """What goes at ``site``: constant units, then those near the span of the first pivots, or of the first ``keep``.
+    """Choose removals at ``site``: constant units, then those near the span of the first pivots, or first ``keep``.
 
-    ``constants=False`` where the readers take none: then only zero vectors count as constant, and ``gram`` must be
-    about 0. ``reading`` are the norms of the weights that read each unit, where pivots are chosen by their effect.
+    ``constants=False`` if the readers cannot absorb any: only zero vectors count as constant, and ``gram`` must be
+    about 0. ``reading`` are the norms of the weights that read each unit, for pivoting by effect.
     """
     least = least_kept(site, units, gram, keep)
     steady = constant_units(gram, option.constant, constants=constants)[: units - least]
@@ -106,7 +106,7 @@ def choose_by_groups(
     if units - len(steady) > least:
         scales = None if reading is None else gram.lengths * reading
         if scales is not None and not scales.any():
-            scales = None  # nothing is read: no unit has any effect, and only angles tell them apart
+            scales = None  # no reading weights: no unit has an effect, and only angles distinguish them
         combined = _combined(gram, steady, option.angle, keep, scales)
         removals += combined
         beyond = [removal.angle for removal in combined if removal.angle is not None and removal.angle > option.angle]
@@ -118,9 +118,9 @@ def choose_by_groups(
 def _combined(
     gram: Gram, steady: list[int], angle: float, keep: int | None, scales: NDArray[np.float64] | None
 ) -> list[Removal]:
-    """The removals of all but the ``steady`` units, as combinations of the pivots that stay; the nearest first."""
+    """The removals of all but the ``steady`` units, as combinations of the kept pivots; the nearest first."""
     cosines = gram.cosines()
-    cosines[steady], cosines[:, steady] = 0, 0  # what has no length is never a pivot
+    cosines[steady], cosines[:, steady] = 0, 0  # zero vectors are never pivots
     limit = math.sin(math.radians(angle)) ** 2
     if scales is None or keep is None:
         factor, pivots, taken = _pivoted(cosines, limit if keep is None else 0.0)
@@ -129,7 +129,7 @@ def _combined(
     stay = min(taken, keep or taken)
     rest = stay + np.argsort(pivots[stay:])
     rest = rest[~np.isin(pivots[rest], steady)]
-    # Beyond the numerical rank every unit is a combination of the pivots, so any may stay: the first ones.
+    # Beyond the numerical rank every unit is a combination of the pivots, so keep the first ones.
     rest = rest[(keep or stay) - stay :]
     right = factor[:stay, rest]
     sines = np.sqrt(np.clip(1 - np.square(right, dtype=np.float64).sum(axis=0), 0, 1))
@@ -142,13 +142,13 @@ def _pivoted(cosines: NDArray[Any], tolerance: float) -> tuple[NDArray[Any], NDA
 
     rounding = len(cosines) * float(np.finfo(cosines.dtype).eps)
     decompose = lapack.spstrf if cosines.dtype == np.float32 else lapack.dpstrf
-    # The first pivot has nothing before it: it must pass even at 90°.
+    # The first pivot has no predecessors: it must pass even at 90°.
     factor, pivots, taken, _ = decompose(cosines, tol=min(max(tolerance, rounding), 1 - rounding), overwrite_a=1)
     return factor, pivots.astype(np.int64) - 1, int(taken)
 
 
 def _by_effect(cosines: NDArray[Any], scales: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.int64], int]:
-    """As :func:`_pivoted`, in the order that vectors of these lengths are taken; U is still that of unit vectors."""
+    """As :func:`_pivoted`, with the pivot order of vectors of these lengths; U is still that of unit vectors."""
     sizes = (scales / scales.max()).astype(cosines.dtype)
     factor, pivots, taken = _pivoted(cosines * sizes[:, None] * sizes, 0.0)
     own = sizes[pivots]
@@ -168,16 +168,16 @@ def _removals(
     weights: NDArray[Any],
     sines: NDArray[np.float64],
 ) -> list[Removal]:
-    """Weights of vectors of length 1 as factors of the units themselves; those that are rounding alone are left out."""
+    """Rescale weights of unit vectors to factors of the units themselves; drop those below rounding."""
     lengths, centres = gram.lengths, gram.centres
     order = np.argsort(split[0])
     stay, goes = split[0][order], split[1]
     least = float(np.finfo(gram.precision).eps) ** 0.75
     names = stay.tolist()
     removals = []
-    for place in np.lexsort((goes, sines)):
-        unit = int(goes[place])
-        column = weights[order, place].astype(np.float64)
+    for position in np.lexsort((goes, sines)):
+        unit = int(goes[position])
+        column = weights[order, position].astype(np.float64)
         into = np.flatnonzero(np.abs(column) > least * np.abs(column).max())
         factors = column[into] * lengths[unit] / lengths[stay[into]]
         removals.append(
@@ -187,7 +187,7 @@ def _removals(
                 tuple(factors.tolist()),
                 float(centres[unit] - factors @ centres[stay[into]]),
                 reason="group",
-                angle=math.degrees(math.asin(sines[place])),
+                angle=math.degrees(math.asin(sines[position])),
             )
         )
     return removals

@@ -1,4 +1,4 @@
-"""The family of methods: each looks at the same scene and answers in the same language."""
+"""The family of pruning methods: each takes a pruning context and returns a decision."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Method(Option, family="method"):
     """How units are chosen: ``angles``, ``groups``, ``genetic``, ``pareto``, ``magnitude``, ``random``."""
 
     needs_target: ClassVar[bool] = False
-    """Whether the method cannot tell by itself how much to take out."""
+    """Whether the method needs a target or a plan."""
 
     @abstractmethod
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """What to take out; ``counts`` are the units to keep per site, None where no target was given."""
+        """The units to remove; ``counts`` are the units to keep per site, None without a target."""

@@ -1,4 +1,4 @@
-"""The plain rules that anything cleverer must beat: the smallest weights go, or chance decides."""
+"""The baseline criteria: smallest weights, and random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Magnitude", "Random"]
 
 
 class Magnitude(Method, name="magnitude"):
-    """The units with the smallest input weights go: Σ|w|ᵖ over the weights that write a unit (Li et al. 2017, p = 1).
+    """Removes units with the smallest input weights: Σ|w|ᵖ over the weights that write a unit (Li et al. 2017, p = 1).
 
     Where several layers write the unit, their sums are added.
     """
@@ -33,7 +33,7 @@ class Magnitude(Method, name="magnitude"):
     needs_target: ClassVar[bool] = True
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """The smallest of each site, until as many are left as it may keep."""
+        """Remove the smallest units of each site, down to its count."""
         return Decision(
             tuple(_smallest(site, self._sizes(context, site), _given(counts, self), "norm") for site in context.sites)
         )
@@ -49,12 +49,12 @@ class Magnitude(Method, name="magnitude"):
 
 
 class Random(Method, name="random"):
-    """Units drawn by the seed go."""
+    """Removes units drawn by the seed."""
 
     needs_target: ClassVar[bool] = True
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """As many of each site as it must lose."""
+        """Remove random units of each site, down to its count."""
         given = _given(counts, self)
         return Decision(
             tuple(
@@ -73,6 +73,6 @@ def _given(counts: Mapping[str, int] | None, method: Method) -> Mapping[str, int
 def _smallest(
     site: Site, sizes: NDArray[np.float64] | NDArray[np.int64], counts: Mapping[str, int], why: str
 ) -> Choice:
-    """Without the units of smallest size; of equal ones the later goes."""
+    """Remove the units of smallest size; of equal ones the later."""
     order = np.lexsort((-np.arange(site.units), sizes))[: site.units - counts[site.name]]
     return Choice(site.name, site.units, tuple(Removal(int(unit), reason=why) for unit in np.sort(order)))

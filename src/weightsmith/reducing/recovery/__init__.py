@@ -1,1 +1,1 @@
-"""Getting accuracy back after a cut: recalibration, fine-tuning, rewinding."""
+"""Recovering accuracy after a cut: recalibration, fine-tuning, rewinding."""

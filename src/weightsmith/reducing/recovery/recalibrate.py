@@ -1,8 +1,7 @@
-"""The cheapest way back: batch norms measure anew what they are given, no weight moves and no label is looked at.
+"""Recalibrate batch norms on training rows; weights do not change, and no labels are needed.
 
-A batch norm subtracts the mean and divides by the deviation that its channels had during training. After a cut the
-layers before it give something else, so these statistics are wrong everywhere behind the cut. One pass over training
-rows puts them right:
+A batch norm subtracts the mean and divides by the deviation that its channels had during training. After a cut its
+inputs have changed, so the statistics of all later batch norms are wrong. One pass over training rows corrects them:
 
     μ ← mean over batches of the batch's mean        σ² ← mean over batches of the batch's variance
 """
@@ -31,12 +30,12 @@ def recalibrated(network: nn.Module, x: Tensor, option: Recalibrate, *, device: 
     usual = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # torch's word for the plain mean over all batches
+        norm.momentum = None  # cumulative mean over all batches
         norm.train()
     dtype = next(value.dtype for value in twin.parameters() if value.is_floating_point())
     count = min(option.rows, len(x))
     count -= count % option.batch if count > option.batch else 0  # a short last batch would count as much as a full one
-    # Dealt out over all rows, and over all batches: files are often sorted by class.
+    # Spread over all rows, and over all batches: files are often sorted by class.
     spread = torch.linspace(0, len(x) - 1, count).long()
     order = spread.reshape(min(option.batch, count), -1).T.reshape(-1)
     for _, inputs in batches_for(card_of(network), x[order], option.batch, dtype):
@@ -47,7 +46,7 @@ def recalibrated(network: nn.Module, x: Tensor, option: Recalibrate, *, device: 
 
 
 def check_has_norms(network: nn.Module, option: Recalibrate) -> list[_BATCH_NORM]:
-    """The batch norms of ``network`` that keep statistics; without any there is nothing to measure."""
+    """The batch norms of ``network`` that keep statistics; raises if there are none."""
     norms = [module for module in network.modules() if isinstance(module, _BATCH_NORM)]
     kept = [norm for norm in norms if norm.running_mean is not None]
     if not kept:

@@ -1,16 +1,16 @@
-"""How a reduced network gets its accuracy back: fine-tuned, rewound, or reduced a part at a time.
+"""Options for recovering accuracy: recalibrate, fine-tune, rewind, or reduce iteratively.
 
-``recalibrate`` measures batch norms anew (``recovery/recalibrate.py``). ``fine-tune`` trains what was left.
-``rewind`` gives the kept units the weights they had after an earlier epoch of the run that made the network, and goes
-on from there as that run did (Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network
-pruning", ICLR 2020). ``iterate`` reaches the size in rounds, fine-tuned after each.
+``recalibrate`` updates the statistics of batch norms (``recovery/recalibrate.py``). ``fine-tune`` trains the reduced
+network. ``rewind`` resets the kept units to the weights of an earlier epoch of the original run and continues as that
+run did (Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network pruning", ICLR 2020).
+``iterate`` reaches the size in rounds, with fine-tuning after each.
 
 >>> str(Recover.parse("fine-tune:5,schedule=cosine:1e-2,penalties=[l2:1e-4]"))
 'fine-tune:epochs=5,schedule=cosine:0.01,penalties=[l2:0.0001]'
 >>> [round(share, 3) for share in round_targets(0.5, rounds=3)]
 [0.794, 0.63, 0.5]
 
-Optimisers always start anew: what they remember belongs to parameters that are no longer there.
+Optimisers always start without state: theirs belongs to parameters that no longer exist.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = ["FineTune", "Iterate", "Recalibrate", "Recover", "Rewind", "fine_tune
 
 
 class Recover(Option, family="recover"):
-    """The family of ways back to accuracy: ``recalibrate``, ``fine-tune``, ``rewind``, ``iterate``."""
+    """The family of recovery options: ``recalibrate``, ``fine-tune``, ``rewind``, ``iterate``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Tuning:
-    """How a reduced network is trained; given by name."""
+    """The training of a reduced network; keyword-only."""
 
     name: ClassVar[str]
     rate: float | None = param(
@@ -55,7 +55,7 @@ class _Tuning:
     augment: str | None = param(default=None, kw_only=True, doc="text form of an augmentation, such as crop-flip")
 
     def check(self) -> None:
-        """Every text form can be read (it is kept in its shortest form); a rate comes from one place only."""
+        """Parse every text form (stored in its shortest form); allow a rate or a schedule, not both."""
         if self.rate is not None and self.schedule is not None:
             raise OptionError(
                 f"{self.name}: rate={self.rate:g} and schedule={self.schedule} both name the rate; leave one out"
@@ -69,7 +69,7 @@ class _Tuning:
             object.__setattr__(self, "augment", str(Augment.parse(self.augment)))
 
     def settings(self) -> dict[str, Any]:
-        """What :func:`weightsmith.train` is told, epochs apart."""
+        """Arguments of :func:`weightsmith.train`, without epochs."""
         return {
             "optimiser": self.optimiser,
             "schedule": self.rate if self.schedule is None else self.schedule,
@@ -86,25 +86,25 @@ class FineTune(_Tuning, Recover, name="fine-tune"):
 
 
 class Iterate(_Tuning, Recover, name="iterate"):
-    """Take out a part, fine-tune, and again, until the target is met (Han et al. 2015)."""
+    """Remove a part, fine-tune, and repeat until the target is met (Han et al. 2015)."""
 
     rounds: int = param(default=3, ge=1, doc="how many times")
     epochs: int = param(default=5, ge=1, doc="epochs after each round")
 
 
 class Recalibrate(Recover, name="recalibrate"):
-    """Measure the statistics of all batch norms anew on training rows."""
+    """Recompute the statistics of all batch norms on training rows."""
 
     rows: int = param(default=5000, ge=2, doc="how many, spread over all of them")
     batch: int = param(default=250, ge=2, doc="rows whose mean and variance are taken together")
 
 
 class Rewind(Recover, name="rewind"):
-    """Go back to an epoch of the run that made the network, and train on from there as that run did.
+    """Return to an epoch of the original run, and continue training from there as that run did.
 
     The optimiser, the schedule from that epoch on, the order of the rows, augmentation and dropout are those of the
-    run. With ``weights`` the kept units get back the weights they had (weight rewinding); without, they keep what the
-    reduction left them with, and only the rates are those of that epoch and later (learning-rate rewinding).
+    run. With ``weights`` the kept units are reset to their weights of that epoch (weight rewinding); without, they keep
+    their present weights, and only the learning rates are those of that epoch on (learning-rate rewinding).
     """
 
     epoch: int = param(ge=0, doc="the epoch of the original run to go back to (0: before training)")
@@ -123,9 +123,9 @@ def fine_tuned(
     threads: int = 1,
     device: str = "cpu",
 ) -> TrainRun:
-    """Train a copy of ``network`` as ``option`` says (of ``iterate``: one round) on inputs normalised as its card says.
+    """Train a copy of ``network`` with ``option`` (of ``iterate``: one round) on inputs normalised by its card.
 
-    A module of the user's own without a card gets the inputs as they are, as :func:`weightsmith.evaluate` feeds it.
+    A module of the user's own without a card gets unnormalised inputs, as in :func:`weightsmith.evaluate`.
     """
     return train(
         network,
@@ -142,7 +142,7 @@ def fine_tuned(
 
 
 def round_targets(share_kept: float, rounds: int) -> tuple[float, ...]:
-    """The share to keep after each round, share^(k/rounds): every round takes out the same part of what is left.
+    """The share to keep after each round, share^(k/rounds): every round removes the same part of the remaining units.
 
     >>> round_targets(0.25, 2)
     (0.5, 0.25)

@@ -1,4 +1,4 @@
-"""Rewinding: the kept units get back the weights of an earlier epoch and are trained on as the original run was.
+"""Rewinding: reset the kept units to the weights of an earlier epoch and continue the original training.
 
 Source: Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network pruning", ICLR 2020.
 """
@@ -38,7 +38,7 @@ from weightsmith.training.watching import Watch
 
 __all__ = ["Original", "original_of", "rewound"]
 
-# What going on with a run needs to know of it, as its record has it.
+# The settings of a run that continuing it needs, with their types in its record.
 _TOLD = {
     **dict.fromkeys(("optimiser", "schedule", "loss", "augment", "normalise", "data"), str),
     **dict.fromkeys(("batch", "epochs", "seed"), int),
@@ -50,16 +50,16 @@ _TOLD = {
 
 @dataclasses.dataclass(frozen=True)
 class Original:
-    """The run that made a network, and the network as it was after the epoch to go back to, if weights go back."""
+    """The original run, and its network after the epoch to rewind to, if weights are rewound."""
 
     record: TrainRecord
     network: nn.Module | None
 
 
 def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | None = None) -> Original:
-    """The record of ``run`` (a run, or its folder) and its network after the epoch that ``option`` names.
+    """The record of ``run`` (a run, or its folder) and its network after the epoch of ``option``.
 
-    A folder of a module of the user's own needs ``like``, a network of the same layout, which is copied and filled.
+    A folder of a module of the user's own needs ``like``, a network of the same layout, which is copied.
     """
     if isinstance(run, TrainRun):
         return Original(run.record, run.checkpoint(option.epoch) if option.weights else None)
@@ -71,8 +71,8 @@ def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | No
     except (ValueError, RecursionError) as error:
         raise FileRefused(path, f"is not the record of a training run ({error})") from error
     for name, kind in _TOLD.items():
-        if not isinstance(told := record.settings.get(name), kind):
-            raise FileRefused(path, f"says {name}={told!r}, which no training run of weightsmith writes")
+        if not isinstance(value := record.settings.get(name), kind):
+            raise FileRefused(path, f"says {name}={value!r}, which no training run of weightsmith writes")
     if not option.weights:
         return Original(record, None)
     kept = path.with_name(f"epoch-{option.epoch:04d}.safetensors")
@@ -97,16 +97,16 @@ def rewound(
     threads: int = 1,
     device: str = "cpu",
 ) -> TrainRun:
-    """Cut a copy of the original network, and train it from ``option.epoch`` on as the original run went on.
+    """Cut a copy of the original network, and train it from ``option.epoch`` on with the settings of the original run.
 
-    ``cut`` takes the units out of a network of the original's layout; where only the rates go back, ``reduced`` is
-    trained instead, the network as the reduction left it.
+    ``cut`` removes the units from a network of the original's layout; if only the rates are rewound, ``reduced``, the
+    network after the reduction, is trained instead.
 
-    Steps count on from that epoch, and everything that is drawn at random comes from the run's seed and the number of
-    the epoch. So with nothing cut, plain gradient descent ends with the bytes of the original; an optimiser with a
-    memory starts without it. The history begins with the rows of the original run up to that epoch. What had been
-    measured on the whole network begins anew: the best epoch, a stop's waiting, and a plateau's, whose cuts of the rate
-    remain. ``loss`` is needed if the run had one of the user's own, which a record cannot hold.
+    Steps count on from that epoch, and random numbers come from the run's seed and the number of the epoch. So without
+    a cut, plain gradient descent reproduces the bytes of the original; an optimiser with state starts without it. The
+    history begins with the rows of the original run up to that epoch. The best epoch, and the patience of a stop or of
+    a plateau schedule, start anew; rate reductions made by a plateau remain. ``loss`` is needed if the run had one of
+    the user's own, which a record cannot hold.
     """
     known = data_of(data)
     settings = _settings(original.record, option, known, loss, device)
@@ -137,7 +137,7 @@ def rewound(
 def _start(
     original: Original, cut: Callable[[nn.Module], nn.Module], option: Rewind, reduced: nn.Module | None
 ) -> nn.Module:
-    """The network that training starts with, our own copy; what the run had frozen is frozen."""
+    """A copy of the network to start with; layers frozen in the run are frozen."""
     if option.weights and original.network is not None:
         network = cut(copied(original.network))
     elif not option.weights and reduced is not None:
@@ -157,9 +157,9 @@ def _settings(
     loss: Callable[[Tensor, Tensor], Tensor] | None,
     device: str,
 ) -> Settings:
-    """How the original run was trained, read from its record; it ends earlier if the option says so."""
-    told = record.settings
-    epochs, done = told["epochs"], len(record.history)
+    """The settings of the original run, read from its record; it ends earlier if the option says so."""
+    settings = record.settings
+    epochs, done = settings["epochs"], len(record.history)
     if option.epoch >= epochs or option.epoch > done:
         raise OptionError(
             f"{option}: the run has {min(done, epochs)} epochs, so that nothing follows epoch {option.epoch}"
@@ -168,28 +168,30 @@ def _settings(
     if end > epochs:
         left = epochs - option.epoch
         raise OptionError(f"{option}: only {left} of the run's {epochs} epochs follow epoch {option.epoch}; take fewer")
-    if loss is None and told["loss"].partition(":")[0] not in Loss.members:
-        raise UsageError(f"the run was trained with the loss {told['loss']}, code of your own: hand it over as loss=…")
-    schedule = Schedule.parse(told["schedule"])
+    if loss is None and settings["loss"].partition(":")[0] not in Loss.members:
+        raise UsageError(
+            f"the run was trained with the loss {settings['loss']}, code of your own: hand it over as loss=…"
+        )
+    schedule = Schedule.parse(settings["schedule"])
     return Settings.read(
-        optimiser=told["optimiser"],
+        optimiser=settings["optimiser"],
         schedule=schedule if end == epochs else Shifted(0, epochs, then=str(schedule)),
-        loss=told["loss"] if loss is None else loss,
-        clip=told["clip"],
-        stop=told["stop"],
-        penalties=told["penalties"],
-        augment=told["augment"],
-        normalise=told["normalise"],
-        batch=told["batch"],
+        loss=settings["loss"] if loss is None else loss,
+        clip=settings["clip"],
+        stop=settings["stop"],
+        penalties=settings["penalties"],
+        augment=settings["augment"],
+        normalise=settings["normalise"],
+        batch=settings["batch"],
         epochs=end,
-        validation=told["validation"] if data.validation is None else None,  # it may be split off already
-        seed=told["seed"],
+        validation=settings["validation"] if data.validation is None else None,  # it may be split off already
+        seed=settings["seed"],
         device=device,
     )
 
 
 def _check_data(plan: TrainingPlan, record: TrainRecord) -> None:
-    """A run goes on with the rows it had: on others it would be another run."""
+    """Check that the data are those of the original run."""
     for split in ("train", "validation"):
         if plan.inputs.get(split) != record.origin.inputs.get(split):
             raise DataMismatch(
@@ -199,7 +201,7 @@ def _check_data(plan: TrainingPlan, record: TrainRecord) -> None:
 
 
 def _standing(record: TrainRecord, schedule: Schedule, epoch: int) -> Standing:
-    """Where the run stood after ``epoch``, as far as it still holds for a network that was cut."""
+    """The state of the run after ``epoch``, as far as it applies to a network that was cut."""
     rows, watch = record.history.rows[:epoch], Watch()
     for row in rows:
         if schedule.monitor is not None and (value := row.value(schedule.monitor)) is not None:

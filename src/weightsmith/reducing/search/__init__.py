@@ -1,1 +1,1 @@
-"""Searches for the units to keep: the genetic algorithm of the paper and NSGA-II."""
+"""Searches for the units to keep: the genetic algorithm of the paper, and NSGA-II."""

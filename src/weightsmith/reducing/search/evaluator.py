@@ -1,6 +1,6 @@
-"""Accuracies of masks: how often a network is right with some of its units silent.
+"""Accuracies of networks with masked units.
 
-A single hidden layer before the output is evaluated for all masks in one matrix product (:mod:`population`); any other
+A single hidden layer before the output is evaluated for all masks in one matrix product (:class:`Readout`); any other
 network is run mask by mask.
 """
 
@@ -47,7 +47,7 @@ def evaluator_of(context: PruningContext, x: Tensor, y: Tensor) -> Evaluator:
 def _last_layer(
     context: PruningContext, x: Tensor
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None:
-    """Hidden values, weights and biases, if one dense layer turns the units into the output and nothing follows."""
+    """Hidden values, weights and biases, if a single dense layer maps the units to the output."""
     if len(context.sites) != 1 or len(context.sites[0].readers) != 1:
         return None
     (port,) = context.sites[0].readers
@@ -72,34 +72,33 @@ def _last_layer(
 @torch.no_grad()
 def _one_by_one(context: PruningContext, batches: Sequence[Tensor], y: Tensor, masks: Masks) -> NDArray[np.float64]:
     found = np.empty(len(masks))
-    for place, mask in enumerate(masks):
+    for row, mask in enumerate(masks):
         with silenced(context.network, context.sites, context.split(mask)):
             called = torch.cat([context.network(inputs).argmax(dim=1).cpu() for inputs in batches])
-        found[place] = 100 * float((called == y).sum()) / len(y)
+        found[row] = 100 * float((called == y).sum()) / len(y)
     return found
 
 
-# The accuracy of a whole population of masked networks at once.
+# The accuracies of a whole population of masked networks at once.
 #
-# Where the units of one layer are read by the output layer alone, a unit that is taken out is a column of the output
-# weights that is zero. The hidden activations H (rows × units) are computed once, and with the masked weights of all P
-# networks under one another one matrix product gives all logits of all networks. Only how the classes compare matters,
-# so the logits are taken relative to those of class 0, which saves its share of the product:
+# Where the units of one layer are read by the output layer alone, removing a unit zeroes a column of the output
+# weights. The hidden activations H (rows × units) are computed once, and one matrix product with the stacked masked
+# weights of all P networks gives all logits. Only differences between classes matter,
+# so the logits are computed relative to class 0, which saves its share of the product:
 #
 #     logits[c, p, i] = Σ_u (weight[c, u] − weight[0, u]) · masks[p, u] · H[i, u] + bias[c] − bias[0],     c = 1, 2, …
 #
-# Rows are sorted by their label beforehand, so that the comparison of the right logit with the others runs over whole
-# blocks as well.
+# Rows are sorted by label beforehand, so that the comparison of the right logit with the others is vectorised as well.
 
 
 Array = NDArray[Any]
 
-_MOST_WEIGHTS = 1 << 23  # values of masked weights held at a time: 32 MB
-_MOST_LOGITS = 1 << 21  # values of logits held at a time: 8 MB
+_MOST_WEIGHTS = 1 << 23  # values of masked weights in memory at a time: 32 MB
+_MOST_LOGITS = 1 << 21  # values of logits in memory at a time: 8 MB
 
 
 class Readout:
-    """Hidden activations and the output layer that reads them; called with masks, it gives their accuracies.
+    """Hidden activations and the output layer that reads them; calling it with masks gives their accuracies.
 
     ``hidden`` is rows × units, ``weight`` classes × units, ``bias`` has a value per class (None: no bias), ``labels`` a
     class per row.
@@ -111,18 +110,18 @@ class Readout:
         _check(activations, weights, biases, targets)
         self.rows, self.units = activations.shape
         self.classes = len(weights)
-        # Rounded after the subtraction, not before it.
+        # Subtract before rounding to float32.
         self._weight = np.subtract(weights[1:], weights[0], dtype=np.float64).astype(np.float32)
         self._bias = np.subtract(biases[1:], biases[0], dtype=np.float64).astype(np.float32)
         order = np.argsort(targets, kind="stable")
-        # Columns are rows here: the product then gives one contiguous line of logits per class and network.
+        # Transposed: the product then gives one contiguous row of logits per class and network.
         self._hidden = np.ascontiguousarray(activations[order].T)
         self._ends = np.searchsorted(targets[order], np.arange(self.classes + 1)).tolist()
 
     def __call__(self, masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The share of rows, in percent, that each masked network puts into the right class.
+        """The percentage of rows that each masked network classifies correctly.
 
-        Of equal logits the first wins, as with ``argmax``. A mask without a unit leaves the bias alone to decide.
+        Of equal logits the first wins, as with ``argmax``. For an empty mask the bias alone decides.
         """
         if masks.ndim != 2 or masks.shape[1] != self.units:
             raise DataMismatch(f"masks have the shape {masks.shape}, and the layer has {self.units} units")
@@ -143,7 +142,7 @@ class Readout:
         return itertools.pairwise([*range(0, self.rows, rows), self.rows])
 
     def _right(self, logits: NDArray[np.float32], begin: int) -> NDArray[np.int64]:
-        """How many rows of the block that starts at ``begin`` each network has right."""
+        """The number of correct rows of each network in the block that starts at ``begin``."""
         _, networks, rows = logits.shape
         right = np.zeros(networks, np.int64)
         for label, (first, last) in enumerate(itertools.pairwise(self._ends)):
@@ -163,7 +162,7 @@ class Readout:
 def accuracies(
     hidden: ArrayLike, weight: ArrayLike, bias: ArrayLike | None, labels: ArrayLike, masks: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Accuracies in percent of the networks that ``masks`` (networks × units) leave; see :class:`Readout`.
+    """Accuracies in percent of the networks given by ``masks`` (networks × units); see :class:`Readout`.
 
     >>> hidden, weight = [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
     >>> accuracies(hidden, weight, None, [0, 1], np.array([[True, True], [False, True], [True, False]])).tolist()

@@ -1,11 +1,11 @@
-"""The genetic search of the paper (section 2.5), a generation at a time on whole arrays.
+"""The genetic search of the paper (section 2.5), vectorised over the population.
 
-Each generation all but the hall of fame's places are filled by tournaments; neighbours are crossed, individuals mutate,
-and the hall of fame, the best distinct masks met so far, joins them. (DEAP's stock loop only records its hall of fame,
-so that the best can be lost; the paper says that they "remained in the population".)
+In each generation tournaments fill the population but for the slots of the hall of fame; neighbours are crossed,
+individuals mutate, and the hall of fame, the best distinct masks so far, joins them. (DEAP's stock loop only records
+its hall of fame, so the best can be lost; the paper says that they "remained in the population".)
 
-The random numbers of generation g come from a stream of their own. A search can therefore go on from any state, and
-one with more generations begins as the one with fewer.
+Each generation has its own random stream. A search can therefore resume from any state, and one with more
+generations begins as the one with fewer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Elitist", "Settings", "State", "check_bits", "children", "evolve"]
 
 
 class Settings(Protocol):
-    """How to search, as :class:`~weightsmith.reducing.search.genetic.Genetic` says it."""
+    """The settings of a search, as in :class:`~weightsmith.reducing.search.genetic.Genetic`."""
 
     @property
     def population(self) -> int:
@@ -36,39 +36,39 @@ class Settings(Protocol):
 
     @property
     def generations(self) -> int:
-        """How many follow the first one."""
+        """The number of generations after the first population."""
 
     @property
     def tournament(self) -> int:
-        """Masks of which the best becomes a parent."""
+        """Tournament size."""
 
     @property
     def crossover(self) -> float:
-        """Chance that a pair changes its ends."""
+        """Crossover probability of a pair."""
 
     @property
     def mutation(self) -> float:
-        """Chance that a mask mutates."""
+        """Mutation probability of a mask."""
 
     @property
     def flip(self) -> float:
-        """Chance of each bit of one that does."""
+        """Flip probability of each bit of a mutated mask."""
 
 
 class Elitist(Settings, Protocol):
-    """Settings with a hall of fame of ``elite`` places."""
+    """Settings with a hall of fame of ``elite`` masks."""
 
     @property
     def elite(self) -> int:
-        """Places of the hall of fame."""
+        """The size of the hall of fame."""
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Where a search stands after a generation: all it needs to go on.
+    """The state of a search after a generation, sufficient to resume it.
 
-    ``hall`` holds the best distinct masks so far, best first (in a search for a front: the front). ``known`` is the
-    memory of scores, which all states of a search share; its first ``met`` entries were there at this one.
+    ``hall`` holds the best distinct masks so far, best first (in a search for a front: the front). ``known`` caches
+    scores and is shared by all states of a search; its first ``met`` entries existed at this one.
     """
 
     generation: int
@@ -81,7 +81,7 @@ class State:
     met: int
 
     def memory(self, score: Score) -> Memory:
-        """``score`` with a memory of what had been met at this state, and of nothing that came later."""
+        """``score`` with a cache of the scores known at this state, and no later ones."""
         return Memory(score, dict(itertools.islice(self.known.items(), self.met)))
 
 
@@ -97,9 +97,9 @@ def evolve(
 ) -> State:
     """The state after ``options.generations`` generations; the first population is generation 0.
 
-    ``score`` is called with distinct masks that it has not seen (masks × bits) and gives a number for each, the higher
-    the better; −∞ marks a mask that may never win. ``repair`` may change masks before they are scored. ``start`` is a
-    state to go on from; ``each`` is handed every new state.
+    ``score`` is called with distinct unseen masks (masks × bits) and gives a number for each, the higher the
+    better; −∞ marks a mask that must never win. ``repair`` may change masks before they are scored. ``start`` is a
+    state to resume from; ``each`` is called with every new state.
     """
     check_bits(bits)
     memory = Memory(score) if start is None else start.memory(score)
@@ -121,7 +121,7 @@ def evolve(
 
 
 def check_bits(bits: int) -> None:
-    """Refuse a chromosome without a bit."""
+    """Raise for a chromosome without bits."""
     if bits < 1:
         raise OptionError(f"a chromosome of {bits} bits leaves nothing to search: there is no unit that can go")
 
@@ -145,7 +145,7 @@ def _first(memory: Memory, bits: int, options: Elitist, seed: int, repair: Repai
     nothing = State(-1, population, np.empty(0), np.empty((0, bits), np.bool_), np.empty(0), (), memory.known, 0)
     state = _after(nothing, population, memory, options.elite)
     if len(state.hall) == 0:
-        # Chance, with very few units, gave empty networks only; the whole network is one that can be had.
+        # With very few units, all random masks may be empty; the full network is always valid.
         population[0] = True
         state = _after(nothing, population, memory, options.elite)
     if len(state.hall) == 0:
@@ -154,17 +154,17 @@ def _first(memory: Memory, bits: int, options: Elitist, seed: int, repair: Repai
 
 
 def _after(state: State, population: NDArray[np.bool_], memory: Memory, elite: int) -> State:
-    """The state with a new population: scored, the hall of fame brought up to date, a row added to the trace."""
+    """The next state: the population scored, the hall of fame updated, a row added to the trace."""
     scores, fresh = memory(population)
     met = len(memory.known)
     hall, hall_scores = state.hall, state.hall_scores
-    # What was met before is in the hall already, or was not good enough for it.
+    # Known masks are in the hall already, or were not good enough for it.
     bar = hall_scores[-1] if len(hall) == elite else np.finfo(np.float64).min
     entering = fresh[scores[fresh] >= bar]
     if len(entering):
         hall = np.concatenate([hall, population[entering]])
         hall_scores = np.concatenate([hall_scores, scores[entering]])
-        # Of equally fit ones the smaller comes first, then the one met first.
+        # Ties: the smaller mask first, then the one found first.
         best = np.lexsort((np.count_nonzero(hall, axis=1), -hall_scores))[:elite]
         hall, hall_scores = hall[best], hall_scores[best]
     rows = state.rows

@@ -1,10 +1,10 @@
-"""What a mask is worth: training accuracy less a penalty for size (the paper's equations 5 and 6), or any function.
+"""The fitness of a mask: training accuracy minus a penalty for size (equations 5 and 6), or any function.
 
     fitness = accuracy % − λ · Nf / Ni      (5)   ``per="share"``
     fitness = accuracy % − λ · Nf           (6)   ``per="units"``
 
-Nf are the units a mask leaves and Ni all units, so that equation 6 with λ is equation 5 with λ·Ni. A price, such as
-synaptic operations, can stand in for the number of units in both.
+Nf are the units a mask keeps and Ni all units, so that equation 6 with λ is equation 5 with λ·Ni. A price, such as
+synaptic operations, can replace the number of units in both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Price = Callable[[Masks], NDArray[np.float64]]
 
 
 def units(masks: Masks) -> NDArray[np.float64]:
-    """How many units each mask leaves: Nf, the price unless another is given."""
+    """The number of units each mask keeps: Nf, the default price."""
     counts: NDArray[np.float64] = np.count_nonzero(masks, axis=1).astype(np.float64)
     return counts
 
@@ -39,10 +39,10 @@ def penalised(penalty: float, per: Literal["share", "units"], bits: int, price: 
     ([30.0, 57.5], [60.0, 65.0])
     """
     cost = units if price is None else price
-    whole = float(priced(cost, np.ones((1, bits), np.bool_))[0])
-    if per == "share" and whole <= 0:
-        raise UsageError(f"the price of the whole network is {whole:g}: a share of it means nothing; it must be > 0")
-    factor = penalty / whole if per == "share" else penalty
+    full = float(priced(cost, np.ones((1, bits), np.bool_))[0])
+    if per == "share" and full <= 0:
+        raise UsageError(f"the price of the whole network is {full:g}: a share of it means nothing; it must be > 0")
+    factor = penalty / full if per == "share" else penalty
 
     def fitness(accuracy: NDArray[np.float64], masks: Masks) -> NDArray[np.float64]:
         return accuracy - factor * priced(cost, masks)
@@ -51,7 +51,7 @@ def penalised(penalty: float, per: Literal["share", "units"], bits: int, price: 
 
 
 def priced(price: Price, masks: Masks) -> NDArray[np.float64]:
-    """The price of each mask, checked: a finite number that is not negative."""
+    """The price of each mask, checked to be finite and not negative."""
     prices = np.asarray(price(masks), np.float64)
     if prices.shape != (len(masks),):
         raise UsageError(f"the price of {len(masks)} masks must be {len(masks)} numbers, not of shape {prices.shape}")
@@ -60,17 +60,17 @@ def priced(price: Price, masks: Masks) -> NDArray[np.float64]:
     return prices
 
 
-def viable(masks: Masks, places: Sequence[slice]) -> NDArray[np.bool_]:
-    """Which masks leave a unit in each of ``places``: what they leave is a network."""
-    left: Masks = np.logical_and.reduce([masks[:, place].any(axis=1) for place in places])
+def viable(masks: Masks, sites: Sequence[slice]) -> NDArray[np.bool_]:
+    """Which masks keep a unit in each of ``sites``."""
+    left: Masks = np.logical_and.reduce([masks[:, site].any(axis=1) for site in sites])
     return left
 
 
-def guarded(evaluate: Score, fitness: Fitness, places: Sequence[slice]) -> Score:
-    """The fitness of masks by the accuracies that ``evaluate`` gives; −∞, unevaluated, for one that empties a place."""
+def guarded(evaluate: Score, fitness: Fitness, sites: Sequence[slice]) -> Score:
+    """The fitness of masks by the accuracies of ``evaluate``; −∞, unevaluated, for a mask that empties a site."""
 
     def score(masks: Masks) -> NDArray[np.float64]:
-        able = viable(masks, places)
+        able = viable(masks, sites)
         scores = np.full(len(masks), -np.inf)
         if able.any():
             left = masks[able]
@@ -86,22 +86,22 @@ def guarded(evaluate: Score, fitness: Fitness, places: Sequence[slice]) -> Score
     return score
 
 
-# Scores of masks seen before, so that of each generation only what is new and distinct is computed.
+# A cache of scores, so that only new and distinct masks of a generation are evaluated.
 #
-# About half of what a genetic search proposes it has proposed before (measured: 54 % in the paper's run).
+# About half of the masks of a genetic search are repeats (measured: 54 % in the paper's run).
 
 
 Score = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 
 
 class Memory:
-    """A score function with a memory; ``known`` maps packed masks to their scores, in the order they were met."""
+    """A score function with a cache; ``known`` maps packed masks to their scores, in order of evaluation."""
 
     def __init__(self, score: Score, known: dict[bytes, float] | None = None) -> None:
         self._score, self.known = score, {} if known is None else known
 
     def __call__(self, masks: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """The scores of all rows, and the rows that had to be computed for it, in one call."""
+        """The scores of all rows, and the indices of the newly evaluated ones."""
         packed = np.packbits(masks, axis=1)
         keys: list[bytes] = packed.view(f"V{packed.shape[1]}").ravel().tolist()
         known = self.known
@@ -113,7 +113,7 @@ class Memory:
 
 
 def _checked(scores: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """What a score function gave, if it is a number for each mask; −∞ is one, and means: never."""
+    """Check the output of a score function: a number for each mask; −∞ is allowed."""
     values = np.asarray(scores, np.float64)
     if values.shape != (count,):
         raise UsageError(f"the fitness of {count} masks must be {count} numbers, not an array of shape {values.shape}")

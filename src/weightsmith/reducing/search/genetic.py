@@ -1,4 +1,4 @@
-"""The genetic method: which units stay is searched for, by training accuracy less a penalty for size."""
+"""The genetic method: search for the units to keep, by training accuracy minus a penalty for size."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Genetic"]
 
 
 class Genetic(Method, name="genetic"):
-    """A genetic search over masks, a bit per unit, with the operators and defaults of the paper (section 2.5).
+    """A genetic search over masks, one bit per unit, with the operators and defaults of the paper (section 2.5).
 
     Fitness is equation 5, accuracy % − penalty · Nf/Ni, or equation 6 with ``per="units"``, accuracy % − penalty · Nf,
-    on the training rows. With a target the number of units is held, and the penalty plays no role.
+    on the training rows. A target fixes the number of units, and the penalty has no effect.
     """
 
     penalty: float = param(default=50.0, ge=0, lt=float("inf"), doc="λ: points of accuracy that size costs")
@@ -39,22 +39,22 @@ class Genetic(Method, name="genetic"):
     rows: int | None = param(default=None, ge=1, doc="training rows that fitness is measured on; none: all")
 
     def check(self) -> None:
-        """The hall of fame must leave room for offspring."""
+        """Check that the hall of fame leaves room for offspring."""
         if self.elite >= self.population:
             raise OptionError(
                 f"genetic: elite must be < population ({self.population}), not {self.elite}: nothing would ever change"
             )
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """Search, and take out what the best mask of the hall of fame leaves off."""
+        """Search, and remove the units that the best mask of the hall of fame turns off."""
         check_bits(context.bits)
         fitness = context.fitness or penalised(self.penalty, self.per, context.bits, context.price)
         score = guarded(context.evaluator(self.rows), fitness, context.site_slices)
         search = functools.partial(evolve, score, context.bits, self, context.seed)
         state = resumed(search, self, self.generations, context, counts)
         # A price may still differ between masks of one size.
-        held = counts and self.penalty and context.fitness is None and context.price is None
-        notes = ("the target holds the number of units, so the penalty played no role",) if held else ()
+        fixed = counts and self.penalty and context.fitness is None and context.price is None
+        notes = ("the target holds the number of units, so the penalty played no role",) if fixed else ()
         return Decision(choices_of(context, state.hall[0]), Trace(self._fitness_text(context), state.rows), notes=notes)
 
     def _fitness_text(self, context: PruningContext) -> str:

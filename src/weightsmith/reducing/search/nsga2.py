@@ -1,12 +1,11 @@
-"""The front of accuracy and size by NSGA-II (Deb et al. 2002), on whole arrays.
+"""The Pareto front of accuracy and size by NSGA-II (Deb et al. 2002), vectorised over the population.
 
-Masks are compared by the front they lie on (those that none beats in all objectives are the first, those that only the
-first beats the second …) and within a front by how much room they have. Parents and offspring compete for the places
-of the next generation. Crossover and mutation are those of the genetic search.
+Masks are compared by the rank of their non-dominated front, and within a front by crowding distance. Parents and
+offspring compete for the next generation. Crossover and mutation are those of the genetic search.
 
-Two departures, both because there are far fewer pairs of accuracy and size than masks: a mask stands in a population
-once only, and of several masks with the same two values one is preferred to the others. And because every mask met has
-been scored anyway, the front that is returned is that of all of them, not only of the last population.
+Two departures, both because there are far fewer pairs of accuracy and size than masks: a mask is in a population at
+most once, and of several masks with the same two values one is preferred to the others. Because every evaluated mask
+has a score, the returned front is that of all of them, not only of the last population.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Points = NDArray[np.float64]
 
 
 def ranks(points: Points) -> NDArray[np.intp]:
-    """The number of the front each point lies on, from 0; ``points`` is points × objectives, smaller is better.
+    """The rank of each point's front, from 0; ``points`` is points × objectives, smaller is better.
 
     >>> ranks(np.array([[1.0, 3.0], [3.0, 1.0], [3.0, 3.0], [4.0, 4.0]])).tolist()
     [0, 0, 1, 2]
@@ -48,7 +47,7 @@ def ranks(points: Points) -> NDArray[np.intp]:
 
 
 def crowding(points: Points, fronts: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The room each point has within its front: ∞ at the ends, and between them
+    """The crowding distance of each point within its front: ∞ at the ends, and between them
 
         (1/m) Σ_k (f_k(next) − f_k(previous)) / (max f_k − min f_k)
 
@@ -71,7 +70,7 @@ def crowding(points: Points, fronts: NDArray[np.intp]) -> NDArray[np.float64]:
 
 
 def first_front(points: Points) -> NDArray[np.intp]:
-    """The points that none beats, of two objectives, by the first ascending; of equal points the first alone.
+    """The non-dominated points of two objectives, by the first ascending; of equal points only the first.
 
     >>> first_front(np.array([[3.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0], [2.0, 3.0]])).tolist()
     [1, 0]
@@ -97,8 +96,8 @@ def explore(
     """The state after ``options.generations`` generations; its ``hall`` is the front, by price ascending.
 
     ``score`` gives accuracies (higher is better, −∞ for a mask that is no network), ``price`` what a mask costs. A
-    point is (price, −accuracy). The first population has masks of all densities, and the whole network among them, so
-    that the front is looked for from both ends. The other arguments are those of
+    point is (price, −accuracy). The first population has masks of all densities, including the full network, so
+    that the search covers both ends of the front. The other arguments are those of
     :func:`~weightsmith.reducing.search.evolution.evolve`.
     """
     check_bits(bits)
@@ -114,7 +113,7 @@ def explore(
             each(state)
     for generation in range(state.generation + 1, options.generations + 1):
         random = stream(seed, "generation", generation)
-        # Survivors stand in their order, the best first.
+        # Survivors are sorted, best first.
         order = -np.arange(len(state.population), dtype=np.float64)
         offspring = children(state.population, order, options.population, options, random)
         if repair is not None:
@@ -126,18 +125,18 @@ def explore(
 
 
 def _densities(count: int, bits: int, random: np.random.Generator) -> Masks:
-    """Masks whose bits are on with a probability of their own, from near 0 to near 1; the first is all on."""
+    """Masks with individual densities, from near 0 to near 1; the first is all on."""
     masks = random.random((count, bits)) < ((np.arange(count) + 0.5) / count)[:, None]
     masks[0] = True
     return masks
 
 
 def _after(state: State, offspring: Masks, memory: Memory, price: Price, count: int) -> State:
-    """The state after the places of the next generation were fought for by the population and its offspring."""
+    """The next state: population and offspring compete for the next generation."""
     accuracy, fresh = memory(offspring)
     met = len(memory.known)
     fresh = fresh[accuracy[fresh] > -np.inf]
-    # A mask that was met before is in the population, or has lost its place in it.
+    # A known mask is in the population, or has been eliminated.
     masks = np.concatenate([state.population, offspring[fresh]])
     points = np.concatenate([state.scores, _points(price, offspring[fresh], accuracy[fresh])])
     if len(masks) == 0:
@@ -163,7 +162,7 @@ def _points(price: Price, masks: Masks, accuracy: NDArray[np.float64]) -> Points
 
 
 def _survivors(points: Points, count: int) -> NDArray[np.intp]:
-    """The best ``count`` points, best first: by front, then by room; a point that is there already has none."""
+    """The best ``count`` points, best first: by front, then by crowding distance, which is 0 for duplicates."""
     fronts = ranks(points)
     room = crowding(points, fronts)
     _, firsts = np.unique(points, axis=0, return_index=True)

@@ -1,7 +1,7 @@
-"""The genetic operators on whole populations: masks are rows of truth values, a bit per unit.
+"""Genetic operators on whole populations: masks are boolean rows, one bit per unit.
 
-They are those of the paper (section 2.5), drawn for all individuals at once. Each takes its random numbers from the
-generator it is given and changes nothing it is handed.
+They are those of the paper (section 2.5), vectorised. Each draws from the given generator and does not modify its
+arguments.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def tournament(order: NDArray[np.float64], count: int, size: int, random: np.ran
 
 
 def crossed(masks: Masks, probability: float, random: np.random.Generator) -> Masks:
-    """Neighbours (0 and 1, 2 and 3, …) change their ends from a random bit on, each pair with ``probability``.
+    """Cross neighbours (0 and 1, 2 and 3, …) at a random bit, each pair with ``probability``.
 
-    The cut lies between any two bits with equal chance; an individual without a neighbour stays as it is.
+    All cut points are equally likely; an individual without a neighbour is unchanged.
     """
     pairs, bits = len(masks) // 2, masks.shape[1]
     children = masks.copy()
@@ -60,20 +60,20 @@ def mutated(masks: Masks, probability: float, flip: float, random: np.random.Gen
     return children
 
 
-def hold(places: Sequence[slice], counts: Sequence[int]) -> Repair:
-    """A repair that leaves exactly ``counts[k]`` bits on in ``places[k]``, switching as few random bits as needed."""
-    for place, count in zip(places, counts, strict=True):
-        if not 1 <= count <= place.stop - place.start:
-            raise OptionError(f"{count} of {place.stop - place.start} units cannot be kept: 1 at least, all at most")
+def hold(sites: Sequence[slice], counts: Sequence[int]) -> Repair:
+    """A repair that leaves exactly ``counts[k]`` bits on in ``sites[k]``, flipping as few random bits as needed."""
+    for site, count in zip(sites, counts, strict=True):
+        if not 1 <= count <= site.stop - site.start:
+            raise OptionError(f"{count} of {site.stop - site.start} units cannot be kept: 1 at least, all at most")
 
     def repair(masks: Masks, random: np.random.Generator) -> Masks:
         # Bits that are on come first, in random order; then those that are off, in random order.
         keys = random.random(masks.shape) + ~masks
         repaired = masks.copy()
-        for place, count in zip(places, counts, strict=True):
-            best = np.argpartition(keys[:, place], count - 1, axis=1)[:, :count]
-            repaired[:, place] = False
-            np.put_along_axis(repaired[:, place], best, True, axis=1)
+        for site, count in zip(sites, counts, strict=True):
+            best = np.argpartition(keys[:, site], count - 1, axis=1)[:, :count]
+            repaired[:, site] = False
+            np.put_along_axis(repaired[:, site], best, True, axis=1)
         return repaired
 
     return repair

@@ -1,4 +1,4 @@
-"""The front of accuracy and size: no penalty has to be chosen, only how much accuracy may be lost."""
+"""The Pareto method: search the front of accuracy and size; the option is the accuracy that may be lost."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["Pareto"]
 class Pareto(Method, name="pareto"):
     """NSGA-II over masks, for high training accuracy and few units (or a low price, if one is given).
 
-    The decision carries the whole front. Of it the cheapest network is taken that is within ``loss`` points of the
-    whole network's training accuracy; with a target, which holds the number of units, the most accurate.
+    The decision holds the whole front. The result is its cheapest network within ``loss`` points of the full
+    network's training accuracy; with a target, which fixes the number of units, the most accurate.
     """
 
     loss: float = param(default=1.0, ge=0, le=100, doc="points of training accuracy that may be lost")
@@ -39,7 +39,7 @@ class Pareto(Method, name="pareto"):
     rows: int | None = param(default=None, ge=1, doc="training rows that accuracy is measured on; none: all")
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
-        """Search for the front, and take out what the network taken from it leaves off."""
+        """Search for the front, and remove the units that the chosen mask turns off."""
         check_bits(context.bits)
         score = guarded(context.evaluator(self.rows), lambda accuracy, _masks: accuracy, context.site_slices)
         price = units if context.price is None else context.price
@@ -54,7 +54,7 @@ class Pareto(Method, name="pareto"):
         return Decision(choices_of(context, state.hall[taken]), Trace("training accuracy %", state.rows), front, notes)
 
     def _cheapest(self, state: State) -> int:
-        """The first of the front, which runs from cheap to accurate, that has lost no more than is allowed."""
-        whole = state.known[np.packbits(np.ones(state.hall.shape[1], np.bool_)).tobytes()]
-        # Accuracies are shares of a count of rows: a hair less than the bar is rounding, not a row.
-        return int(np.argmax(-state.hall_scores[:, 1] >= whole - self.loss - 1e-9))
+        """The first of the front, sorted from cheap to accurate, within the allowed loss."""
+        full = state.known[np.packbits(np.ones(state.hall.shape[1], np.bool_)).tobytes()]
+        # Accuracies are shares of a count of rows: the tolerance covers rounding, not a row.
+        return int(np.argmax(-state.hall_scores[:, 1] >= full - self.loss - 1e-9))

@@ -1,4 +1,4 @@
-"""What the two searches, for the fittest mask and for the front, share: going on where one stopped, and the answer."""
+"""What the genetic and the Pareto search share: resuming, the result, and the state on disk."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 __all__ = ["Search", "SearchState", "choices_of", "kept_of", "resumed"]
 
 
-# What may differ between a search and the one that goes on from it: how far it goes, and what is taken in the end.
+# Options that may differ between a search and one that resumes it.
 _NOT_PART_OF_THE_CALL = {"generations", "loss"}
 
 
 class Search(Protocol):
-    """A search that is ready but for how it starts, what it may propose and who is told."""
+    """A search without its start state, repair function and callback."""
 
     def __call__(self, *, repair: Repair | None, start: State | None, each: Callable[[State], None] | None) -> State:
-        """The state it ends in."""
+        """The final state."""
         ...
 
 
 def resumed(
     search: Search, method: Method, generations: int, context: PruningContext, counts: Mapping[str, int] | None
 ) -> State:
-    """The end of ``search``, which goes on from what it has left in the scene's folder and keeps its state there.
+    """Run ``search``, resuming from the state in the context's folder and saving it there.
 
-    With ``counts`` exactly so many units of each site named in it stay in every mask.
+    With ``counts`` every mask keeps exactly that many units of each site named in it.
     """
     repair = None
     if counts:
-        held = [(place, counts[site.name]) for site, place in _places(context) if site.name in counts]
-        repair = hold([place for place, _ in held], [count for _, count in held])
+        fixed = [(bits, counts[site.name]) for site, bits in _site_slices(context) if site.name in counts]
+        repair = hold([bits for bits, _ in fixed], [count for _, count in fixed])
     kept_state = SearchState(context.folder, _call(method, context, counts))
 
     def each(state: State) -> None:
@@ -61,7 +61,7 @@ def resumed(
 
 
 def choices_of(context: PruningContext, mask: NDArray[np.bool_]) -> tuple[Choice, ...]:
-    """The plain removal, site by site, of every unit that ``mask`` leaves off."""
+    """Remove, site by site, every unit that ``mask`` turns off."""
     return tuple(
         Choice(site, len(part), tuple(Removal(unit, reason="search") for unit in np.flatnonzero(~part).tolist()))
         for site, part in context.split(mask).items()
@@ -69,16 +69,16 @@ def choices_of(context: PruningContext, mask: NDArray[np.bool_]) -> tuple[Choice
 
 
 def kept_of(context: PruningContext, mask: NDArray[np.bool_]) -> dict[str, tuple[int, ...]]:
-    """The units that ``mask`` leaves on, by site."""
+    """The units that ``mask`` keeps, by site."""
     return {site: tuple(np.flatnonzero(part).tolist()) for site, part in context.split(mask).items()}
 
 
-def _places(context: PruningContext) -> Any:
+def _site_slices(context: PruningContext) -> Any:
     return zip(context.sites, context.site_slices, strict=True)
 
 
 def _call(method: Method, context: PruningContext, counts: Mapping[str, int] | None) -> dict[str, Any]:
-    """All that the search depends on: a state may be gone on from only if it is the same."""
+    """Everything that the search depends on: only a state with the same call is resumed."""
     return {
         **{key: value for key, value in method.to_dict().items() if key not in _NOT_PART_OF_THE_CALL},
         "seed": context.seed,
@@ -90,11 +90,11 @@ def _call(method: Method, context: PruningContext, counts: Mapping[str, int] | N
     }
 
 
-# Where a search stands, on disk: ``state.npz``, written anew after each generation.
+# The state of a search on disk: ``state.npz``, rewritten after each generation.
 #
-# The file holds the arrays of the state, the trace, the call it belongs to and a digest of it all. A search finds only
-# its own: one of another network, other data, another seed or other settings is refused, and so is a damaged one. The
-# number of generations is not part of the call, so that a search that is asked for more goes on from where it stands.
+# The file holds the arrays of the state, the trace, the call it belongs to and a digest of it all. A file of another
+# network, other data, another seed or other settings is refused, and so is a damaged one. The
+# number of generations is not part of the call, so that a search can be continued for more.
 
 
 _FILE = "state.npz"
@@ -103,20 +103,20 @@ _ARRAYS = ("population", "scores", "hall", "hall_scores")
 
 
 class SearchState:
-    """The state of one search in ``folder``; with None as the folder nothing is kept and nothing found."""
+    """The state of one search in ``folder``; without a folder nothing is saved or loaded."""
 
     def __init__(self, folder: Path | None, call: Mapping[str, Any]) -> None:
         self._path = None if folder is None else folder / _FILE
-        # As it comes back from the file, so that the two can be compared.
+        # Through JSON, as it is read from the file, so that the two can be compared.
         self._call: dict[str, Any] = json.loads(json.dumps(call, allow_nan=False))
 
     def write(self, state: State) -> None:
-        """Keep ``state`` in place of the one before."""
+        """Save ``state``, replacing the previous one."""
         if self._path is None:
             return
         arrays: dict[str, Any] = {name: np.ascontiguousarray(getattr(state, name)) for name in _ARRAYS}
         arrays["known_scores"] = np.fromiter(state.known.values(), np.float64, len(state.known))
-        # Flat, because the reader takes a matrix of bytes for quantised weights.
+        # Flat, because the reader interprets a matrix of bytes as quantised weights.
         arrays["known"] = np.frombuffer(b"".join(state.known), np.uint8)
         facts = {
             "format": _FORMAT,
@@ -130,7 +130,7 @@ class SearchState:
         write_atomic(self._path, file.getvalue())
 
     def read(self, generations: int) -> State | None:
-        """The state that this search has left, None if it has left none; ``generations`` is what is asked for now."""
+        """The saved state of this search, None if there is none; ``generations`` is the number requested now."""
         if self._path is None or not self._path.exists():
             return None
         weights = NpzWeights(self._path)  # checks sizes, and that nothing is pickled
@@ -157,7 +157,7 @@ class SearchState:
 
 
 def _state(facts: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> State:
-    """The state that facts and arrays describe; a digest proves that they are whole, not that they make sense."""
+    """The state from facts and arrays, with its own checks: the digest proves integrity, not validity."""
     population, scores, hall, hall_scores = (arrays[name] for name in _ARRAYS)
     generation, rows = facts["generation"], tuple(map(TraceRow.from_dict, facts["rows"]))
     if not isinstance(generation, int) or generation != len(rows) - 1:
@@ -175,7 +175,7 @@ def _state(facts: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> State:
 
 
 def _facts(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """The JSON part of a file whose digest is right; it is taken out of ``arrays``."""
+    """The JSON part of a file with a valid digest, removed from ``arrays``."""
     try:
         facts: dict[str, Any] = json.loads(arrays.pop("facts").tobytes())
         digest, version = facts.pop("digest"), facts["format"]

@@ -1,1 +1,1 @@
-"""Where units can be removed, and their removal from the tensors of a network."""
+"""Sites where units can be removed, and their removal from the tensors of a network."""

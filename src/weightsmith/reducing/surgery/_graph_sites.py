@@ -1,8 +1,8 @@
-"""Sites of any network, by the dependency graph of torch-pruning (extra ``prune``).
+"""Sites of any network, from the dependency graph of torch-pruning (extra ``prune``).
 
-The graph tells which layers must lose units together; what it cannot be trusted with is checked here: every layer that
-writes the units must write all of them and nothing else (zero-padded shortcuts couple layers of different widths), and
-only kinds of layers are accepted whose cut is known to be right. The cut itself is ours, and verified.
+The graph shows which layers must lose units together. Two things are checked here: every layer that writes the units
+must write all of them and nothing else (zero-padded shortcuts couple layers of different widths), and every layer must
+be of a supported type. The cut itself is ours, and verified.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["RawSite", "RawSites", "graph_sites"]
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-# What autograd calls an activation, as torch-pruning names its nodes.
+# Activations by their autograd names, which torch-pruning uses for its nodes.
 _ACTIVATION = re.compile(
     r"\((Relu|Sigmoid|Tanh|LeakyRelu|Elu|Gelu|Silu|Softplus|Hardtanh|Hardsigmoid|Prelu)\w*Backward\w*\)"
 )
 
 
 def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
-    """The sites that torch-pruning's graph shows, traced on a copy with a batch of two."""
+    """The sites in torch-pruning's graph, traced on a copy with a batch of two."""
     try:
         import torch_pruning
     except ImportError as error:
         raise MissingExtra("cutting other networks than dense ones (torch-pruning)", "prune") from error
-    twin = copy.deepcopy(network).eval().requires_grad_(True)  # frozen parameters would not be in the graph
+    twin = copy.deepcopy(network).eval().requires_grad_(True)  # frozen parameters would be missing from the graph
     graph = _built(torch_pruning, twin, example)
     names = {module: name for name, module in twin.named_modules()}
     loose = [name for name, _ in twin.named_parameters() if _is_loose(twin, name)]
@@ -61,7 +61,7 @@ def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
 
 
 def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
-    """The dependency graph; its warnings are ours to judge."""
+    """The dependency graph, without its warnings."""
     with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
         warnings.simplefilter("ignore")
         try:
@@ -72,7 +72,7 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
 
 
 def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module) -> RawSite | str:
-    """The site whose units ``module`` writes, or why there is none."""
+    """The site whose units ``module`` writes, or the reason why there is none."""
     if is_parametrized(module):
         return "its weight is computed anew in each pass (a parametrisation)"
     if not _is_plain(module):
@@ -92,7 +92,7 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
     joined = any("Concat" in str(dependency.target.name) for dependency, _ in group)
     roles: dict[str, dict[str, NDArray[np.int64]]] = {"writes": {}, "carries": {}, "reads": {}}
     activations: set[str] = set()
-    for dependency, places in group:
+    for dependency, columns in group:
         target = dependency.target.module
         shown = _ACTIVATION.search(str(dependency.target.name))
         if shown:
@@ -100,7 +100,7 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
         if target not in names:
             continue  # an operation without parameters
         name = names[target]
-        indices = np.asarray(places, dtype=np.int64)
+        indices = np.asarray(columns, dtype=np.int64)
         if indices.size % units:
             return f"its {units} units do not divide the {indices.size} places of {name}"
         if joined and indices.size > units:
@@ -118,7 +118,7 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
     if not roles["reads"]:
         return "gives the output of the network"
     order = list(names.values())
-    # Where several stand on the way, none of them says what range the readers see.
+    # With several activations in between, none determines the range that the readers see.
     activation = activations.pop() if len(activations) == 1 else None
     return RawSite(units, activation, *(_sorted(part, order) for part in roles.values()))
 
@@ -140,7 +140,7 @@ def _role(module: nn.Module, outputs: bool) -> str | None:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether it computes what its kind computes: a subclass may do anything with its weight."""
+    """Whether the module is of its exact type: a subclass may do anything with its weight."""
     kind = next((kind for kind in (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU) if isinstance(module, kind)), None)
     return kind is None or type(module).forward is kind.forward
 
@@ -161,7 +161,7 @@ def _is_depthwise(module: nn.Module) -> bool:
 
 
 def _is_loose(network: nn.Module, name: str) -> bool:
-    """Whether a parameter hangs on a module that is not one of the layers known here."""
+    """Whether a parameter belongs to a module that is not a supported layer."""
     owner = network.get_submodule(name.rpartition(".")[0])
     return not isinstance(owner, (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU))
 
@@ -170,7 +170,7 @@ def _sorted(part: dict[str, NDArray[np.int64]], order: list[str]) -> list[tuple[
     return sorted(part.items(), key=lambda item: order.index(item[0]))
 
 
-# What both finders of sites give: layers by name with the places of each unit, before they are checked and named.
+# The raw result of both site finders: layers by name with the indices of each unit, before checks.
 
 
 _Place = tuple[str, NDArray[np.int64]]
@@ -178,7 +178,7 @@ _Place = tuple[str, NDArray[np.int64]]
 
 @dataclasses.dataclass(frozen=True)
 class RawSite:
-    """One site: (layer, indices of shape (units, places per unit)) for each writer, carrier and reader."""
+    """One site: (layer, indices of shape (units, indices per unit)) for each writer, carrier and reader."""
 
     units: int
     activation: str | None
@@ -189,7 +189,7 @@ class RawSite:
 
 @dataclasses.dataclass(frozen=True)
 class RawSites:
-    """The sites and why other layers have none."""
+    """The sites, and the reasons why other layers have none."""
 
     sites: list[RawSite]
     obstacles: dict[str, str]

@@ -1,7 +1,7 @@
-"""Networks with units masked: the values that pass to the readers are changed, the network itself stays as it is.
+"""Masked networks: hooks change the values that the readers receive; the network itself is unchanged.
 
-What surgery promises is measured against this, and what a search tries out is evaluated by it. All of it is hooks on
-the layers that read the units, and they are gone with the block that set them.
+Surgery is verified against masking, and searches evaluate their masks with it. The hooks sit on
+the layers that read the units, and are removed at the end of the ``with`` block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["masked", "silenced", "unit_axis"]
 
 @contextmanager
 def masked(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]) -> Iterator[nn.Module]:
-    """``network`` itself, its readers given what stands in for the units that ``choices`` take out."""
+    """``network`` itself, whose readers receive the replacements of the units that ``choices`` remove."""
     known = {site.name: site for site in sites}
     with ExitStack() as hooks:
         for choice in choices:
@@ -38,7 +38,7 @@ def masked(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice])
 
 @contextmanager
 def silenced(network: nn.Module, sites: Sequence[Site], on: Mapping[str, NDArray[np.bool_]]) -> Iterator[nn.Module]:
-    """``network`` itself, its readers given zeros for the units that are not on."""
+    """``network`` itself, whose readers receive zeros for the units that are off."""
     with ExitStack() as hooks:
         for site in sites:
             for port in site.readers:
@@ -48,7 +48,7 @@ def silenced(network: nn.Module, sites: Sequence[Site], on: Mapping[str, NDArray
 
 
 def unit_axis(reader: nn.Module, given: Tensor) -> int:
-    """Which axis of what a reader is given holds the units: a convolution's channels, a dense layer's last."""
+    """The axis of a reader's input that holds the units: a convolution's channels, a dense layer's last."""
     return 1 if isinstance(reader, nn.modules.conv._ConvNd) else given.dim() - 1
 
 
@@ -70,7 +70,7 @@ class _Silence:
 class _Replace:
     """A hook that replaces the removed units in the input of a reader.
 
-    In reverse order, because a unit may be merged into one that is merged itself later.
+    Processed in reverse order, because a unit may be merged into one that is merged later.
     """
 
     def __init__(self, port: Port, choice: Choice, *, constants: bool) -> None:
@@ -93,7 +93,7 @@ class _Replace:
 
 
 class _Shift:
-    """A hook that adds to the output of a padding convolution what the constants give, at every position alike."""
+    """A hook that adds the effect of the constants to the output of a padding convolution, at every position alike."""
 
     def __init__(self, port: Port, choice: Choice) -> None:
         self.indices = torch.from_numpy(port.indices)

@@ -1,16 +1,16 @@
-"""Units really taken out: tensors shrink, and the smaller network is compared with the one it stands for.
+"""Remove units from the tensors of a network, and verify the result against the masked network.
 
-For the layers that read a site, a unit j that goes is replaced by Σ f_k h_{i_k} + c, so with weights W of a reader
+For the layers that read a site, a removed unit j is replaced by Σ f_k h_{i_k} + c, so with weights W of a reader
 
-    W[:, i_k] ← W[:, i_k] + f_k W[:, j]        b ← b + c Σ W[:, j]        then column j goes
+    W[:, i_k] ← W[:, i_k] + f_k W[:, j]        b ← b + c Σ W[:, j]        then column j is removed
 
-and row j goes from the layers that write it. A reader without bias leaves the constant to the batch norm that follows
-it, whose mean is lowered by as much; where a convolution pads with zeros, the constant is taken to reach into the
+and row j is removed from the layers that write it. For a reader without bias, the mean of the following batch norm is
+lowered by the constant; where a convolution pads with zeros, the constant is assumed to extend into the
 padding, because a bias is the same at every position.
 
-Nothing of this is taken on trust: the *masked* network, the original with the replacement done to the values that
-pass, must give the same outputs on a batch. Both are cut and run in float64, where nothing but a wrong cut makes a
-difference. A site whose cut does is left whole, with the reason.
+Every cut is verified: the *masked* network, the original with the replacement applied to the activations, must give
+the same outputs on a batch. Both are run in float64, where only a wrong cut makes a difference. A site whose cut fails
+is left whole, with the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["CutNetwork", "cut_out", "plain_cut"]
 
 @dataclasses.dataclass(frozen=True)
 class CutNetwork:
-    """The smaller network, the choices that were carried out, why others were not, and the largest difference seen."""
+    """The smaller network, the choices carried out, the reasons for refusals, and the largest difference seen."""
 
     network: nn.Module
     done: tuple[Choice, ...]
@@ -43,15 +43,15 @@ class CutNetwork:
 
 
 def cut_out(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice], batch: Tensor) -> CutNetwork:
-    """A copy of ``network`` without the units that ``choices`` take out, checked on ``batch``.
+    """A copy of ``network`` without the units that ``choices`` remove, verified on ``batch``.
 
-    All sites are cut at once; only if the result is not what it should be are they cut one by one, to find which.
+    All sites are cut at once; only if the result is wrong are they cut one by one, to find which.
     """
     known = {site.name: site for site in sites}
     wanted = [choice for choice in choices if choice.removals]
-    whole = _attempt(network, known, wanted, batch)
-    if isinstance(whole, _Checked):
-        return CutNetwork(whole.network, tuple(wanted), {}, whole.difference)
+    checked = _attempt(network, known, wanted, batch)
+    if isinstance(checked, _Checked):
+        return CutNetwork(checked.network, tuple(wanted), {}, checked.difference)
     done: list[Choice] = []
     refused: dict[str, str] = {}
     best = _Checked(copy.deepcopy(network), 0.0)
@@ -83,7 +83,7 @@ class _Checked:
 
 @torch.no_grad()
 def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], batch: Tensor) -> _Checked | str:
-    """The cut network if it gives what the masked one gives; otherwise the reason why it does not count."""
+    """The cut network if it agrees with the masked one; otherwise the reason why not."""
     precise = _precise(network, batch)
     reference = copy.deepcopy(network).to(precise).eval()
     x = batch.to(precise)
@@ -105,31 +105,31 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     if not _spread(network(batch)):
         return "the network gives the same for all rows it is checked with: they tell nothing of a cut"
     allowed = _allowed(_spread(expected), float(expected.abs().max()), precise)
-    if not difference <= allowed:  # NaN is no agreement either
+    if not difference <= allowed:  # NaN counts as a difference
         return f"the output differs by {difference:.2g} from that of the masked network (allowed: {allowed:.2g})"
     return _Checked(_as_before(smaller, network), difference)
 
 
 def _spread(outputs: Tensor) -> float:
-    """How far outputs lie from their mean over the rows."""
+    """The largest distance of the outputs from their mean over the rows."""
     return float((outputs - outputs.mean(dim=0)).abs().max())
 
 
 def _allowed(spread: float, largest: float, precise: torch.dtype) -> float:
-    """How far two right answers may lie apart: √ε of how outputs differ from row to row, and rounding of their size.
+    """The tolerance between two correct results: √ε of the spread of outputs over rows, and rounding of their size.
 
-    The spread counts and not the size, because an offset common to all rows would hide any error behind it.
+    The spread counts and not the size, because an offset common to all rows would mask any error.
     """
     epsilon = torch.finfo(precise).eps
     return math.sqrt(epsilon) * spread + 32 * epsilon * largest
 
 
-# What a network of the user's own may raise when its widths are not those it was written for.
+# Errors that a network of the user's own may raise when its widths change.
 _RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError, UsageError)
 
 
 def _precise(network: nn.Module, batch: Tensor) -> torch.dtype:
-    """float64, unless the network computes with tensors of its own type inside and so runs in that only."""
+    """float64, unless the network runs only in its own dtype because of tensors inside it."""
     try:
         copy.deepcopy(network).double().eval()(batch.double())
     except RuntimeError:
@@ -138,7 +138,7 @@ def _precise(network: nn.Module, batch: Tensor) -> torch.dtype:
 
 
 def _as_before(smaller: nn.Module, network: nn.Module) -> nn.Module:
-    """Every tensor in the type that it had."""
+    """Convert every tensor to its original dtype."""
     types = {name: value.dtype for name, value in network.state_dict(keep_vars=True).items()}
     for module_name, module in smaller.named_modules():
         for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
@@ -150,7 +150,7 @@ def _as_before(smaller: nn.Module, network: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[Choice]) -> nn.Module:
-    """A copy of ``network`` with every choice merged and cut, whatever comes of it."""
+    """A copy of ``network`` with every choice merged and cut, unverified."""
     smaller = copy.deepcopy(network)
     rows: dict[str, set[int]] = {}
     columns: dict[str, set[int]] = {}
@@ -162,9 +162,9 @@ def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[C
         for port in site.readers:
             _merge(smaller, site, port, choice)
         gone = [removal.unit for removal in choice.removals]
-        for ports, places in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
+        for ports, removed in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
             for port in ports:
-                places.setdefault(port.layer, set()).update(port.of(gone).tolist())
+                removed.setdefault(port.layer, set()).update(port.of(gone).tolist())
     for layer in dict.fromkeys((*rows, *columns)):
         _shrink(smaller.get_submodule(layer), rows.get(layer, set()), columns.get(layer, set()))
     return smaller
@@ -172,7 +172,7 @@ def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[C
 
 @torch.no_grad()
 def _merge(network: nn.Module, site: Site, port: Port, choice: Choice) -> None:
-    """The reader's weights after the removals, before any column goes."""
+    """Merge the removed units into the reader's weights, before any column is removed."""
     weight = network.get_submodule(port.layer).get_parameter("weight")
     indices = torch.from_numpy(port.indices)
     for removal in choice.removals:
@@ -185,7 +185,7 @@ def _merge(network: nn.Module, site: Site, port: Port, choice: Choice) -> None:
 
 
 def _shift(network: nn.Module, site: Site, reader: str, amount: Tensor) -> None:
-    """Add ``amount`` to the outputs of a reader by what can: its bias, or the mean of the batch norm after it."""
+    """Add ``amount`` to the outputs of a reader, by its bias or by the mean of the batch norm after it."""
     if reader not in site.shifts:
         raise UsageError(f"{reader} has no bias that could take the constant of a unit")
     taker = network.get_submodule(site.shifts[reader])
@@ -197,7 +197,7 @@ def _shift(network: nn.Module, site: Site, reader: str, amount: Tensor) -> None:
 
 @torch.no_grad()
 def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
-    """The input weights of kept units, where the removals say that those of the removed ones go into them."""
+    """Change the input weights of kept units where the removals say so."""
     for removal in choice.removals:
         if removal.inputs == "keep":
             continue
@@ -210,7 +210,7 @@ def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
 
 
 def _shrink(module: nn.Module, rows: set[int], columns: set[int]) -> None:
-    """Take rows (outputs) and columns (inputs) out of all tensors of a layer."""
+    """Remove rows (outputs) and columns (inputs) from all tensors of a layer."""
     tensors: dict[str, Tensor] = {}
     for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
         if tensor.dim() == 0:

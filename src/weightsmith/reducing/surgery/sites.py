@@ -1,9 +1,9 @@
-"""Where units can be taken out: a site is a set of units with the layers that write them and those that read them.
+"""Sites where units can be removed: sets of units with the layers that write them and those that read them.
 
 In ``dense → sigmoid → dense`` the first layer writes the units of a site and the second reads them; a batch norm on
-the way carries one value per unit. Behind a residual connection several layers write the same units, so they go from
-all of them at once; after flattening, one channel is read at several inputs of a dense layer. The layer that gives the
-network's output writes no site and is never touched.
+the way carries one value per unit. After a residual connection several layers write the same units, which are then
+removed from all of them at once; after flattening, a dense layer reads one channel at several inputs. The output layer
+of the network writes no site and is never cut.
 
 Networks of dense layers are traced by torch.fx; all others by the dependency graph of torch-pruning (extra ``prune``).
 
@@ -41,22 +41,22 @@ Indices = NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """The places of a layer that belong to the units: ``indices[unit]`` are those of one unit, of outputs or inputs."""
+    """The indices of a layer that belong to the units: ``indices[unit]`` are those of one unit (outputs or inputs)."""
 
     layer: str
     indices: Indices
 
     def of(self, units: Sequence[int]) -> Indices:
-        """The places of these units, in order."""
+        """The indices of these units, in order."""
         return self.indices[list(units)].reshape(-1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """Units that go together with the layers that write, carry and read them.
+    """Units that are removed together, with the layers that write, carry and read them.
 
     ``activation`` is the last one before they are read (None: none was seen). ``shifts`` names, for each reader that
-    can take a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean.
+    can absorb a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Site:
 
     @property
     def takes_constants(self) -> bool:
-        """Whether a constant in place of a unit can be told to all its readers."""
+        """Whether all readers can absorb a constant in place of a unit."""
         return all(port.layer in self.shifts for port in self.readers)
 
     @property
@@ -84,20 +84,20 @@ class Site:
         return tuple(port.layer for port in self.writers)
 
     def widths(self, network: nn.Module, units: int) -> dict[str, int]:
-        """The outputs of its layers with that many units left: those that write them, and depthwise convolutions."""
+        """The output widths of its layers with that many units left: writers, and depthwise convolutions."""
         carrying = [port.layer for port in self.carriers if _spatial(network.get_submodule(port.layer))]
         return dict.fromkeys((*self.layers, *carrying), units)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sites:
-    """All sites of a network in the order of its layers, and why other layers have none."""
+    """All sites of a network in the order of its layers, and the reasons why other layers have none."""
 
     sites: tuple[Site, ...]
     obstacles: dict[str, str]
 
     def matching(self, layers: str | Sequence[str] | None) -> tuple[Site, ...]:
-        """The sites with a layer that one of the globs names; a layer that cannot be cut is refused with the reason."""
+        """The sites with a layer that matches one of the globs; a layer that cannot be cut raises with the reason."""
         if layers is None:
             if not self.sites:
                 raise UsageError(f"nothing can be taken out of this network: {self._reasons()}")
@@ -144,7 +144,7 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
         )
         for raw in found.sites
     ]
-    order = {name: place for place, name in enumerate(modules)}
+    order = {name: index for index, name in enumerate(modules)}
     shared = _shared(network)
     obstacles = dict(found.obstacles)
     for site in sites:
@@ -156,11 +156,11 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
 
 
 def _found(network: nn.Module, example: Tensor) -> RawSites:
-    """By torch.fx where that suffices; units of dense layers that are added or joined take the dependency graph."""
+    """By torch.fx if that suffices; sums and concatenations of dense layers need the dependency graph."""
     if not _is_dense(network):
         return graph_sites(network, example)
     found = _dense_sites(network)
-    if len(found.obstacles) <= 1:  # the output always is one
+    if len(found.obstacles) <= 1:  # the output layer always is one
         return found
     if importlib.util.find_spec("torch_pruning") is None:
         extra = "; the extra prune might find a way"
@@ -181,7 +181,7 @@ def _spatial(module: nn.Module) -> bool:
 
 
 def _shared(network: nn.Module) -> dict[str, str]:
-    """Layers that hold a parameter which another one holds too, with the name of the other."""
+    """Layers that share a parameter with another one, with the name of the other."""
     holders: dict[int, list[str]] = {}
     for name, value in network.named_parameters(remove_duplicate=False):
         holders.setdefault(id(value), []).append(name.rpartition(".")[0])
@@ -194,14 +194,14 @@ def _shared(network: nn.Module) -> dict[str, str]:
 
 
 def _following_norms(network: nn.Module) -> dict[str, str]:
-    """The batch norm that follows each layer directly, where the data flow can be traced."""
+    """The batch norm that directly follows each layer, where the data flow can be traced."""
     try:
         return {layer: norm for norm, layer in fold_batch_norm(network).folded.items()}
     except UsageError:
         return {}
 
 
-# Sites of networks of dense layers, by torch.fx: no extra package is needed for them.
+# Sites of networks of dense layers, by torch.fx, which needs no extra package.
 
 
 _ACTIVATIONS: dict[object, str] = {
@@ -244,7 +244,7 @@ _HOLDERS = (nn.Linear, nn.BatchNorm1d, nn.PReLU)
 
 
 def _is_dense(network: nn.Module) -> bool:
-    """Whether all parameters belong to dense layers, batch norms on rows and PReLUs, in a graph that fx can trace."""
+    """Whether all parameters belong to dense layers, 1-d batch norms and PReLUs, in a graph that fx can trace."""
     holders = [module for module in network.modules() if any(True for _ in module.parameters(recurse=False))]
     if not holders or not all(type(module) in _HOLDERS for module in holders):
         return False
@@ -256,7 +256,7 @@ def _is_dense(network: nn.Module) -> bool:
 
 
 def _dense_sites(network: nn.Module) -> RawSites:
-    """The site of each dense layer whose units pass, one by one, into other dense layers and nowhere else."""
+    """The site of each dense layer whose units flow only into other dense layers, elementwise."""
     graph = trace(network)
     modules = dict(graph.named_modules())
     sites, obstacles = [], {}
@@ -273,7 +273,7 @@ def _dense_sites(network: nn.Module) -> RawSites:
 
 
 def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
-    """The site that ``start`` writes, or why there is none."""
+    """The site that ``start`` writes, or the reason why there is none."""
     units = int(modules[str(start.target)].get_parameter("weight").shape[0])
     own = np.arange(units, dtype=np.int64)[:, None]
     if _uses(start, start) > 1:
@@ -299,13 +299,13 @@ def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
         elif key in _ACTIVATIONS:
             activations.add(_ACTIVATIONS[key])
         elif not isinstance(module, (*_PASSING, nn.Flatten)) and node.target is not functional.dropout:
-            # By its name: the text of a function holds an address in memory, which differs from run to run.
+            # By name: the repr of a function holds a memory address, which differs from run to run.
             named = getattr(node.target, "__name__", node.target) if module is None else type(module).__name__
             return f"its units pass through {named} ({node.name})"
         ahead += list(node.users)
     if not readers:
         return "no layer reads its units"
-    # Where several stand on the way, none of them says what range the readers see.
+    # With several activations in between, none determines the range that the readers see.
     activation = activations.pop() if len(activations) == 1 else None
     return RawSite(units, activation, [(str(start.target), own)], carriers, readers)
 

@@ -1,9 +1,9 @@
-"""How large a network is for given numbers of units, and how many units each site may keep for a given size.
+"""The size of a network by its numbers of units, and the units each site may keep for a given size.
 
 Every tensor's extents depend on the counts of the sites that write or read its layer, so parameters and
 multiply-accumulates are sums of products
 
-    size(c) = Σ_tensors m · Π_axes (length − Σ_sites (uₛ − cₛ) · placesₛ)
+    size(c) = Σ_tensors m · Π_axes (length − Σ_sites (uₛ − cₛ) · indicesₛ)
 
 with m the positions at which a convolution is computed (1 for parameters). A plan gives each site a share rₛ; the
 counts for a target are those of the largest factor f for which
@@ -64,7 +64,7 @@ class Macs(Target, name="macs"):
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One tensor: extents, how often it is used for one input, and (axis, site, places per unit) of what can shrink."""
+    """One tensor: extents, uses per input, and (axis, site, indices per unit) of what can shrink."""
 
     extents: tuple[int, ...]
     uses: int
@@ -79,17 +79,17 @@ class SizeModel:
         rows: dict[str, list[tuple[str, int]]] = {}
         columns: dict[str, list[tuple[str, int]]] = {}
         for site in sites:
-            for ports, places in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
+            for ports, axes in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
                 for port in ports:
-                    places.setdefault(port.layer, []).append((site.name, port.indices.shape[1]))
+                    axes.setdefault(port.layer, []).append((site.name, port.indices.shape[1]))
         counted = count_operations(network, example).layers
         self._params: list[_Entry] = []
         self._macs: list[_Entry] = []
         for name, tensor in network.named_parameters():
             layer, _, own = name.rpartition(".")
-            shrinking = [(0, site, places) for site, places in rows.get(layer, ())]
+            shrinking = [(0, site, indices) for site, indices in rows.get(layer, ())]
             if own == "weight" and tensor.dim() > 1:
-                shrinking += [(1, site, places) for site, places in columns.get(layer, ())]
+                shrinking += [(1, site, indices) for site, indices in columns.get(layer, ())]
             self._params.append(_Entry(tuple(tensor.shape), 1, tuple(shrinking)))
             if own == "weight" and layer in counted:
                 positions = counted[layer] // tensor.numel()
@@ -100,8 +100,8 @@ class SizeModel:
         total = 0
         for entry in self._params if measure == "params" else self._macs:
             extents = list(entry.extents)
-            for axis, site, places in entry.shrinking:
-                extents[axis] -= (self.units[site] - counts.get(site, self.units[site])) * places
+            for axis, site, indices in entry.shrinking:
+                extents[axis] -= (self.units[site] - counts.get(site, self.units[site])) * indices
             total += entry.uses * math.prod(extents)
         return total
 
@@ -130,10 +130,10 @@ def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 
 
 
 def counts_for_target(sizes: SizeModel, shares: Mapping[str, float], target: Target | None) -> dict[str, int]:
-    """Units to keep per site: the shares as they are without a target, scaled by one factor with one.
+    """Units to keep per site: the plain shares without a target, scaled by one factor with one.
 
-    What rounding leaves of the target is given out, at most one unit (or multiple) to a site, first to the one that
-    lost most by it.
+    Units left over by rounding are distributed, at most one unit (or multiple) per site, first to the site that
+    lost most by rounding.
     """
     if target is None:
         return _counts(sizes, shares, 1.0, 1)

@@ -1,1 +1,1 @@
-"""Figures: numbers in, a matplotlib figure out, the same bytes each time it is saved."""
+"""Figures: numbers in, a matplotlib figure out, reproducible byte for byte."""

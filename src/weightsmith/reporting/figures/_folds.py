@@ -1,4 +1,4 @@
-"""Rows of a study over folds, gathered into series: what is drawn is a mean and its spread."""
+"""Rows of a study over folds, grouped into series with mean and spread."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 
-__all__ = ["Cells", "Curve", "StudyRow", "by_setting", "by_start", "curve_of", "over_what", "places_of"]
+__all__ = ["Cells", "Curve", "StudyRow", "by_setting", "by_start", "curve_of", "over_what", "positions_of"]
 
 
 class StudyRow(Protocol):
-    """One network of a study, reduced and tested; anything with these attributes will do.
+    """One network of a study, reduced and tested; any object with these attributes.
 
     Accuracies are in percent; a ``method`` may be written as an option, such as ``angles:45``.
     """
 
     @property
     def method(self) -> str:
-        """What reduced it."""
+        """The method of reduction."""
 
     @property
     def hidden(self) -> int:
-        """Units before."""
+        """Hidden units before."""
 
     @property
     def fold(self) -> int:
-        """Which part of the rows it was tested on."""
+        """The number of the test fold."""
 
     @property
     def repeat(self) -> int:
-        """Which division of the rows into folds."""
+        """The number of the split into folds."""
 
     @property
     def units(self) -> int:
-        """Units after."""
+        """Hidden units after."""
 
     @property
     def test_accuracy(self) -> float:
-        """Percent right among the rows of the fold."""
+        """Test accuracy on the fold in percent."""
 
     @property
     def angle(self) -> float | None:
@@ -58,7 +58,7 @@ _Numbers: TypeAlias = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """Mean and spread at each place of the x axis; the spread of a single value is unknown, and so NaN."""
+    """Mean and spread at each x; the spread of a single value is NaN."""
 
     x: _Numbers
     mean: _Numbers
@@ -81,13 +81,13 @@ def by_start(rows: Sequence[StudyRow], x: Callable[[StudyRow], float], what: str
 
 
 def by_setting(rows: Sequence[StudyRow]) -> dict[str, Cells]:
-    """A series per method with its angle or penalty, as they come."""
+    """A series per method with its angle or penalty, in order of appearance."""
     if not rows:
         raise UsageError("the study has no rows of reduced networks: there is nothing to draw")
 
     def label(row: StudyRow) -> str:
         if ":" in row.method:
-            return row.method  # an option, which says all of it
+            return row.method  # an option, complete in itself
         angle = "" if row.angle is None else f" {row.angle:g}°"
         return row.method + angle + ("" if row.penalty is None else f" λ = {row.penalty:g}")
 
@@ -97,19 +97,19 @@ def by_setting(rows: Sequence[StudyRow]) -> dict[str, Cells]:
 def _grouped(
     rows: Iterable[StudyRow], label: Callable[[StudyRow], str], x: Callable[[StudyRow], float]
 ) -> dict[str, Cells]:
-    """Rows by label and place; a fold that comes twice at one place would be an average of different things."""
+    """Rows by label and x; a fold that occurs twice at one x would mix different networks."""
     series: dict[str, dict[float, list[StudyRow]]] = {}
     seen: set[tuple[str, float, int, int]] = set()
     for row in rows:
-        name, place = label(row), float(x(row))
+        name, position = label(row), float(x(row))
         if not math.isfinite(row.test_accuracy) or not 1 <= row.units <= row.hidden:
-            told = f"{row.units} of {row.hidden} units and {row.test_accuracy} % right"
-            raise UsageError(f"{name}: a reduced network cannot have {told}")
-        if (one := (name, place, row.fold, row.repeat)) in seen:
-            told = f"fold {row.fold} of repeat {row.repeat} comes twice at {place:g}"
-            raise UsageError(f"{name}: {told}; draw one study, and one variant of a method, at a time")
+            fault = f"{row.units} of {row.hidden} units and {row.test_accuracy} % right"
+            raise UsageError(f"{name}: a reduced network cannot have {fault}")
+        if (one := (name, position, row.fold, row.repeat)) in seen:
+            fault = f"fold {row.fold} of repeat {row.repeat} comes twice at {position:g}"
+            raise UsageError(f"{name}: {fault}; draw one study, and one variant of a method, at a time")
         seen.add(one)
-        series.setdefault(name, {}).setdefault(place, []).append(row)
+        series.setdefault(name, {}).setdefault(position, []).append(row)
     return {name: dict(sorted(cells.items())) for name, cells in series.items()}
 
 
@@ -120,16 +120,16 @@ def curve_of(cells: Cells, what: str) -> Curve:
     1/(k − 1) is the size of a fold by that of the rest. Values of a single fold, repeated, share no rows: s/√J.
     """
     points = []
-    for place, rows in cells.items():
+    for position, rows in cells.items():
         values, folds = [float(getattr(row, what)) for row in rows], len({row.fold for row in rows})
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
         shared = 1 / (folds - 1) if folds > 1 else 0.0
-        points.append((place, float(np.mean(values)), deviation, deviation * math.sqrt(1 / len(values) + shared)))
+        points.append((position, float(np.mean(values)), deviation, deviation * math.sqrt(1 / len(values) + shared)))
     return Curve(*np.array(points, np.float64).T)
 
 
 def over_what(series: Mapping[str, Cells]) -> str:
-    """Over what the means are, in words."""
+    """A text that says what the means are over."""
     cells = [rows for found in series.values() for rows in found.values()]
     folds = len({row.fold for rows in cells for row in rows})
     repeats = len({row.repeat for rows in cells for row in rows})
@@ -138,6 +138,6 @@ def over_what(series: Mapping[str, Cells]) -> str:
     return text if fewest == folds * repeats else f"{text} (at some places only {fewest})"
 
 
-def places_of(series: Mapping[str, Cells]) -> list[float]:
-    """Every place of the x axis where any series has a value, ascending."""
-    return sorted({place for cells in series.values() for place in cells})
+def positions_of(series: Mapping[str, Cells]) -> list[float]:
+    """All x values of any series, ascending."""
+    return sorted({position for cells in series.values() for position in cells})

@@ -1,4 +1,4 @@
-"""A matrix of counts as a heat map: agreement pale on the diagonal, what lies beside it the darker the more it is."""
+"""A matrix of counts as a heat map: the diagonal pale, other cells darker with their counts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MatrixWords", "draw_matrix"]
 
-_NUMBERED = 20  # classes up to which every cell has its number
-_NAMED = 50  # classes up to which each is named
+_NUMBERED = 20  # classes up to which every cell shows its number
+_NAMED = 50  # classes up to which each is labelled
 _LONGEST = 16
 _PALE = "#DDE4EA"
 
 
 class MatrixWords(NamedTuple):
-    """What a matrix is called: its title, what rows and columns are, and what is counted beside the diagonal."""
+    """The texts of a matrix: its title, the labels of rows and columns, and what is counted off the diagonal."""
 
     title: str
     rows: str
@@ -37,7 +37,7 @@ class MatrixWords(NamedTuple):
 def draw_matrix(
     cells: NDArray[np.int64], names: Sequence[str], words: MatrixWords, *, further: str | None = None
 ) -> Figure:
-    """Counts by class and class; ``further`` names a last column that is no class, set apart by a line."""
+    """Counts by class and class; ``further`` labels a last column that is no class, separated by a line."""
     from matplotlib.ticker import MaxNLocator
 
     count, apart = len(cells), cells.copy()
@@ -63,7 +63,7 @@ def draw_matrix(
 
 
 def _draw_cells(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64], *, further: bool) -> Any:
-    """Orange for what lies apart, pale for the diagonal."""
+    """Orange for cells off the diagonal, pale for the diagonal."""
     from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
     shades = LinearSegmentedColormap.from_list("apart", ["#F4C3A4", ORANGE, "#7A3300"])
@@ -88,12 +88,12 @@ def _write_numbers(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64
 
 
 def _name(axis: Axis, names: Sequence[str], *, upright: bool, last: bool = False) -> None:
-    """Every class by its name, or of many some, and always the ``last`` where that is no class."""
+    """Label every class, or some of many, and always the ``last`` one if that is no class."""
     step = 10 ** math.ceil(math.log10(max(len(names) - 1, 1) / _NAMED)) if len(names) > _NAMED + 1 else 1
-    places = [*range(0, len(names), step)]
-    if last and places[-1] < len(names) - 1:
-        places[-1] = len(names) - 1
-    labels = [shown(names[place], _LONGEST) for place in places]
+    positions = [*range(0, len(names), step)]
+    if last and positions[-1] < len(names) - 1:
+        positions[-1] = len(names) - 1
+    labels = [shown(names[position], _LONGEST) for position in positions]
     look: dict[str, Any] = {"rotation": 90 if upright else 0, "fontsize": 7 if len(names) <= _NUMBERED + 1 else 5.5}
-    axis.set_ticks(places, labels=labels, **look)
+    axis.set_ticks(positions, labels=labels, **look)
     axis.set_tick_params(length=0 if step == 1 else 3, color=GREY)

@@ -1,4 +1,4 @@
-"""Names beside marks that may lie close together: each where it covers least, with a line where it lies further off."""
+"""Labels of marks that may lie close together: each where it covers least, with a line if it is farther away."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["name_marks"]
 
-_SIZE, _LETTER, _LINE = 7.0, 0.6, 1.25  # points; width of a letter and height of a line for each of them
+_SIZE, _LETTER, _LINE = 7.0, 0.6, 1.25  # points; width of a letter and height of a line relative to the font size
 _MARK = 4.0  # half the width of a mark, in points
 _REACHES = (7.0, 14.0, 24.0, 36.0, 50.0, 66.0)
-_FAR = 10.0  # from where on a line leads to the mark
+_FAR = 10.0  # distance from which a line leads to the mark
 _ANGLES = (0, 180, 45, 135, -45, -135, 90, -90, 20, 160, -20, -160, 65, 115, -65, -115)
 
 
@@ -31,7 +31,7 @@ class _Box(NamedTuple):
     high: float
 
     def shared(self, other: _Box) -> float:
-        """The area that both cover."""
+        """The area of the intersection."""
         wide = min(self.right, other.right) - max(self.left, other.left)
         tall = min(self.high, other.high) - max(self.low, other.low)
         return wide * tall if wide > 0 and tall > 0 else 0.0
@@ -47,27 +47,27 @@ def name_marks(
     marks: Sequence[tuple[float, float, str]],
     bars: Sequence[tuple[float, float, float]] = (),
 ) -> None:
-    """Write the name of every mark (x, y, name) beside it, away from other names, marks and ``bars`` (x, low, high).
+    """Write the name of every mark (x, y, name) next to it, away from other names, marks and ``bars`` (x, low, high).
 
-    The limits of the axes must not change afterwards.
+    Do not change the limits of the axes afterwards.
     """
-    figure.draw_without_rendering()  # the layout must be known for places to be
+    figure.draw_without_rendering()  # positions need the final layout
     transform, points = axes.transData.transform, 72 / figure.dpi
     edges = axes.bbox
     frame = _Box(*(points * value for value in (edges.x0, edges.y0, edges.x1, edges.y1)))
-    places = [tuple(points * transform((x, y))) for x, y, _ in marks]
-    taken = [_Box(x - _MARK, y - _MARK, x + _MARK, y + _MARK) for x, y in places]
+    positions = [tuple(points * transform((x, y))) for x, y, _ in marks]
+    taken = [_Box(x - _MARK, y - _MARK, x + _MARK, y + _MARK) for x, y in positions]
     for x, low, high in bars:
         (left, bottom), (_, top) = points * transform((x, low)), points * transform((x, high))
         taken.append(_Box(left - 1, bottom, left + 1, top))
-    for place in sorted(range(len(marks)), key=lambda each: (-places[each][1], places[each][0], each)):
-        text = shown(marks[place][2], 30)
-        (dx, dy), box = _best(places[place], len(text), taken, frame)
+    for index in sorted(range(len(marks)), key=lambda each: (-positions[each][1], positions[each][0], each)):
+        text = shown(marks[index][2], 30)
+        (dx, dy), box = _best(positions[index], len(text), taken, frame)
         taken.append(box)
         far = math.hypot(dx, dy) > _FAR
         written = axes.annotate(
             text,
-            marks[place][:2],
+            marks[index][:2],
             (dx, dy),
             textcoords="offset points",
             ha=_alignment(dx),
@@ -83,14 +83,14 @@ def name_marks(
 
 
 def _best(
-    place: tuple[float, ...], letters: int, taken: Sequence[_Box], frame: _Box
+    mark: tuple[float, ...], letters: int, taken: Sequence[_Box], frame: _Box
 ) -> tuple[tuple[float, float], _Box]:
-    """The nearest place for a name where it covers nothing, or of all places that where it covers least."""
+    """The nearest position for a name where it covers nothing, or the one where it covers least."""
     found: list[tuple[float, tuple[float, float], _Box]] = []
     for reach in _REACHES:
         for angle in _ANGLES:
             dx, dy = reach * math.cos(math.radians(angle)), reach * math.sin(math.radians(angle))
-            box = _box(place[0] + dx, place[1] + dy, letters, dx)
+            box = _box(mark[0] + dx, mark[1] + dy, letters, dx)
             covered = sum(box.shared(other) for other in taken) + (box.area - box.shared(frame))
             if covered <= 1e-6:
                 return (dx, dy), box
@@ -106,5 +106,5 @@ def _box(x: float, y: float, letters: int, dx: float) -> _Box:
 
 
 def _alignment(dx: float) -> str:
-    """At which side of a name its mark lies."""
+    """The side of a name on which its mark lies."""
     return "center" if abs(dx) < 1 else "left" if dx > 0 else "right"

@@ -1,4 +1,4 @@
-"""What figures of several networks share: their colours and lines, and a mark for each verdict."""
+"""Shared by figures of several networks: colours, line styles, and a mark for each verdict."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MARKS = {
     VerdictKind.NOT_JUDGED: (GREY, "h"),
     VerdictKind.CANNOT_BE_FITTED: (INK, "X"),
 }
-"""A colour and a shape for each verdict, so that it can be read without colours."""
+"""A colour and a shape for each verdict, which is readable without colours."""
 
 _LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)))
 
 
 def several(grades: Grades | Sequence[Grades]) -> list[Grades]:
-    """One or more graded networks as a list; what has nothing to draw is refused by name."""
+    """One or more graded networks as a list; raises if one has nothing to draw."""
     networks = [grades] if isinstance(grades, Grades) else list(grades)
     if not networks:
         raise UsageError("no grades were given: there is nothing to draw")
@@ -36,6 +36,6 @@ def several(grades: Grades | Sequence[Grades]) -> list[Grades]:
     return networks
 
 
-def look(place: int) -> tuple[str, Any]:
-    """Colour and line style of the network at ``place``: eighteen that can be told apart."""
-    return LINES[place % len(LINES)], _LINE_STYLES[(place + place // len(LINES)) % len(_LINE_STYLES)]
+def look(index: int) -> tuple[str, Any]:
+    """Colour and line style of the network at ``index``: eighteen distinct ones."""
+    return LINES[index % len(LINES)], _LINE_STYLES[(index + index // len(LINES)) % len(_LINE_STYLES)]

@@ -1,4 +1,4 @@
-"""What the figures of the spiking theory share: empty figures, a legend below, arrows from the origin."""
+"""Shared by figures of the spiking theory: empty figures, a legend below, arrows from the origin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.5))
 
 
 def blank_figure(width: float, height: float) -> Figure:
-    """A figure of that many inches that lays itself out; call it inside the house style."""
+    """An empty figure of that many inches with automatic layout; call it inside the house style."""
     from matplotlib.figure import Figure as Canvas
 
     return Canvas(figsize=(width, height), layout="constrained")
@@ -41,6 +41,6 @@ def legend(figure: Figure, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def arrow(axes: Axes, tip: NDArray[np.float64], colour: Any, width: float) -> None:
-    """From the origin to exactly there."""
+    """An arrow from the origin to exactly ``tip``."""
     look = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", (tip[0], tip[1]), (0, 0), arrowprops=look)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_angles", "draw_dendrogram"]
 
-_NAMED = 40  # units up to which each is named on its axis
-_CELLS = 250  # a side of the heat map: more would be too small to be seen
-_ROTATED = 300  # units up to which neighbouring branches are turned to each other: beyond, that takes seconds
+_NAMED = 40  # units up to which each is labelled
+_CELLS = 250  # cells per side of the heat map: more would be too small
+_ROTATED = 300  # units up to which leaves are ordered optimally: beyond, that takes seconds
 _DARK_BLUE, _PALE_BLUE, _PALE_ORANGE, _DARK_ORANGE = "#00283E", "#C3DCEB", "#F6D5C2", "#5E2A00"
 
 _Numbers = NDArray[np.float64]
@@ -31,10 +31,10 @@ _Numbers = NDArray[np.float64]
 def draw_angles(degrees: NDArray[np.floating[Any]], *, layer: str, threshold: float | None = None) -> Figure:
     """The angle between the activation vectors of every two units, 0° similar to 180° complementary, as a heat map.
 
-    Units stand in the order of :func:`draw_dendrogram`, so that those that say the same stand side by side. With a
+    Units are in the order of :func:`draw_dendrogram`, so that similar ones are adjacent. With a
     ``threshold`` t in degrees, pairs below t and above 180 − t are dark. The diagonal, a unit with itself, is blank.
-    Of more units than can be seen, a cell is a square of several pairs and shows the one furthest from 90°, so that no
-    pair beyond the threshold is lost.
+    With more units than can be shown, a cell is a square of several pairs and shows the one farthest from 90°, so that
+    no pair beyond the threshold is lost.
     """
     angles = _checked(degrees, layer, threshold)
     order = _branches(angles)[1]
@@ -65,12 +65,12 @@ def draw_angles(degrees: NDArray[np.floating[Any]], *, layer: str, threshold: fl
 
 
 def draw_dendrogram(degrees: NDArray[np.floating[Any]], *, layer: str, threshold: float | None = None) -> Figure:
-    """The tree of units that is built by joining, again and again, the two groups that lie nearest to each other.
+    """The dendrogram of units: the two nearest groups are joined repeatedly.
 
     The height at which two groups join is the largest angle between two of their units (complete linkage), where
     complementary units count as near: 180° − angle if that is smaller. So of each group below the ``threshold`` at
-    most one unit is left when similar units are merged and complementary ones folded: the number of groups is the most
-    that can stay.
+    most one unit is left when similar units are merged and complementary ones folded: the number of groups is the
+    largest number that can stay.
     """
     angles = _checked(degrees, layer, threshold)
     if len(angles) < 2:
@@ -103,7 +103,7 @@ def draw_dendrogram(degrees: NDArray[np.floating[Any]], *, layer: str, threshold
 
 
 def _checked(degrees: NDArray[np.floating[Any]], layer: str, threshold: float | None) -> _Numbers:
-    """The angles as a copy of their own, or a sentence on why they are none."""
+    """A checked copy of the angles."""
     angles = np.array(degrees, np.float64)
     if angles.ndim != 2 or angles.shape[0] != angles.shape[1] or not angles.size:
         raise UsageError(f"{layer}: angles are a matrix of units by units, not of shape {angles.shape}")
@@ -117,7 +117,7 @@ def _checked(degrees: NDArray[np.floating[Any]], layer: str, threshold: float | 
 
 
 def _branches(angles: _Numbers) -> tuple[_Numbers, NDArray[np.intp]]:
-    """The links of the clustering (SciPy's rows: two nodes, height, size), and the units as they stand in its tree."""
+    """The links of the clustering (SciPy's rows: two nodes, height, size), and the leaf order of the units."""
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     if len(angles) == 1:
@@ -128,15 +128,15 @@ def _branches(angles: _Numbers) -> tuple[_Numbers, NDArray[np.intp]]:
 
 
 def _forks(links: _Numbers, order: NDArray[np.intp]) -> _Numbers:
-    """The four corners of every fork; SciPy's own drawing recurses, and a long chain of units would end it."""
+    """The four corners of every fork; SciPy's own drawing is recursive, and a long chain of units would overflow it."""
     count = len(order)
     x, y = np.zeros(2 * count - 1), np.zeros(2 * count - 1)
     x[order] = np.arange(count)
     corners = np.empty((len(links), 4, 2))
-    for place, (left, right, height, _) in enumerate(links):
+    for index, (left, right, height, _) in enumerate(links):
         a, b = int(left), int(right)
-        corners[place] = (x[a], y[a]), (x[a], height), (x[b], height), (x[b], y[b])
-        x[count + place], y[count + place] = (x[a] + x[b]) / 2, height
+        corners[index] = (x[a], y[a]), (x[a], height), (x[b], height), (x[b], y[b])
+        x[count + index], y[count + index] = (x[a] + x[b]) / 2, height
     return corners
 
 
@@ -155,15 +155,15 @@ def _two_sided(threshold: float | None) -> Colormap:
 
 
 def _furthest(cells: _Numbers, size: int) -> _Numbers:
-    """Of every square of ``size`` × ``size`` angles the one furthest from 90°; what stands over is filled with 90°."""
+    """Of every square of ``size`` × ``size`` angles the one farthest from 90°; padded with 90°."""
     if size == 1:
         return cells
     side = math.ceil(len(cells) / size)
     filled = np.full((side * size, side * size), 90.0)
     filled[: len(cells), : len(cells)] = cells
     squares = filled.reshape(side, size, side, size).swapaxes(1, 2).reshape(side, side, size * size)
-    places = np.abs(squares - 90).argmax(axis=2)[..., None]
-    return np.take_along_axis(squares, places, axis=2)[..., 0]
+    positions = np.abs(squares - 90).argmax(axis=2)[..., None]
+    return np.take_along_axis(squares, positions, axis=2)[..., 0]
 
 
 def _pairs_text(angles: _Numbers, threshold: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The figure of measures against accuracies: whether α-hat orders networks better than the same without α does."""
+"""The figure of measures against accuracies: whether α-hat orders networks better than the same measure without α."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
     from weightsmith.grading.comparison import ComparedMeasure, GradeComparison
 
-__all__ = ["comparison_figure", "telling_measures"]
+__all__ = ["comparison_figure", "contest_measures"]
 
-_NAMED = 12  # networks up to which points carry their names
+_NAMED = 12  # networks up to which points are labelled
 
 
 def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | None = None) -> Figure:
     """A panel for each of ``measures``, by accuracy; hollow squares are measures that need no fit.
 
-    Without ``measures``: the pairs of ``contests``, which are fixed before any accuracy is seen. Each panel says how
-    well it orders with Kendall's τ: −1 where the smaller value always has the higher accuracy, as is claimed.
+    Without ``measures``: the pairs of ``contests``, which are fixed before any accuracy is seen. Each panel shows
+    Kendall's τ: −1 if the smaller value always has the higher accuracy, as is claimed.
     """
     if comparison.accuracy is None:
         raise UsageError(
             "the comparison has no accuracies: give compare(networks, accuracy=…) to draw measures by them"
         )
-    chosen = telling_measures(comparison) if measures is None else [comparison.measure(name) for name in measures]
+    chosen = contest_measures(comparison) if measures is None else [comparison.measure(name) for name in measures]
     if not chosen:
         raise UsageError("no α-hat and no norm has a value for two networks: there is nothing to draw")
     empty = [measure.name for measure in chosen if all(value is None for value in measure.values)]
@@ -48,8 +48,8 @@ def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | Non
     return figure
 
 
-def telling_measures(comparison: GradeComparison) -> list[ComparedMeasure]:
-    """Each measure of a contest beside what it stands against."""
+def contest_measures(comparison: GradeComparison) -> list[ComparedMeasure]:
+    """Each measure of a contest next to the one it competes with."""
     names = [name for contest in comparison.contests for name in (contest.measure, contest.against)]
     return [comparison.measure(name) for name in dict.fromkeys(names)]
 
@@ -67,7 +67,7 @@ def _panel(axes: Axes, measure: ComparedMeasure, accuracy: Sequence[float], labe
     axes.plot([x for x, _, _ in points], [y for _, y, _ in points], shape, color=colour, markersize=5.5, **face)
     middle = (min(x for x, _, _ in points) + max(x for x, _, _ in points)) / 2
     for x, y, label in points if len(points) <= _NAMED else []:
-        # To the side that has room: labels never leave the panel.
+        # Towards the side with more room: labels never leave the panel.
         side, aside = ("right", -6) if x > middle else ("left", 6)
         text, offset = shown(label, 20), (aside, 0)
         axes.annotate(text, (x, y), offset, textcoords="offset points", ha=side, va="center", fontsize=6, color=INK)
@@ -75,5 +75,5 @@ def _panel(axes: Axes, measure: ComparedMeasure, accuracy: Sequence[float], labe
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_xlabel(f"{measure.name}" + (" (no fit)" if measure.baseline else ""))
     tau = measure.kendall
-    told = measure.reason or "" if tau is None else f"τ = {tau.value:+.2f}, p = {number(tau.p)}, n = {tau.n}"
-    axes.set_title(told.replace("-", "−"), fontsize=7.5, fontweight="normal")
+    caption = measure.reason or "" if tau is None else f"τ = {tau.value:+.2f}, p = {number(tau.p)}, n = {tau.n}"
+    axes.set_title(caption.replace("-", "−"), fontsize=7.5, fontweight="normal")

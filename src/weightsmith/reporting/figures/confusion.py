@@ -1,4 +1,4 @@
-"""Figures of an evaluation: which classes are taken for which others, and how many of each are found."""
+"""Figures of an evaluation: the confusion matrix, and the recall of each class."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NAMED, _LONGEST = 50, 20
 
 
 def confusion_figure(evaluation: Evaluation) -> Figure:
-    """Images by the class they have (rows) and the class the network gives them (columns).
+    """Images by true class (rows) and predicted class (columns).
 
-    What is right, the diagonal, is pale; what is wrong is the darker the more images, so that it is seen where it is
-    rare. Images without an answer are in no cell.
+    The diagonal is pale; errors are darker the more images they have, so that rare ones are visible. Images
+    without an answer are in no cell.
     """
     cells = np.array(evaluation.confusion, dtype=np.int64)
     if not cells.any():
@@ -39,20 +39,20 @@ def confusion_figure(evaluation: Evaluation) -> Figure:
 
 
 def recall_figure(evaluation: Evaluation) -> Figure:
-    """The share of each class that is found, with its 95 % Wilson interval; dashed is the accuracy over all images."""
+    """The recall of each class with its 95 % Wilson interval; dashed is the accuracy over all images."""
     sizes = class_sizes(evaluation)
-    known = [place for place, recall in enumerate(evaluation.recall) if recall is not None]
+    known = [index for index, recall in enumerate(evaluation.recall) if recall is not None]
     if not known:
         raise UsageError("no class has an image: there is no recall to draw")
     count = len(evaluation.classes)
     with house_style():
         figure, (axes,) = new_figure(min(max(4.8, 1.6 + 0.16 * count), 9.0), 3.2)
-        for place in known:
-            size = sizes[place]
+        for index in known:
+            size = sizes[index]
             if size:
-                found = wilson(evaluation.confusion[place][place], size)
-                axes.vlines(place, 100 * found.low, 100 * found.high, color=BLUE, linewidth=1.1, alpha=0.55)
-        recalls = [100 * (evaluation.recall[place] or 0.0) for place in known]
+                found = wilson(evaluation.confusion[index][index], size)
+                axes.vlines(index, 100 * found.low, 100 * found.high, color=BLUE, linewidth=1.1, alpha=0.55)
+        recalls = [100 * (evaluation.recall[index] or 0.0) for index in known]
         mark: dict[str, Any] = {"markersize": 4.5 if count <= _NAMED else 2.5}
         axes.plot(known, recalls, "o", color=BLUE, label="recall of a class", **mark)
         overall = 100 * evaluation.accuracy.value
@@ -65,15 +65,15 @@ def recall_figure(evaluation: Evaluation) -> Figure:
 
 
 def class_sizes(evaluation: Evaluation) -> list[int | None]:
-    """How many images each class has; None where only images without an answer could tell."""
+    """The number of images of each class; None if only images without an answer would show it."""
     sizes: list[int | None] = []
-    for place, (row, recall) in enumerate(zip(evaluation.confusion, evaluation.recall, strict=True)):
+    for index, (row, recall) in enumerate(zip(evaluation.confusion, evaluation.recall, strict=True)):
         if recall is None:
             sizes.append(0)
         elif not evaluation.not_finite:
             sizes.append(sum(row))
         else:
-            sizes.append(round(row[place] / recall) if recall else None)
+            sizes.append(round(row[index] / recall) if recall else None)
     return sizes
 
 

@@ -1,4 +1,4 @@
-"""The figure of how λ_min was chosen: the distance of every tail to its power law."""
+"""The figure of the choice of λ_min: the distance of every tail to its power law."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["cut_figure", "drawn_cuts"]
 
-_SHORT = 8  # values; the interval of α does not look at shorter tails
-_MOST = 240  # candidates; of more than these each stretch is drawn by its lowest and highest D and α
+_SHORT = 8  # values; shorter tails do not enter the interval of α
+_MOST = 240  # candidates; of more, each group is drawn by its smallest and largest D and α
 _DASHED = (0, (4, 3))
 
 _Numbers = NDArray[np.float64]
 
 
 def cut_figure(layer: LayerGrade) -> Figure:
-    """The distance D (above) and α (below) for every λ_min that could have been chosen, and the one that was.
+    """The distance D (above) and α (below) for every candidate λ_min, and the chosen one.
 
-    Where α stays level on both sides of the chosen λ_min, it does not hang on that choice. Shaded grey are tails of
+    If α is level on both sides of the chosen λ_min, it does not depend on that choice. Shaded grey are tails of
     fewer than eight values, whose α is mostly chance.
     """
     if layer.fit is None:
@@ -65,16 +65,16 @@ def cut_figure(layer: LayerGrade) -> Figure:
 
 
 def drawn_cuts(layer: LayerGrade) -> TailScan:
-    """The candidates that :func:`cut_figure` draws: those it shows, and of very many the extremes of each stretch."""
+    """The candidates that :func:`cut_figure` draws; of very many, the extremes of each group."""
     from weightsmith.grading.fits.powerlaw import TailScan, distances
 
     scan = distances(layer.eigenvalues)
-    places = np.flatnonzero(scan.xmin >= left_edge(layer))
-    if places.size > _MOST:
-        stretches = np.array_split(places, _MOST // 4)
+    indices = np.flatnonzero(scan.xmin >= left_edge(layer))
+    if indices.size > _MOST:
+        stretches = np.array_split(indices, _MOST // 4)
         kinds = [(values, pick) for values in (scan.D, scan.alpha) for pick in (np.argmin, np.argmax)]
-        places = np.unique([stretch[pick(values[stretch])] for stretch in stretches for values, pick in kinds])
-    return TailScan(scan.xmin[places], scan.alpha[places], scan.D[places])
+        indices = np.unique([stretch[pick(values[stretch])] for stretch in stretches for values, pick in kinds])
+    return TailScan(scan.xmin[indices], scan.alpha[indices], scan.D[indices])
 
 
 def _candidates(axes: Axes, layer: LayerGrade, xmin: _Numbers, values: _Numbers) -> None:
@@ -86,7 +86,7 @@ def _candidates(axes: Axes, layer: LayerGrade, xmin: _Numbers, values: _Numbers)
 
 
 def _reach(layer: LayerGrade, fit: PowerLaw, alphas: _Numbers) -> tuple[float, float]:
-    """Limits that show the chosen α, its interval and most others; the shortest tails may have any α at all."""
+    """Limits that show the chosen α, its interval and most others; the shortest tails may have any α."""
     values = [fit.alpha, *np.percentile(alphas, [0, 95])]
     if layer.interval is not None:
         values += [layer.interval.low, layer.interval.high]

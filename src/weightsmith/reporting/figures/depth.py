@@ -24,16 +24,16 @@ _BANDS = (
     (VerdictKind.WEAKLY_TRAINED, LIGHTEST, math.inf),
 )
 _MOST_NAMES, _LONGEST_NAME = 64, 36
-_MANY = 40  # layers from which on marks are smaller
-_EDGE = 0.035  # of the height: marks of layers that have no α
+_MANY = 40  # layers from which marks are smaller
+_EDGE = 0.035  # fraction of the height: marks of layers without an α
 
 
 def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
     """α of every layer with its interval, over the bands of the verdicts.
 
-    Layers stand in the order of the file or module, which some files sort by name: it need not be that of depth.
-    The shape of a mark is the layer's verdict. A layer without a fit stands hollow at the lower edge with its status.
-    Several networks are told apart by colour and line; where they have the same layers these stand side by side,
+    Layers are in the order of the file or module, which some files sort by name: it need not be that of depth.
+    The shape of a mark is the layer's verdict. A layer without a fit is hollow at the lower edge with its status.
+    Several networks differ by colour and line style; those with the same layers share their positions,
     otherwise each network is stretched over the same width.
     """
     networks = several(grades)
@@ -43,8 +43,8 @@ def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
         figure, (axes,) = new_figure(width, height)
         axes.set_yscale("log")
         axes.set_ylim(*_reach([layer for network in networks for layer in network.layers]))
-        for place, network in enumerate(networks):
-            _draw(axes, network, _places(networks, place), None if len(networks) == 1 else place)
+        for index, network in enumerate(networks):
+            _draw(axes, network, _positions(networks, index), None if len(networks) == 1 else index)
         _bands(axes)
         _name_layers(axes, networks)
         readable_ticks(axes.yaxis)
@@ -55,17 +55,17 @@ def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
 
 
 def _aligned(networks: Sequence[Grades]) -> bool:
-    """Whether all networks have the same layers, so that these can share their places."""
+    """Whether all networks have the same layers, so that these can share their positions."""
     first, *others = ([layer_label(layer) for layer in network.layers] for network in networks)
     return all(other == first for other in others)
 
 
-def _places(networks: Sequence[Grades], place: int) -> list[float]:
-    """Where the layers of a network stand: by number, beside those of the others, or in per cent of all."""
-    count = len(networks[place].layers)
+def _positions(networks: Sequence[Grades], number: int) -> list[float]:
+    """The positions of the layers of a network: by index, next to those of the others, or in per cent."""
+    count = len(networks[number].layers)
     if not _aligned(networks):
         return [100 * (index + 0.5) / count for index in range(count)]
-    aside = 0.5 * (place / (len(networks) - 1) - 0.5) if len(networks) > 1 else 0.0
+    aside = 0.5 * (number / (len(networks) - 1) - 0.5) if len(networks) > 1 else 0.0
     return [index + aside for index in range(count)]
 
 
@@ -78,12 +78,12 @@ def _size(networks: Sequence[Grades]) -> tuple[float, float]:
 
 
 def _is_flat(layers: Sequence[LayerGrade]) -> bool:
-    """Whether the names are so few and short that they can lie."""
+    """Whether the names are so few and short that they can be horizontal."""
     return len(layers) * (max(len(layer_label(layer)) for layer in layers) + 2) < 80
 
 
 def _reach(layers: Sequence[LayerGrade]) -> tuple[float, float]:
-    """Limits that show every α and all bands; the upper end of an interval may leave the figure."""
+    """Limits that show every α and all bands; an interval may leave the figure at the top."""
     alphas = [layer.alpha for layer in layers if layer.alpha is not None]
     ends = [end for layer in layers for end in (layer.alpha_low, layer.alpha_high) if end is not None]
     most = 3 * max([*alphas, LIGHTEST])
@@ -94,16 +94,18 @@ def _reach(layers: Sequence[LayerGrade]) -> tuple[float, float]:
     return low, high
 
 
-def _draw(axes: Axes, network: Grades, places: Sequence[float], number: int | None) -> None:
-    """A line through all α, a mark and an interval for each; hollow at the edge what has none.
+def _draw(axes: Axes, network: Grades, positions: Sequence[float], number: int | None) -> None:
+    """A line through all α, a mark and an interval for each; hollow marks at the edge for layers without one.
 
     Marks have the colour of their verdict, or with a ``number`` that of their network.
     """
     many = len(network.layers) > _MANY
     own, style = (None, "-") if number is None else look(number)
     alphas = [math.nan if layer.alpha is None else layer.alpha for layer in network.layers]
-    axes.plot(places, alphas, color=own or GREY, linewidth=0.5 if many else 0.9, linestyle=style, alpha=0.7, zorder=2)
-    for x, layer in zip(places, network.layers, strict=True):
+    axes.plot(
+        positions, alphas, color=own or GREY, linewidth=0.5 if many else 0.9, linestyle=style, alpha=0.7, zorder=2
+    )
+    for x, layer in zip(positions, network.layers, strict=True):
         colour, shape = MARKS[layer.verdict.kind]
         mark: dict[str, Any] = {"color": own or colour, "marker": shape, "linestyle": "none", "zorder": 4}
         mark["markersize"] = 3.5 if many else 5
@@ -134,7 +136,7 @@ def _bands(axes: Axes) -> None:
 
 
 def _name_layers(axes: Axes, networks: Sequence[Grades]) -> None:
-    """Names under the axis, as many as can be read; of networks with other layers each, their place."""
+    """Labels under the axis, as many as are readable; positions in per cent for networks with different layers."""
     layers = networks[0].layers
     if not _aligned(networks):
         axes.set_xlim(0, 100)
@@ -158,14 +160,14 @@ def _title(networks: Sequence[Grades], labels: Sequence[str], width: float) -> s
 
 
 def _legend(figure: Figure, networks: Sequence[Grades], labels: Sequence[str]) -> None:
-    """The verdicts that occur with their numbers, the interval, and the networks where there are several."""
+    """The verdicts that occur with their counts, the interval, and the networks if there are several."""
     from matplotlib.lines import Line2D
 
     one = len(networks) == 1
     layers = [layer for network in networks for layer in network.layers]
     handles = []
-    for place, label in enumerate([] if one else labels):
-        colour, style = look(place)
+    for index, label in enumerate([] if one else labels):
+        colour, style = look(index)
         handles.append(Line2D([], [], color=colour, linestyle=style, label=shown(label, 34)))
     for kind, (colour, shape) in MARKS.items():
         count = sum(layer.verdict.kind is kind for layer in layers)

@@ -1,4 +1,4 @@
-"""The front of accuracy, energy and size that a search found, with the limits that were asked for."""
+"""The front of accuracy, energy and size found by a search, with its limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOKS = {"whole": (INK, "s"), "reduced": (BLUE, "o"), "spiking": (ORANGE, "^"),
 _OTHER = (PURPLE, "v")
 _SCALES = ((1e9, "mJ"), (1e6, "µJ"), (1e3, "nJ"), (1.0, "pJ"))
 _DASHED = (0, (4, 3))
-_DEEP = 30.0  # points of accuracy below the best, or below the limit, that are shown; the rest is of no use
+_DEEP = 30.0  # points of accuracy shown below the best, or below the limit
 _SMALLEST, _LARGEST = 6.0, 60.0  # areas of markers, in square points
 
 
@@ -51,9 +51,9 @@ def draw_tailoring(
 ) -> Figure:
     """Accuracy against energy (left, markers larger the more parameters) and against parameters (right).
 
-    Faint networks are beaten by another in all three; the stairs are the best accuracy for at most so much of the
-    axis. Lines are the limits, and what keeps to both of a panel lies in the shaded corner. ``met`` says whether the
-    one that is marked keeps to all of them.
+    Faint networks are dominated in all three; the stairs are the best accuracy for at most that much on the
+    axis. Lines are the limits, and networks that meet both of a panel lie in the shaded corner. ``met`` says whether
+    the marked network meets all of them.
     """
     if not dots:
         raise UsageError("there are no networks to draw")
@@ -82,14 +82,14 @@ def draw_tailoring(
     return figure
 
 
-def _panel(axes: Axes, dots: Sequence[FrontDot], places: Sequence[float], areas: Sequence[float]) -> None:
+def _panel(axes: Axes, dots: Sequence[FrontDot], positions: Sequence[float], areas: Sequence[float]) -> None:
     """One marker per network by its kind, and the stairs above them."""
     axes.set_xscale("log")
-    x, y = np.array(places, np.float64), np.array([100 * dot.accuracy for dot in dots])
+    x, y = np.array(positions, np.float64), np.array([100 * dot.accuracy for dot in dots])
     size = np.array(areas)
     for kind in sorted({dot.kind for dot in dots}, key=[*_LOOKS, *(dot.kind for dot in dots)].index):
         colour, shape = _LOOKS.get(kind, _OTHER)
-        # The whole network is what all others are compared with, beaten or not.
+        # The whole network is the reference of all others, dominated or not.
         solid = np.array([dot.kind == kind and (dot.on_front or kind == "whole") for dot in dots])
         faint = np.array([dot.kind == kind for dot in dots]) & ~solid
         pale: dict[str, Any] = {"alpha": 0.22, "linewidth": 0, "zorder": 2, "label": shown(f"{kind}, beaten", 42)}
@@ -104,18 +104,18 @@ def _panel(axes: Axes, dots: Sequence[FrontDot], places: Sequence[float], areas:
 
 
 def _stairs(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> tuple[list[float], list[float]]:
-    """The corners of the best y for at most so large an x."""
-    places: list[float] = []
+    """The corners of the running maximum of y over x."""
+    corners: list[float] = []
     best: list[float] = []
     for at in np.lexsort((-y, x)):
         if not best or y[at] > best[-1]:
-            places.append(float(x[at]))
+            corners.append(float(x[at]))
             best.append(float(y[at]))
-    return [*places, float(x.max())], [*best, best[-1]]
+    return [*corners, float(x.max())], [*best, best[-1]]
 
 
 def _limits(axes: Axes, accuracy: float | None, most: float | None) -> None:
-    """The limits as lines, and the corner in which a network keeps to them."""
+    """The limits as lines, and the corner in which a network meets them."""
     line: dict[str, Any] = {"color": RED, "linewidth": 0.9, "linestyle": _DASHED, "zorder": 1.5}
     if accuracy is not None:
         axes.axhline(100 * accuracy, label="limit", **line)
@@ -132,15 +132,15 @@ def _limits(axes: Axes, accuracy: float | None, most: float | None) -> None:
 
 
 def _mark(left: Axes, right: Axes, dots: Sequence[FrontDot], scale: float, met: bool) -> None:
-    """A ring around the one that was chosen, with its interval."""
+    """A ring around the chosen network, with its interval."""
     for dot in dots:
         if not dot.chosen:
             continue
-        for axes, place in ((left, dot.energy / scale), (right, float(dot.parameters))):
-            axes.vlines(place, 100 * dot.low, 100 * dot.high, color=INK, linewidth=1.0, zorder=4)
+        for axes, position in ((left, dot.energy / scale), (right, float(dot.parameters))):
+            axes.vlines(position, 100 * dot.low, 100 * dot.high, color=INK, linewidth=1.0, zorder=4)
             ring: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "linewidth": 1.3, "zorder": 5}
             word = "chosen" if met else "nearest"
-            axes.scatter([place], [100 * dot.accuracy], s=150, label=f"{word}, with its 95 % interval", **ring)
+            axes.scatter([position], [100 * dot.accuracy], s=150, label=f"{word}, with its 95 % interval", **ring)
 
 
 def _legend(figure: Figure, axes: Axes, dots: Sequence[FrontDot]) -> None:
@@ -158,7 +158,7 @@ def _legend(figure: Figure, axes: Axes, dots: Sequence[FrontDot]) -> None:
 
 
 def _unit(energy: float) -> tuple[float, str]:
-    """Picojoules in the unit that suits the largest.
+    """The scale and unit for an energy in picojoules.
 
     >>> _unit(2.9e8), _unit(0)
     ((1000000.0, 'µJ'), (1.0, 'pJ'))

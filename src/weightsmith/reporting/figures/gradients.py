@@ -1,4 +1,4 @@
-"""The figure of the gradient diagnosis: what reaches each layer, and what it does with it."""
+"""The figure of the gradient diagnosis: sensitivity and update of each layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gradient_figure"]
 
-# A colour and a shape for each verdict, so that it can be read without colours.
+# A colour and a shape for each verdict, which is readable without colours.
 _MARKS = {
     Health.HEALTHY: (GREEN, "o"),
     Health.VANISHING: (BLUE, "v"),
@@ -28,24 +28,24 @@ _MARKS = {
     Health.FROZEN: (GREY, "s"),
 }
 _MOST_NAMES, _LONGEST_NAME, _LONGEST_REFERENCE = 64, 36, 20
-_EDGE, _BAND = 0.04, 0.11  # of the height: marks of what no logarithmic axis can show; a shaded band, at least
-_FARTHEST = 200  # powers of ten that an axis reaches at most: beyond, its ends cannot be written as numbers
-_LEAST = 1e-4  # updates down to this one are shown even where all are larger
+_EDGE, _BAND = 0.04, 0.11  # fractions of the height: marks at the edges; least height of a band
+_FARTHEST = 200  # the largest range of an axis in powers of ten: beyond, its ends are not representable
+_LEAST = 1e-4  # updates down to this one are shown even if all are larger
 
 
 def gradient_figure(diagnosis: GradientDiagnosis) -> Figure:
     """Sensitivity relative to the last layer (above) and update relative to the weights (below), layer by layer.
 
-    A line is a probe, the later the darker; the last value of each layer carries a mark that tells its verdict. Shaded
-    is where a layer is called vanishing or exploding. Hollow marks have no value on the axis: at the lower edge what is
-    exactly zero, and a frozen layer without numbers; at the upper edge what is not finite.
+    A line is a probe, later ones darker; the last value of each layer carries the mark of its verdict. The shaded
+    ranges are those of vanishing and exploding. Hollow marks have no value on the axis: at the lower edge exact zeros
+    and frozen layers without numbers; at the upper edge values that are not finite.
     """
     layers, count = diagnosis.layers, len(diagnosis.layers)
     reference = next((layer for layer in layers if layer.name == diagnosis.reference), None)
     ratios = [_ratios(layer.sensitivity, reference) for layer in layers]
     updates = [layer.update for layer in layers]
     shades = _shades(
-        [place for place in range(len(diagnosis.probes)) if any(row[place] for row in (*ratios, *updates))]
+        [probe for probe in range(len(diagnosis.probes)) if any(row[probe] for row in (*ratios, *updates))]
     )
     flat = count * (max(len(layer.name) for layer in layers) + 2) < 80
     with house_style():
@@ -76,9 +76,9 @@ def _ratios(sensitivity: Sequence[float | None], reference: LayerGradients | Non
 
 
 def _shades(probes: Sequence[int]) -> dict[int, str]:
-    """Greys for the probes that show anything, from light (the first) to dark (the last)."""
+    """Greys for the probes with values, from light (the first) to dark (the last)."""
     last = max(len(probes) - 1, 1)
-    return {probe: f"{0.2 + 0.6 * (len(probes) - 1 - place) / last:.3f}" for place, probe in enumerate(probes)}
+    return {probe: f"{0.2 + 0.6 * (len(probes) - 1 - index) / last:.3f}" for index, probe in enumerate(probes)}
 
 
 def _draw(
@@ -89,29 +89,29 @@ def _draw(
     *,
     limits: tuple[float | None, float],
 ) -> bool:
-    """A line per probe, on the last value of each layer the mark of its verdict; whether any of these is hollow."""
+    """Draw a line per probe, with the verdict's mark on the last value of each layer; whether any mark is hollow."""
     hollow = False
     axes.set_yscale("log")
     axes.minorticks_off()
     for probe, shade in shades.items():
         axes.plot([row[probe] or math.nan for row in values], color=shade, linewidth=1.1, zorder=2)
     axes.set_ylim(*_reach([value for row in values for value in row if value], *limits))
-    for place, (layer, row) in enumerate(zip(layers, values, strict=True)):
+    for index, (layer, row) in enumerate(zip(layers, values, strict=True)):
         last = next((value for value in reversed(row) if value is not None), None)
         colour, shape = _MARKS[layer.health]
         mark: dict[str, Any] = {"color": colour, "marker": shape, "linestyle": "none", "markersize": 5, "zorder": 4}
         edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "markerfacecolor": "white"}
         if last:
-            axes.plot(place, last, **mark)
+            axes.plot(index, last, **mark)
         elif last == 0 or layer.health in (Health.FROZEN, Health.NOT_FINITE):
             broken = last is None and layer.health is Health.NOT_FINITE
-            axes.plot(place, 1 - _EDGE if broken else _EDGE, **mark, **edge)
+            axes.plot(index, 1 - _EDGE if broken else _EDGE, **mark, **edge)
             hollow = True
     return hollow
 
 
 def _reach(values: Sequence[float], lower: float | None, upper: float) -> tuple[float, float]:
-    """Limits of a logarithmic axis that shows all values, both limits of health, and a band beyond each of these."""
+    """Limits of a logarithmic axis that shows all values, both health limits, and a band beyond each of them."""
     logarithms = [math.log10(value) for value in (*values, upper, _LEAST if lower is None else lower)]
     low, high = max(min(logarithms), -_FARTHEST), min(max(logarithms), _FARTHEST)
     band = _BAND * (high - low)
@@ -120,7 +120,7 @@ def _reach(values: Sequence[float], lower: float | None, upper: float) -> tuple[
 
 
 def _shade(axes: Axes, text: str, colour: str, *, below: float | None = None, above: float | None = None) -> None:
-    """Shade what lies beyond a limit, to the edge of the axes, and name it."""
+    """Shade the range beyond a limit, to the edge of the axes, and label it."""
     bottom, top = axes.get_ylim()
     limit = below or above or 1.0
     axes.axhspan(*((bottom, limit) if below else (limit, top)), color=colour, alpha=0.09, linewidth=0)
@@ -139,11 +139,11 @@ def _shade(axes: Axes, text: str, colour: str, *, below: float | None = None, ab
 
 
 def _name_layers(axes: Axes, layers: Sequence[LayerGradients], *, flat: bool) -> None:
-    """Names under the axis, as many as can be read."""
+    """Labels under the axis, as many as are readable."""
     count = len(layers)
     step = math.ceil(count / _MOST_NAMES)
     named = range(0, count, step)
-    labels = [shown(layers[place].name, _LONGEST_NAME) for place in named]
+    labels = [shown(layers[index].name, _LONGEST_NAME) for index in named]
     axes.set_xticks(list(named), labels, rotation=0 if flat else 90, fontsize=7 if count <= 30 else 6)
     axes.set_xlim(-0.6, count - 0.4)
     axes.set_xlabel("layer, in the order of the forward pass" + (f" (one in {step} named)" if step > 1 else ""))
@@ -161,7 +161,7 @@ def _title(layers: Sequence[LayerGradients]) -> str:
 
 
 def _legend(figure: Figure, diagnosis: GradientDiagnosis, shades: Mapping[int, str], *, hollow: bool) -> None:
-    """The verdicts that occur, what hollow marks are, and the steps of the first and the last line."""
+    """The verdicts that occur, the meaning of hollow marks, and the steps of the first and the last line."""
     from matplotlib.lines import Line2D
 
     found = {layer.health for layer in diagnosis.layers}

@@ -1,4 +1,4 @@
-"""All figures of grading under one name: of single layers, of networks, and of networks side by side."""
+"""All figures of grading: of single layers, of networks, and of networks side by side."""
 
 from __future__ import annotations
 

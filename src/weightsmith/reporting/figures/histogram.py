@@ -1,4 +1,4 @@
-"""The figure of how α is spread over the layers of one or more networks."""
+"""The histogram of α over the layers of one or more networks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["alpha_histogram"]
 
 _BIN = 0.5
-_LEAST, _LAST = 7.0, 10.0  # the axis ends between these two; what lies beyond is counted in one bin
+_LEAST, _LAST = 7.0, 10.0  # the axis ends between these two; larger values share the last bin
 
 
 def alpha_histogram(grades: Grades | Sequence[Grades]) -> Figure:
-    """How many layers have which α, over the range [2, 5] that the seed names for good networks.
+    """The number of layers by α, over the range [2, 5] that the seed names for good networks.
 
     One network is counted in layers, several in per cent of their own layers with an α.
     """
@@ -46,8 +46,8 @@ def alpha_histogram(grades: Grades | Sequence[Grades]) -> Figure:
         if len(networks) == 1:
             _count_layers(axes, found[0], edges, last)
         else:
-            for place, (alphas, label) in enumerate(zip(found, labels, strict=True)):
-                _count_shares(axes, _counts(alphas, edges, last), edges, place, label)
+            for index, (alphas, label) in enumerate(zip(found, labels, strict=True)):
+                _count_shares(axes, _counts(alphas, edges, last), edges, index, label)
         _axes(axes, edges, last, "layers" if len(networks) == 1 else "layers (%)")
         axes.set_title(_title(networks, labels, found))
         handles, names = axes.get_legend_handles_labels()
@@ -56,7 +56,7 @@ def alpha_histogram(grades: Grades | Sequence[Grades]) -> Figure:
 
 
 def _counts(alphas: Sequence[float], edges: Sequence[float], last: float) -> list[int]:
-    """Layers in each bin; the last bin holds all that lies beyond."""
+    """Layers in each bin; the last bin holds all larger values."""
     inside = [min(alpha, last) for alpha in alphas]
     return [sum(low <= alpha < high for alpha in inside) for low, high in itertools.pairwise(edges)]
 
@@ -69,8 +69,8 @@ def _count_layers(axes: Axes, alphas: Sequence[float], edges: Sequence[float], l
     axes.plot(ticks, [0.02] * len(ticks), "|", color=INK, markersize=6, transform=axes.get_xaxis_transform())
 
 
-def _count_shares(axes: Axes, counts: Sequence[int], edges: Sequence[float], place: int, label: str) -> None:
-    colour, style = look(place)
+def _count_shares(axes: Axes, counts: Sequence[int], edges: Sequence[float], index: int, label: str) -> None:
+    colour, style = look(index)
     shares = [100 * count / max(sum(counts), 1) for count in counts]
     axes.stairs(shares, edges, color=colour, linestyle=style, linewidth=1.5, label=shown(label, 34))
 
@@ -89,7 +89,7 @@ def _axes(axes: Axes, edges: Sequence[float], last: float, unit: str) -> None:
 
 
 def _title(networks: Sequence[Grades], labels: Sequence[str], found: Sequence[Sequence[float]]) -> str:
-    """How many lie in the range, and how many have no α at all."""
+    """How many layers lie in the range, and how many have no α."""
     low, high = BEST_RANGE
     alphas = list(itertools.chain.from_iterable(found))
     without = sum(len(network.layers) for network in networks) - len(alphas)

@@ -1,4 +1,4 @@
-"""Words and numbers on figures of networks: names from files may hold anything, and axes any range."""
+"""Texts and numbers on figures of networks: names from files may hold anything, and axes any range."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["columns", "head", "law_text", "layer_label", "network_labels", "number", "readable_ticks", "shown"]
 
 _FONT = "DejaVu Sans"
-_LETTERS_PER_INCH, _HANDLE = 18, 7  # of a legend: its letters, and how many of them the line before takes
+_LETTERS_PER_INCH, _HANDLE = 18, 7  # of a legend: its letters, and the width of a line sample in letters
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SUFFIXES = (".safetensors", ".onnx", ".keras", ".ckpt", ".pth", ".bin", ".npz", ".pt", ".h5")
 
 
 def shown(name: str, longest: int = 40) -> str:
-    """``name`` as text for a figure: on one line, never as a formula, its middle left out beyond ``longest`` letters.
+    """``name`` as text for a figure: on one line, never as a formula, without its middle beyond ``longest`` letters.
 
     >>> shown("encoder.blocks.11.attention.output.dense", 24)
     'encoder.bloc…utput.dense'
-    >>> print(shown("price in $ and $"))  # matplotlib shows what stands between two dollars as mathematics
+    >>> print(shown("price in $ and $"))  # matplotlib reads text between two dollars as mathematics
     price in \\$ and \\$
     """
     known = _letters()
@@ -40,7 +40,7 @@ def shown(name: str, longest: int = 40) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, whatever the size.
+    """Three digits, of any magnitude.
 
     >>> [number(value) for value in (3.914, 0.0001234, 1234567.0, 12.0)]
     ['3.91', '0.000123', '1.23e+06', '12']
@@ -49,12 +49,12 @@ def number(value: float) -> str:
 
 
 def layer_label(layer: LayerGrade) -> str:
-    """The name of a layer, and which of its matrices it is."""
+    """The name of a layer, and the number of its matrix."""
     return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"
 
 
 def network_labels(sources: Sequence[str]) -> list[str]:
-    """Short names of networks: the name of a file where that tells them apart, numbered where nothing does.
+    """Short names of networks: file names if these are unique, else sources, else numbered ones.
 
     >>> network_labels(["nets/a.pt", "nets/b.pt"]), network_labels(["a/x.pt", "b/x.pt"]), network_labels(["x", "x"])
     (['a', 'b'], ['a/x.pt', 'b/x.pt'], ['x (1)', 'x (2)'])
@@ -64,11 +64,11 @@ def network_labels(sources: Sequence[str]) -> list[str]:
     for names in (bare, ends, list(sources)):
         if len(set(names)) == len(names) and all(names):
             return names
-    return [f"{source} ({place})" for place, source in enumerate(sources, 1)]
+    return [f"{source} ({count})" for count, source in enumerate(sources, 1)]
 
 
 def columns(labels: Sequence[str], width: float) -> int:
-    """In how many columns a legend of these labels fits into ``width`` inches; it is filled column by column.
+    """The number of columns in which a legend of these labels fits into ``width`` inches, filled column by column.
 
     >>> columns(["short"] * 5, 5.5), columns(["a label of some thirty letters"] * 3, 5.5)
     (5, 2)
@@ -83,7 +83,7 @@ def columns(labels: Sequence[str], width: float) -> int:
 
 
 def law_text(layer: LayerGrade) -> str:
-    """The fitted law in numbers, or why there is none."""
+    """The fitted law in numbers, or the reason why there is none."""
     fit = layer.fit
     if fit is None:
         return f"no fit: {layer.status.value}" + (f" ({layer.reason})" if layer.reason else "")
@@ -96,20 +96,20 @@ def law_text(layer: LayerGrade) -> str:
 
 
 def head(figure: Figure, axes: Axes, layer: LayerGrade) -> None:
-    """Over a figure of one layer its name, and over its first axes the law."""
+    """The name of the layer above the figure, and the law above its first axes."""
     figure.suptitle(shown(layer_label(layer), 56), x=0.01, ha="left", fontsize=9, fontweight="bold")
-    # With its height given, matplotlib need not look for it: a fifth of the time that a figure takes.
+    # A given height saves matplotlib a search: a fifth of the time of a figure.
     axes.set_title(shown(law_text(layer), 96), y=1.0, fontsize=7.5, fontweight="normal")
 
 
 def readable_ticks(axis: Axis) -> None:
-    """Plain numbers on a logarithmic axis of ordinary size, powers of ten beyond, and no ticks between them."""
+    """Plain numbers on a logarithmic axis of ordinary size, powers of ten beyond, without minor ticks."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
     low, high = axis.get_view_interval()
     decades = math.log10(high / low)
     axis.set_minor_locator(NullLocator())
-    if decades < 0.3:  # so narrow that it is as good as linear
+    if decades < 0.3:  # so narrow that it is nearly linear
         axis.set_major_locator(MaxNLocator(4))
         axis.set_major_formatter(ScalarFormatter())
         return
@@ -120,14 +120,14 @@ def readable_ticks(axis: Axis) -> None:
     if plain or decades < 1.5:
         steps = (1, 1.5, 2, 3, 4, 6, 8) if decades < 1.2 else (1, 2, 5)
         powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-        places = [digit * 10.0**power for power in powers for digit in steps]
-        axis.set_major_locator(FixedLocator([place for place in places if low <= place <= high]))
+        positions = [digit * 10.0**power for power in powers for digit in steps]
+        axis.set_major_locator(FixedLocator([position for position in positions if low <= position <= high]))
     else:
         axis.set_major_locator(LogLocator(subs=(1.0,)))
 
 
 def _power(value: float) -> str:
-    """``10⁻³`` or ``2·10⁶``: as letters, which are drawn many times faster than a formula."""
+    """``10⁻³`` or ``2·10⁶`` as plain text, which draws many times faster than a formula."""
     digits, exponent = f"{value:.3e}".split("e")
     digits = digits.rstrip("0").rstrip(".")
     factor = "" if digits == "1" else f"{digits}·"
@@ -136,7 +136,7 @@ def _power(value: float) -> str:
 
 @functools.cache
 def _letters() -> frozenset[int]:
-    """The characters the font of all figures can draw; others would make matplotlib warn, and draw an empty box."""
+    """The characters in the font of the figures; others make matplotlib warn and draw an empty box."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     drawn = get_font(findfont(FontProperties(family=_FONT))).get_charmap()

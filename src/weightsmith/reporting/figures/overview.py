@@ -1,4 +1,4 @@
-"""Figures of several networks and runs together: accuracy against what it costs, who comes from whom, seeds, losses."""
+"""Figures of several networks and runs: accuracy against cost, lineage, seeds, losses."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "spiking": (GREEN, "^"),
     "tailored": (PURPLE, "P"),
 }
-_WIDE = 30.0  # largest over smallest value from which on an axis is logarithmic
+_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 _JOULES = ((1.0, "pJ"), (1e3, "nJ"), (1e6, "µJ"), (1e9, "mJ"))
-_WIDTH = 7.2  # inches of a figure that stands alone in its row
-_NAMED = 24  # networks up to which marks carry their names
+_WIDTH = 7.2  # inches of a figure in a row of its own
+_NAMED = 24  # networks up to which marks are labelled
 
 
 class NetworkMark(NamedTuple):
-    """A network in :func:`draw_networks`: ``at`` is its place on the x axis; ``parent`` the name of its parent."""
+    """A network in :func:`draw_networks`: ``at`` is its x value; ``parent`` the name of its parent."""
 
     name: str
     making: Making
@@ -48,7 +48,7 @@ class NetworkMark(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A network in :func:`draw_ancestry`: generations below the oldest, its name, how it was made, how right."""
+    """A network in :func:`draw_ancestry`: its generation, its name, how it was made, its accuracy."""
 
     depth: int
     name: str
@@ -58,18 +58,18 @@ class Branch(NamedTuple):
 
 
 def draw_networks(marks: Sequence[NetworkMark], against: Literal["parameters", "energy"]) -> Figure:
-    """Accuracy with its interval against parameters, or against picojoules for an image; a named mark per network.
+    """Accuracy with its interval against parameters, or against picojoules per image; a labelled mark per network.
 
     A thin line leads from each network to those made from it.
     """
     if not marks:
         raise UsageError(f"no network has both an accuracy and {against}: there is nothing to draw")
     scale, unit = energy_unit(max(mark.at for mark in marks)) if against == "energy" else (1.0, "")
-    places = [(mark.at / scale, 100 * mark.accuracy.value) for mark in marks]
-    by_name = {mark.name: place for mark, place in zip(marks, places, strict=True)}
+    positions = [(mark.at / scale, 100 * mark.accuracy.value) for mark in marks]
+    by_name = {mark.name: position for mark, position in zip(marks, positions, strict=True)}
     with house_style():
         figure, (axes,) = new_figure(5.5, 4.0)
-        for mark, (x, y) in zip(marks, places, strict=True):
+        for mark, (x, y) in zip(marks, positions, strict=True):
             colour, shape = _LOOKS[mark.making]
             axes.vlines(x, 100 * mark.accuracy.low, 100 * mark.accuracy.high, color=colour, linewidth=1.0, alpha=0.7)
             axes.plot([x], [y], shape, color=colour, markersize=5.5, label=shown(mark.name, 34), zorder=4)
@@ -77,7 +77,7 @@ def draw_networks(marks: Sequence[NetworkMark], against: Literal["parameters", "
                 ends = zip(by_name[mark.parent], (x, y), strict=True)
                 axes.plot(*ends, color=GREY, linewidth=0.7, alpha=0.6, zorder=1)
         axes.margins(x=0.12, y=0.10)
-        _logarithmic_if_wide(axes, [x for x, _ in places])
+        _logarithmic_if_wide(axes, [x for x, _ in positions])
         axes.set_xlabel("parameters" if against == "parameters" else f"energy for an image ({unit})")
         axes.set_ylabel(f"accuracy (%), bars: {100 * marks[0].accuracy.confidence:g} % intervals")
         used = [making for making in _LOOKS if any(mark.making == making for mark in marks)]
@@ -89,15 +89,16 @@ def draw_networks(marks: Sequence[NetworkMark], against: Literal["parameters", "
         if len(marks) <= _NAMED:
             bars = [
                 (x, 100 * mark.accuracy.low, 100 * mark.accuracy.high)
-                for mark, (x, _) in zip(marks, places, strict=True)
+                for mark, (x, _) in zip(marks, positions, strict=True)
             ]
-            name_marks(figure, axes, [(x, y, mark.name) for mark, (x, y) in zip(marks, places, strict=True)], bars)
+            name_marks(figure, axes, [(x, y, mark.name) for mark, (x, y) in zip(marks, positions, strict=True)], bars)
     return figure
 
 
 def draw_ancestry(branches: Sequence[Branch]) -> Figure:
-    """Who comes from whom: a line per network, its children indented below it, as :mod:`weightsmith.networks.family`
-    orders them."""
+    """The lineage of networks: a line per network, its children indented below it, in the order of
+    :mod:`weightsmith.networks.family`.
+    """
     if not branches:
         raise UsageError("there are no networks: no ancestry can be drawn")
     count = len(branches)
@@ -149,7 +150,7 @@ def draw_seeds(groups: Mapping[str, Sequence[tuple[str, float]]]) -> Figure:
 
 
 def draw_losses(histories: Mapping[str, History]) -> Figure:
-    """The loss of several runs by epoch: of validation where all of them have one, else of training."""
+    """The loss of several runs by epoch: of validation if all of them have one, else of training."""
     if not histories or not all(history.rows for history in histories.values()):
         raise UsageError("every run needs at least one epoch for its loss to be drawn")
     from matplotlib.ticker import MaxNLocator
@@ -160,8 +161,8 @@ def draw_losses(histories: Mapping[str, History]) -> Figure:
         figure, (axes,) = new_figure(5.5, 3.6)
         every: list[float] = []
         entries: list[dict[str, Any]] = []
-        for place, (name, history) in enumerate(histories.items()):
-            colour, line = look(place)
+        for index, (name, history) in enumerate(histories.items()):
+            colour, line = look(index)
             values = [float(value) for value in history.column(column) if value is not None]
             epochs = [row.epoch for row in history.rows]
             style: dict[str, Any] = {"color": colour, "linestyle": line, "label": shown(name, 34)}
@@ -184,7 +185,7 @@ def _indent(depth: int) -> float:
 
 
 def _write_branch(axes: Axes, branch: Branch, x: float, row: int) -> None:
-    """Name, operation and accuracy on one line, one after the other."""
+    """Name, operation and accuracy on one line."""
     words: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": INK}
     name = axes.annotate(shown(branch.name, 40), (x, row), (8, 0), fontweight="bold", **words)
     rest = "   ".join(shown(text, 70) for text in (branch.operation, branch.accuracy) if text)
@@ -192,7 +193,7 @@ def _write_branch(axes: Axes, branch: Branch, x: float, row: int) -> None:
 
 
 def energy_unit(picojoules: float) -> tuple[float, str]:
-    """The unit in which an energy has one to three digits: how many picojoules it is, and its name.
+    """The unit in which an energy has one to three digits before the point: its size in picojoules, and its name.
 
     >>> energy_unit(41_234)
     (1000.0, 'nJ')

@@ -1,4 +1,4 @@
-"""Figures of a reduction: the angles between units, how a search went, and what size costs in accuracy."""
+"""Figures of a reduction: the history of a search, accuracy against size, and units by layer."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ __all__ = [
 ]
 
 
-_WIDE = 30.0  # largest over smallest value from which on an axis is logarithmic
+_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 _DASHED = (0, (4, 3))
 
 
 def draw_trace(trace: Trace) -> Figure:
     """Fitness (above) and units (below) of the best and of the mean mask, by generation.
 
-    A mean that is not finite, because a mask left nothing, is a gap.
+    A mean that is not finite, because of an empty mask, is a gap.
     """
     if not trace.rows:
         raise UsageError("the trace has no generations: there is nothing to draw")
@@ -97,7 +97,7 @@ def draw_trace(trace: Trace) -> Figure:
 def draw_front(
     front: Sequence[FrontPoint], chosen: FrontPoint | None = None, whole: FrontPoint | None = None
 ) -> Figure:
-    """The best accuracy that was found with at most so many units; ``chosen`` and the ``whole`` network are marked."""
+    """The best accuracy found by number of units; ``chosen`` and the ``whole`` network are marked."""
     if not front:
         raise UsageError("the front has no networks: there is nothing to draw")
     ordered = sorted(front, key=lambda point: (point.units, point.accuracy))
@@ -131,10 +131,10 @@ def draw_sizes(
     *,
     intervals: str = "95 % intervals",
 ) -> Figure:
-    """Accuracy with its interval against the share of parameters that is left, a line per method.
+    """Accuracy with its interval against the share of remaining parameters, a line per method.
 
     ``rows[label]`` holds (share from 0 to 1, accuracy, low, high), accuracies in percent; ``whole`` is the accuracy of
-    the network before, ``intervals`` says what low and high are. Equal shares are drawn a little beside each other.
+    the network before, ``intervals`` describes low and high. Equal shares are drawn slightly offset.
     """
     if not rows or not all(rows.values()):
         raise UsageError("every method needs at least one (share, accuracy, low, high) to be drawn")
@@ -147,9 +147,9 @@ def draw_sizes(
         if whole is not None:
             text = f"unreduced: {whole:.1f} %"
             axes.axhline(whole, color=INK, linewidth=1.0, linestyle=_DASHED, zorder=1, label=text)
-        for place, (label, points) in enumerate(rows.items()):
+        for index, (label, points) in enumerate(rows.items()):
             share, accuracy, low, high = np.array(sorted(points), np.float64).T
-            barred_line(axes, 100 * share, accuracy, (low, high), (place, len(rows)), label=shown(label, 34))
+            barred_line(axes, 100 * share, accuracy, (low, high), (index, len(rows)), label=shown(label, 34))
         axes.margins(x=0.04, y=0.06)
         _logarithmic_if_wide(axes, shares)
         axes.set_xlabel("parameters left (%)")
@@ -171,11 +171,11 @@ def _logarithmic_if_wide(axes: Axes, values: Sequence[float], *, whole_numbers: 
             axes.set_xlim(min(values) - 1, max(values) + 1)
 
 
-# The figure of a reduction layer by layer: how many units are left, and why the others went.
+# Units by layer: how many are left, and why the others were removed.
 
 
-_WRITTEN = 40  # rows up to which bars have their numbers written beside them
-_COLOURS = (ORANGE, PURPLE, GREEN)  # of the commonest reasons; all others together are grey
+_WRITTEN = 40  # rows up to which bars show their numbers
+_COLOURS = (ORANGE, PURPLE, GREEN)  # of the most frequent reasons; all others together are grey
 _OTHERS = "other reasons"
 _EARLIER = "earlier rounds"
 _PALE = 0.55
@@ -183,7 +183,7 @@ _WIDTH = 5.5
 
 
 def gone_by_reason(site: SiteReduction) -> dict[str, int]:
-    """Units that went by why, the commonest reason first; what went in earlier rounds, whose reasons are not kept.
+    """Removed units by reason, the most frequent first, and those of earlier rounds, whose reasons are not stored.
 
     >>> from weightsmith.reducing.results import RemovedUnit, SiteReduction
     >>> removed = (RemovedUnit(1, "similar", 0), RemovedUnit(2, "constant"))
@@ -197,10 +197,10 @@ def gone_by_reason(site: SiteReduction) -> dict[str, int]:
 
 
 def draw_sites(sites: Sequence[SiteReduction]) -> Figure:
-    """The units of every layer as a bar as long as they were before: those that are left, then those that went, by why.
+    """A bar per layer as long as its units before: the remaining ones, then the removed ones by reason.
 
-    The three commonest reasons have a colour each. A layer where the method had chosen units that could not be taken
-    out says so.
+    The three most frequent reasons have a colour each. A layer where the chosen units could not be removed is
+    marked.
     """
     if not sites:
         raise UsageError("the reduction has no layers whose units could go: there is nothing to draw")
@@ -212,23 +212,23 @@ def draw_sites(sites: Sequence[SiteReduction]) -> Figure:
     with house_style():
         figure, (axes,) = layer_rows([_name(site) for site in sites], 1, row=0.27)
         figure.set_figwidth(_WIDTH)
-        places = range(len(sites))
+        rows = range(len(sites))
         start = [site.after for site in sites]
         look: dict[str, Any] = {"height": 0.7, "linewidth": 0}
-        axes.barh(places, start, color=BLUE, label="left", **look)
+        axes.barh(rows, start, color=BLUE, label="left", **look)
         parts = [([reason], shown(reason, 34), colour) for reason, colour in zip(named, _COLOURS, strict=False)]
         if others:
             parts.append((others, others[0] if len(others) == 1 else _OTHERS, GREY))
         for reasons, label, colour in parts:
             counts = [sum(found.get(reason, 0) for reason in reasons) for found in gone]
-            axes.barh(places, counts, left=start, color=colour, alpha=_PALE, label=label, **look)
+            axes.barh(rows, counts, left=start, color=colour, alpha=_PALE, label=label, **look)
             start = [length + count for length, count in zip(start, counts, strict=True)]
         axes.set_xlim(0, 1.25 * max(site.before for site in sites))
         axes.set_xlabel("units")
         if len(sites) <= _WRITTEN:
-            for place, site in enumerate(sites):
+            for row, site in enumerate(sites):
                 words: dict[str, Any] = {"textcoords": "offset points", "xytext": (4, 0), "va": "center"}
-                axes.annotate(_told(site), (site.before, place), fontsize=6.5, **words)
+                axes.annotate(_caption(site), (site.before, row), fontsize=6.5, **words)
         before, after = sum(site.before for site in sites), sum(site.after for site in sites)
         axes.set_title(f"{after:,} of {before:,} units are left")
         legend_below(figure, axes.get_legend_handles_labels()[0])
@@ -236,10 +236,10 @@ def draw_sites(sites: Sequence[SiteReduction]) -> Figure:
 
 
 def _name(site: SiteReduction) -> str:
-    """The first layer that writes the units, and how many others write them too."""
+    """The first layer that writes the units, and the number of others."""
     return site.name if len(site.layers) < 2 else f"{site.name} (+{len(site.layers) - 1})"
 
 
-def _told(site: SiteReduction) -> str:
+def _caption(site: SiteReduction) -> str:
     left = f"{site.after:,} of {site.before:,} ({100 * site.after / site.before:.0f} %)"
     return f"{left}, refused" if site.refused else left

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Density", "left_edge", "spectral_density", "spectrum_figure"]
 
 _FEWEST_BINS, _MOST_BINS = 6, 40  # of the tail, and of the rest; with few eigenvalues one bin for two of them
-_BODY = 1e-2  # the part of λ_min, or of the median, down to which eigenvalues are shown
+_BODY = 1e-2  # fraction of λ_min, or of the median, down to which eigenvalues are shown
 _DASHED, _DOTTED = (0, (4, 3)), (0, (1, 1.5))
 
 _Numbers = NDArray[np.float64]
@@ -33,11 +33,11 @@ _Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Density(Record):
-    """An empirical spectral density in bins, one of whose edges is λ_min where there is a fit.
+    """An empirical spectral density in bins; λ_min is one of the edges if there is a fit.
 
-    ``density[i]`` is the share of all eigenvalues that lie between ``edges[i]`` and ``edges[i + 1]``, by the length
+    ``density[i]`` is the share of all eigenvalues between ``edges[i]`` and ``edges[i + 1]``, divided by the length
     of that bin; ``counts`` are the eigenvalues themselves. The first ``body`` bins lie below λ_min. ``below`` counts
-    the eigenvalues so small that they lie before the first bin.
+    the eigenvalues before the first bin.
     """
 
     edges: _Numbers
@@ -50,13 +50,13 @@ class Density(Record):
 def spectral_density(layer: LayerGrade) -> Density:
     """The density that :func:`spectrum_figure` draws.
 
-    Below and beyond λ_min the bins have an equal width in log λ each, by Freedman and Diaconis' rule (1981) on log λ.
+    Below and above λ_min the bins have equal widths in log λ, by Freedman and Diaconis' rule (1981) on log λ.
     """
     values, low = _eigenvalues(layer), left_edge(layer)
     below = int(np.searchsorted(values, low))
     high = float(values[-1])
     split = values.size if layer.fit is None else int(np.searchsorted(values, layer.fit.xmin))
-    if low == high:  # a single bin around all there is
+    if low == high:  # a single bin around all values
         low, high = 0.9 * low, 1.1 * high
     edges = np.array([low])
     if split > below:
@@ -71,9 +71,9 @@ def spectral_density(layer: LayerGrade) -> Density:
 def spectrum_figure(layer: LayerGrade) -> Figure:
     """The spectral density of a layer, log–log, with the power law fitted to its tail.
 
-    Blue is the tail that the law was fitted to, grey the rest. The shaded fan is where the law may lie within the
-    interval of α. Where noise was fitted, its law is dotted, and the purple line is what a matrix of nothing but noise
-    passes with the probability stated.
+    Blue is the tail of the fit, grey the rest. The shaded fan is the range of the law within the
+    interval of α. If noise was fitted, its law is dotted, and the purple line is exceeded by a matrix of pure noise
+    with the stated probability.
     """
     found = spectral_density(layer)
     with house_style():
@@ -102,7 +102,7 @@ def spectrum_figure(layer: LayerGrade) -> Figure:
 
 
 def left_edge(layer: LayerGrade) -> float:
-    """The smallest eigenvalue to show: not so far down that a few tiny ones press the tail together."""
+    """The smallest eigenvalue to show, so that a few tiny ones do not compress the tail."""
     values = layer.eigenvalues
     start = float(values[values.size // 2])
     start = start if layer.fit is None else min(start, layer.fit.xmin)
@@ -118,7 +118,7 @@ def _eigenvalues(layer: LayerGrade) -> _Numbers:
 
 
 def _edges(values: _Numbers, low: float, high: float) -> _Numbers:
-    """Edges of bins of equal width in log λ from ``low`` to ``high``: enough to see the shape, few enough to fill."""
+    """Edges of bins of equal width in log λ from ``low`` to ``high``, enough to see the shape, few enough to fill."""
     spread = math.log10(high) - math.log10(low)
     quarters = np.percentile(np.log10(values), [25, 75])
     width = 2 * float(quarters[1] - quarters[0]) / values.size ** (1 / 3)
@@ -130,7 +130,7 @@ def _edges(values: _Numbers, low: float, high: float) -> _Numbers:
 
 
 def _frame(axes: Axes, layer: LayerGrade, found: Density) -> None:
-    """Limits that show all bins, the beginning of the law, and the noise if that is not far away."""
+    """Limits that show all bins, the beginning of the law, and the noise if it is not far away."""
     low, high = float(found.edges[0]), float(found.edges[-1])
     if layer.bulk is not None and layer.bulk.threshold < 10 * high:
         high = max(high, layer.bulk.threshold)
@@ -162,14 +162,14 @@ def _stairs(axes: Axes, layer: LayerGrade, found: Density) -> None:
 
 
 def _law(axes: Axes, layer: LayerGrade, fit: PowerLaw) -> None:
-    """The fitted law, normalised to the share of the tail, and between which curves α's interval puts it."""
+    """The fitted law, normalised to the share of the tail, and its range over the interval of α."""
     steps = np.linspace(0, math.log(float(layer.eigenvalues[-1]) / fit.xmin), 60)
     x = fit.xmin * np.exp(steps)
     share = math.log(fit.tail / fit.evals) - math.log(fit.xmin)
     lowest, highest = (math.log(limit) for limit in axes.get_ylim())
 
     def law(alpha: Any) -> _Numbers:
-        # Kept near the figure: far outside it the law may leave the range of numbers.
+        # Restricted to the figure: far outside it the law may overflow.
         logs: _Numbers = np.clip(share + np.log(alpha - 1) - alpha * steps, lowest - 5, highest + 5)
         return np.exp(logs)
 
@@ -185,16 +185,16 @@ def _law(axes: Axes, layer: LayerGrade, fit: PowerLaw) -> None:
 
 
 def _noise(axes: Axes, bulk: Bulk, evals: int) -> None:
-    """The law of the fitted noise, and what the largest eigenvalue of noise alone would not pass.
+    """The law of the fitted noise, and the threshold for the largest eigenvalue of noise.
 
-    In the units of λ the Marchenko–Pastur law is known by its edges: with s = (√high − √low)/2,
+    In the units of λ the Marchenko–Pastur law is determined by its edges: with s = (√high − √low)/2,
 
         ρ(λ) = √((high − λ)(λ − low)) / (2π·s²·λ)
     """
     left, right = axes.get_xlim()
     start = max(bulk.low, left)
     if start < bulk.high <= right:
-        ends = bulk.high - (bulk.high - start) * np.geomspace(1e-5, 0.3, 15)  # where it falls to zero
+        ends = bulk.high - (bulk.high - start) * np.geomspace(1e-5, 0.3, 15)  # towards zero
         x = np.unique([*np.geomspace(start, bulk.high, 60), *ends])
         root = np.sqrt(np.maximum((bulk.high - x) * (x - bulk.low), 0))
         density = root / (2 * math.pi * x * ((math.sqrt(bulk.high) - math.sqrt(bulk.low)) / 2) ** 2)

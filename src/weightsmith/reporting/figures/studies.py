@@ -1,4 +1,4 @@
-"""Which of the paper's figures a study has rows for: methods and sizes, and sweeps of angle and penalty."""
+"""The figures of the paper that a study has rows for: methods and sizes, and sweeps of angle and penalty."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StudyFigure", "figures_of_study"]
 
-_SWEEP = 3  # values of a parameter from which on they are drawn as a line
+_SWEEP = 3  # values of a parameter from which they are drawn as a line
 
 Kind = Literal["accuracy", "size", "angle", "penalty"]
 
 
 @dataclasses.dataclass(frozen=True)
 class StudyFigure:
-    """A figure that is drawn when asked for: what it shows, the name of its file, the methods whose rows it takes."""
+    """A figure drawn on demand: what it shows, its file name, and the methods of its rows."""
 
     kind: Kind
     name: str
@@ -38,7 +38,7 @@ class StudyFigure:
 
 
 def figures_of_study(study: Study) -> list[StudyFigure]:
-    """The figures that make sense for a study; none is drawn until asked for.
+    """The figures that apply to a study; each is drawn on demand.
 
     Accuracy and final size against the initial size take several sizes; a sweep takes three or more methods that
     differ in angle or penalty alone.
@@ -63,8 +63,8 @@ def _sweeps(study: Study, methods: Sequence[str], parameter: Literal["angle", "p
             families.setdefault(family, []).append(method)
     several = [members for members in families.values() if len(members) >= _SWEEP]
     figures = []
-    for place, members in enumerate(several, 1):
-        name = f"{parameter}{f'-{place}' if place > 1 else ''}"
+    for number, members in enumerate(several, 1):
+        name = f"{parameter}{f'-{number}' if number > 1 else ''}"
         if parameter == "angle":
             rows = [row for row in study.rows if row.method in members or row.angle is None]
             draw = functools.partial(draw_angle_sweep, rows)
@@ -75,7 +75,7 @@ def _sweeps(study: Study, methods: Sequence[str], parameter: Literal["angle", "p
 
 
 def _family(method: str, parameter: str) -> str | None:
-    """What a method is but for ``parameter``; None for one that has none, or that is not known here."""
+    """A method without ``parameter``; None if it has none, or is unknown here."""
     from weightsmith.reducing.methods import Method
 
     try:
@@ -86,7 +86,7 @@ def _family(method: str, parameter: str) -> str | None:
 
 
 def _plainly_named(rows: Iterable[StudyRow]) -> list[StudyRow]:
-    """Rows with the bare name of their method, where angle and penalty tell the methods of that name apart."""
+    """Rows with the bare name of their method, if angle and penalty distinguish the methods of that name."""
     every = list(rows)
     variants: dict[tuple[str, float | None, float | None], set[str]] = {}
     for row in every:

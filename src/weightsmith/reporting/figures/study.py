@@ -3,7 +3,7 @@
 They are figures 1, 3, 4 and 5 of S. Tanovic, "Comparison of distinctiveness pruning and genetic algorithms for the
 reduction of a fully trained neural network", with the spread that the paper leaves out. For J values x̄ ± s over k
 folds, bands are ± s, and the error bars of accuracies ± s·√(1/J + 1/(k − 1)): the training rows of two folds are mostly
-the same, so that s/√J would promise too much (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+the same, so that s/√J would be too small (Nadeau and Bengio, Machine Learning 52 (2003) 239).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weightsmith.reporting.figures._folds import (
     by_start,
     curve_of,
     over_what,
-    places_of,
+    positions_of,
 )
 from weightsmith.reporting.figures._networks import look
 from weightsmith.reporting.figures.labels import columns, readable_ticks, shown
@@ -45,7 +45,7 @@ _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)))
 _BEFORE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 3))}
 _CAPTION: dict[str, Any] = {"fontsize": 7, "fontweight": "normal"}
 _BARS = "bars: ± standard error, corrected for the training rows that folds share"
-_WIDE = 30.0  # largest over smallest penalty from which on their axis is logarithmic
+_WIDE = 30.0  # largest over smallest penalty from which their axis is logarithmic
 _MOST_TICKS = 12
 
 _Numbers = NDArray[np.float64]
@@ -54,7 +54,7 @@ _Numbers = NDArray[np.float64]
 def draw_angle_sweep(rows: Iterable[StudyRow], *, whole: str = "whole") -> Figure:
     """Test accuracy (above, red) and hidden size (below, blue) against the threshold angle: the paper's figure 1.
 
-    Takes the rows that have an angle. Dashed is what was before: the mean accuracy of the rows of the method
+    Takes the rows that have an angle. Dashed is the state before: the mean accuracy of the rows of the method
     ``whole``, if there are any, and the initial size.
     """
     from matplotlib.ticker import MultipleLocator
@@ -64,9 +64,9 @@ def draw_angle_sweep(rows: Iterable[StudyRow], *, whole: str = "whole") -> Figur
     before = {row.hidden for cells in series.values() for found in cells.values() for row in found}
     with house_style():
         figure, (upper, lower) = new_figure(5.5, 4.8, 2)
-        for place, (label, cells) in enumerate(series.items()):
-            line: dict[str, Any] = {"linestyle": _STYLES[place % 3], "marker": _SHAPES[place % 6], "markersize": 3}
-            lower.plot([], [], color=INK, label=shown(label, 34), **line)  # for the legend: of either panel's colour
+        for index, (label, cells) in enumerate(series.items()):
+            line: dict[str, Any] = {"linestyle": _STYLES[index % 3], "marker": _SHAPES[index % 6], "markersize": 3}
+            lower.plot([], [], color=INK, label=shown(label, 34), **line)  # for the legend: in neither panel's colour
             for axes, colour, what in ((upper, RED, "test_accuracy"), (lower, BLUE, "units")):
                 x, mean, deviation, error = curve_of(cells, what)
                 axes.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
@@ -92,17 +92,17 @@ def draw_angle_sweep(rows: Iterable[StudyRow], *, whole: str = "whole") -> Figur
 def draw_penalty_sweep(rows: Iterable[StudyRow]) -> Figure:
     """Test accuracy against the penalty λ, a line per initial hidden size: the paper's figure 3.
 
-    Takes the rows that have a penalty. Equal λ are drawn a little beside each other.
+    Takes the rows that have a penalty. Equal λ are drawn slightly offset.
     """
     series = by_start([row for row in rows if row.penalty is not None], lambda row: row.penalty or 0.0, "a penalty")
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.6)
-        penalties = places_of(series)
+        penalties = positions_of(series)
         positive = [penalty for penalty in penalties if penalty > 0]
         if positive and positive[-1] / positive[0] > _WIDE:
-            axes.set_xscale("symlog", linthresh=positive[0])  # λ = 0 has a place, which a logarithm would not give it
-        for place, (label, cells) in enumerate(series.items()):
-            _accuracies(axes, cells, (place, len(series)), label=shown(label, 34))
+            axes.set_xscale("symlog", linthresh=positive[0])  # shows λ = 0, unlike a logarithmic scale
+        for index, (label, cells) in enumerate(series.items()):
+            _accuracies(axes, cells, (index, len(series)), label=shown(label, 34))
         _ticks_at(axes, penalties)
         axes.set_xlabel("penalty λ")
         axes.set_ylabel("test accuracy (%)")
@@ -114,17 +114,17 @@ def draw_penalty_sweep(rows: Iterable[StudyRow]) -> Figure:
 def draw_method_accuracy(rows: Iterable[StudyRow], *, whole: str = "whole") -> Figure:
     """Test accuracy against the initial hidden size, a line per method and setting: the paper's figure 4.
 
-    The method ``whole``, the networks before, is dashed. Equal sizes are drawn a little beside each other.
+    The method ``whole``, the networks before, is dashed. Equal sizes are drawn slightly offset.
     """
     series = by_setting(list(rows))
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.8)
         axes.set_xscale("log")
-        # The unreduced ones last, so that methods have the colours that draw_final_size gives them.
-        for place, label in enumerate(sorted(series, key=lambda label: label == whole)):
+        # The unreduced ones last, so that methods have the same colours as in draw_final_size.
+        for index, label in enumerate(sorted(series, key=lambda label: label == whole)):
             dashed = _BEFORE | {"label": "unreduced"} if label == whole else {"label": shown(label, 34)}
-            _accuracies(axes, series[label], (place, len(series)), **dashed)
-        _ticks_at(axes, places_of(series))
+            _accuracies(axes, series[label], (index, len(series)), **dashed)
+        _ticks_at(axes, positions_of(series))
         axes.set_xlabel("hidden units before")
         axes.set_ylabel("test accuracy (%)")
         axes.set_title(f"{over_what(series)},\n{_BARS}", **_CAPTION)
@@ -135,20 +135,20 @@ def draw_method_accuracy(rows: Iterable[StudyRow], *, whole: str = "whole") -> F
 def draw_final_size(rows: Iterable[StudyRow], *, whole: str = "whole") -> Figure:
     """Hidden units after against those before, a line per method and setting: the paper's figure 5.
 
-    By the paper's own criterion a method is good that ends at one size wherever it began. The legend says how near it
-    comes: the slope of log(after) by log(before), 0 for always the same size, 1 for always the same share.
+    By the paper's criterion a method is good if it ends at one size whatever the initial one. The legend shows
+    the slope of log(after) by log(before): 0 for always the same size, 1 for always the same share.
     """
     series = by_setting([row for row in rows if row.method != whole])
     with house_style():
         figure, (axes,) = new_figure(5.5, 4.2)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        for place, (label, cells) in enumerate(series.items()):
+        for index, (label, cells) in enumerate(series.items()):
             curve = curve_of(cells, "units")
             slope = "" if curve.x.size < 2 else f" ({np.polyfit(np.log(curve.x), np.log(curve.mean), 1)[0]:z.2f})"
             bars = np.maximum(curve.mean - curve.deviation, 1.0), curve.mean + curve.deviation  # no network has fewer
-            barred_line(axes, curve.x, curve.mean, bars, (place, len(series)), label=shown(label, 34) + slope)
-        sizes = places_of(series)
+            barred_line(axes, curve.x, curve.mean, bars, (index, len(series)), label=shown(label, 34) + slope)
+        sizes = positions_of(series)
         axes.plot(sizes, sizes, zorder=1, label="nothing removed (1.00)", **_BEFORE)
         _ticks_at(axes, sizes)
         readable_ticks(axes.yaxis)
@@ -161,43 +161,43 @@ def draw_final_size(rows: Iterable[StudyRow], *, whole: str = "whole") -> Figure
 
 
 def barred_line(
-    axes: Axes, x: _Numbers, y: _Numbers, bars: tuple[_Numbers, _Numbers], place_of: tuple[int, int], **more: Any
+    axes: Axes, x: _Numbers, y: _Numbers, bars: tuple[_Numbers, _Numbers], index_of: tuple[int, int], **more: Any
 ) -> None:
-    """A line with bars from low to high; ``place_of`` is its place among how many, which gives its look.
+    """A line with bars from low to high; ``index_of`` is its index and the number of lines, which set its style.
 
-    Lines of equal x are moved apart by a few points, so that their bars stand side by side; the data stay as they are.
+    Lines of equal x are offset by a few points, so that their bars are side by side; the data are unchanged.
     """
     from matplotlib.transforms import ScaledTranslation
 
-    place, count = place_of
-    points = min(2.4, 10 / count) * (place - (count - 1) / 2)
-    beside = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
-    colour, style = look(place)
-    line: dict[str, Any] = {"color": colour, "linestyle": style, "marker": _SHAPES[place % 6]} | more
-    axes.vlines(x, *bars, color=line["color"], linewidth=1.0, alpha=0.7, transform=beside)
-    axes.plot(x, y, transform=beside, **line)
-    # What has a transform of its own does not count for the limits of the axes.
+    index, count = index_of
+    points = min(2.4, 10 / count) * (index - (count - 1) / 2)
+    offset = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
+    colour, style = look(index)
+    line: dict[str, Any] = {"color": colour, "linestyle": style, "marker": _SHAPES[index % 6]} | more
+    axes.vlines(x, *bars, color=line["color"], linewidth=1.0, alpha=0.7, transform=offset)
+    axes.plot(x, y, transform=offset, **line)
+    # Artists with their own transform do not count for the limits of the axes.
     seen = np.column_stack([np.tile(x, 3), np.concatenate([y, *bars])])
     axes.update_datalim(seen[np.isfinite(seen).all(axis=1)])
 
 
-def _accuracies(axes: Axes, cells: Cells, place_of: tuple[int, int], **more: Any) -> None:
+def _accuracies(axes: Axes, cells: Cells, index_of: tuple[int, int], **more: Any) -> None:
     x, mean, _, error = curve_of(cells, "test_accuracy")
-    barred_line(axes, x, mean, (mean - error, mean + error), place_of, **more)
+    barred_line(axes, x, mean, (mean - error, mean + error), index_of, **more)
 
 
-def _ticks_at(axes: Axes, places: Sequence[float]) -> None:
-    """Ticks where the values are, if they are few and far enough from each other to be read."""
+def _ticks_at(axes: Axes, positions: Sequence[float]) -> None:
+    """Ticks at the values, if they are few and do not overlap."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     scale = axes.xaxis.get_transform()
-    spots = scale.transform(np.array(places, np.float64))
-    gaps = np.diff(spots)
-    if len(places) > _MOST_TICKS or (gaps.size and gaps.min() < 0.04 * (spots[-1] - spots[0])):
+    transformed = scale.transform(np.array(positions, np.float64))
+    gaps = np.diff(transformed)
+    if len(positions) > _MOST_TICKS or (gaps.size and gaps.min() < 0.04 * (transformed[-1] - transformed[0])):
         if axes.get_xscale() == "log":
             readable_ticks(axes.xaxis)
         return
-    axes.xaxis.set_major_locator(FixedLocator(places))
+    axes.xaxis.set_major_locator(FixedLocator(positions))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
 

@@ -1,7 +1,7 @@
-"""One look for all figures, and the same bytes whenever one is saved.
+"""One style for all figures, and the same bytes whenever one is saved.
 
-A figure is drawn and saved inside :func:`house_style`, which starts from matplotlib's own defaults, so that neither a
-user's ``matplotlibrc`` nor an earlier change of ``rcParams`` shows, and puts everything back afterwards.
+A figure is drawn and saved inside :func:`house_style`, which starts from matplotlib's defaults, so that a user's
+``matplotlibrc`` or changed ``rcParams`` have no effect, and restores everything afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "save_figure",
 ]
 
-# Distinct for readers who see colours differently (after Okabe and Ito 2008), and dark enough on white.
+# A palette for colour-blind readers (after Okabe and Ito 2008), dark enough on white.
 BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#D55E00", "#00805C", "#C0282D", "#8A4F9E"
 GREY, INK = "#8C8C8C", "#222222"
 LINES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
@@ -61,18 +61,18 @@ _STYLE: dict[str, Any] = {
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "legend.fontsize": 7,
-    "legend.frameon": True,  # white, so that lines behind it do not cross the words
+    "legend.frameon": True,  # white, so that lines behind it do not cross the text
     "legend.fancybox": False,
     "legend.edgecolor": "none",
     "legend.framealpha": 0.9,
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
-    "svg.hashsalt": "weightsmith",  # names of clip paths and markers do not change from run to run
+    "svg.hashsalt": "weightsmith",  # ids of clip paths and markers do not change from run to run
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
 }
 _DOTS_PER_INCH = 200
-# What each format would write of the moment and of the versions in use.
+# Metadata with dates and versions that each format would write.
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -82,7 +82,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw inside the block as all figures here are drawn."""
+    """Apply the common style inside the block."""
     import matplotlib.style
 
     with matplotlib.style.context(_STYLE, after_reset=True):

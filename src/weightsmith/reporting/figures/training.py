@@ -1,4 +1,4 @@
-"""Figures of a training run: its curves, its rates, and how the learning rate was found."""
+"""Figures of a training run: learning curves, rate search, schedules, and watched measures."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["curves", "gradient_figure", "rate_curve", "save_figure", "schedule_figure", "watched_figure"]
 
 
-_WIDE = 30.0  # largest over smallest value from which on an axis is logarithmic
+_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 
 
 def curves(history: History, *, best: int | None = None) -> Figure:
     """Loss, accuracy and rate against epochs, for training and validation.
 
-    Values of training are those of the batches while the weights moved, as the history has them. ``best`` is the epoch
+    Training values are those of the batches during the epoch, as in the history. ``best`` is the epoch
     to mark; without it, that of the lowest validation loss, if there is a validation.
     """
     if not history.rows:
@@ -74,7 +74,7 @@ def curves(history: History, *, best: int | None = None) -> Figure:
 
 
 def rate_curve(curve: RateCurve) -> Figure:
-    """The loss against the rate of the step that follows it: raw, smoothed, and the rates it suggests."""
+    """The loss against the rate of the following step: raw, smoothed, and the suggested rates."""
     if not curve.rates:
         raise UsageError(f"the sweep holds no steps ({curve.reason}): there is nothing to draw")
     with house_style():
@@ -98,14 +98,14 @@ def rate_curve(curve: RateCurve) -> Figure:
 
 
 def schedule_figure(rates: Mapping[str, Sequence[float]], *, steps_per_epoch: int | None = None) -> Figure:
-    """The rate at every step (``rates["power"][t]`` is that of step t), a line per schedule, epochs on top if told."""
+    """The rate at every step (``rates["power"][t]`` is that of step t), a line per schedule, epochs on top if given."""
     if not rates or not all(len(values) for values in rates.values()):
         raise UsageError("every schedule needs at least one rate to be drawn")
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.0)
-        for place, (name, values) in enumerate(rates.items()):
-            style = ("-", (0, (5, 2)), (0, (1, 1.5)))[place // len(LINES) % 3]
-            axes.plot(range(len(values)), values, color=LINES[place % len(LINES)], linestyle=style, label=name)
+        for index, (name, values) in enumerate(rates.items()):
+            style = ("-", (0, (5, 2)), (0, (1, 1.5)))[index // len(LINES) % 3]
+            axes.plot(range(len(values)), values, color=LINES[index % len(LINES)], linestyle=style, label=name)
         axes.set_xlim(0, max(map(len, rates.values())))
         axes.set_xlabel("step")
         axes.set_ylabel("learning rate")
@@ -121,7 +121,7 @@ def schedule_figure(rates: Mapping[str, Sequence[float]], *, steps_per_epoch: in
 
 
 def _marks(count: int) -> dict[str, Any]:
-    """Points on the line as long as they can be told apart; a single epoch is nothing but a point."""
+    """Markers on the line if they do not overlap; a single epoch is only a marker."""
     return {"marker": "o", "markersize": 3} if count <= 30 else {}
 
 
@@ -136,7 +136,7 @@ def _epochs_below(axes: Axes, epochs: Sequence[int]) -> None:
 
 
 def _scaled(factor: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """To another unit and back."""
+    """Conversion to another unit and back."""
     return lambda value: value * factor, lambda value: value / factor
 
 
@@ -149,7 +149,7 @@ def _logarithmic_if_wide(axes: Axes, values: Iterable[float | None]) -> None:
 
 
 def _without_spikes(smoothed: Sequence[float], losses: Sequence[float]) -> tuple[float, float]:
-    """Limits that show the fall of the loss: a sweep ends in values that would press it flat."""
+    """Limits that show the fall of the loss: the last values of a sweep would flatten it."""
     low = min(*smoothed, *losses)
     start = max(losses[: max(1, len(losses) // 4)])
     high = min(max(losses), low + 1.6 * max(start - low, 1e-12))
@@ -157,10 +157,10 @@ def _without_spikes(smoothed: Sequence[float], losses: Sequence[float]) -> tuple
     return low - room, high + room
 
 
-# The figure of what was measured after every epoch beside loss and accuracy: penalties, clipping, α by layer, …
+# Measures watched after every epoch: penalties, clipping, α by layer, …
 
 
-_TOLD_APART = 12  # lines up to which each has a look of its own
+_DISTINCT = 12  # lines up to which each has its own style
 _LIGHT, _DARK = (0.68, 0.82, 0.92), (0.0, 0.24, 0.42)
 _WIDTH = 5.5
 
@@ -173,10 +173,10 @@ def watched_figure(
     best: int | None = None,
     band: tuple[float, float] | None = None,
 ) -> Figure:
-    """A line against epochs for each of ``lines``: columns of the history, and what each is called.
+    """A line against epochs for each of ``lines``, which maps columns of the history to labels.
 
-    ``quantity`` names the axis, ``best`` is an epoch to mark, ``band`` a range to shade. More lines than can be told
-    apart run from light, the first, to dark, the last.
+    ``quantity`` names the axis, ``best`` is an epoch to mark, ``band`` a range to shade. Many lines are shaded
+    from light, the first, to dark, the last.
     """
     known = {column: [math.nan if v is None else v for v in history.column(column)] for column in lines}
     known = {column: values for column, values in known.items() if not all(map(math.isnan, values))}
@@ -187,8 +187,8 @@ def watched_figure(
     with house_style():
         figure, (axes,) = new_figure(_WIDTH, 3.0)
         drawn = [
-            axes.plot(epochs, values, label=shown(lines[column], 30), **_look(place, len(known)), **marks)[0]
-            for place, (column, values) in enumerate(known.items())
+            axes.plot(epochs, values, label=shown(lines[column], 30), **_look(index, len(known)), **marks)[0]
+            for index, (column, values) in enumerate(known.items())
         ]
         if band is not None:
             axes.axhspan(*band, color=GREEN, alpha=0.09, linewidth=0, zorder=0)
@@ -201,17 +201,17 @@ def watched_figure(
     return figure
 
 
-def _look(place: int, count: int) -> dict[str, Any]:
-    if count <= _TOLD_APART:
-        colour, style = look(place)
+def _look(index: int, count: int) -> dict[str, Any]:
+    if count <= _DISTINCT:
+        colour, style = look(index)
         return {"color": colour, "linestyle": style}
-    share = place / (count - 1)
+    share = index / (count - 1)
     mixed = tuple(light + share * (dark - light) for light, dark in zip(_LIGHT, _DARK, strict=True))
     return {"color": mixed, "linewidth": 0.9}
 
 
 def _legend(figure: Figure, drawn: list[Line2D]) -> None:
-    """All lines by name, or the first and the last where these stand for the order of the rest."""
-    handles = drawn if len(drawn) <= _TOLD_APART else [drawn[0], drawn[-1]]
+    """All lines by name, or the first and the last of a shaded sequence."""
+    handles = drawn if len(drawn) <= _DISTINCT else [drawn[0], drawn[-1]]
     count = columns([str(handle.get_label()) for handle in handles], _WIDTH)
     figure.legend(handles=handles, loc="outside lower center", ncols=count, columnspacing=1.4, handlelength=2.2)

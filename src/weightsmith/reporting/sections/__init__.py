@@ -1,1 +1,1 @@
-"""Sections of a page: one file per kind of record, which says in words, drawings and tables what the record holds."""
+"""Sections of a page: one file per type of record, which presents it in text, drawings and tables."""

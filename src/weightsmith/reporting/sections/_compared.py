@@ -1,4 +1,4 @@
-"""Results of one kind beside each other: seeds, trainings, grades, reductions, conversions."""
+"""Results of one kind side by side: seeds, trainings, grades, reductions, conversions."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ from weightsmith.training.run import TrainRecord
 
 __all__ = ["compared_section", "graded_section"]
 
-_MOST_LINES = 12  # runs in one figure that can be told apart
-_SAME_NUMBERS = ("conv", "normalise", "cut")  # settings of grades that change what their numbers are
-_LEAST_ORDERED = 3  # networks whose order says anything
-_CLOSE = 0.5  # points within which a spiking network is called as good as its network
+_MOST_LINES = 12  # runs in one figure that are distinguishable
+_SAME_NUMBERS = ("conv", "normalise", "cut")  # settings of grades that change the meaning of their numbers
+_LEAST_ORDERED = 3  # networks from which an order is meaningful
+_CLOSE = 0.5  # points within which a spiking network counts as good as its network
 
 Kind = TypeVar("Kind", bound=Record)
 _Point = tuple[float, float, float, float]
 
 
 def compared_section(results: Sequence[NamedRecord]) -> Section | None:
-    """What several results of a kind say together; None where there are not two of any."""
+    """The section that compares several results of a kind; None if no kind has two."""
     parts: list[Part] = []
-    told: list[str] = []
+    kinds: list[str] = []
     stages = stages_over_seeds(results)
     if stages:
         parts += over_seeds(stages)
-        told.append(f"{counted(len(stages), 'stage')} with several seeds")
+        kinds.append(f"{counted(len(stages), 'stage')} with several seeds")
     trainings, reductions = _of(results, TrainRecord), _of(results, ReductionRecord)
     conversions = _of(results, SpikeRecord)
     if len(trainings) > 1:
         parts += _trainings(trainings)
-        told.append(f"{len(trainings):,} trainings")
+        kinds.append(f"{len(trainings):,} trainings")
     if len(reductions) > 1:
         parts += _reductions(reductions)
-        told.append(f"{len(reductions):,} reductions")
+        kinds.append(f"{len(reductions):,} reductions")
     if len(conversions) > 1:
         parts += _conversions(conversions)
-        told.append(f"{len(conversions):,} spiking networks")
+        kinds.append(f"{len(conversions):,} spiking networks")
     if not parts:
         return None
-    return Section("Compared", f"Results of one kind beside each other: {', '.join(told)}.", tuple(parts))
+    return Section("Compared", f"Results of one kind beside each other: {', '.join(kinds)}.", tuple(parts))
 
 
 def graded_section(results: Sequence[NamedRecord]) -> Section | None:
-    """The measures of all networks that were graded; None where there are not two.
+    """The measures of all graded networks; None if there are fewer than two.
 
-    Where all of them were judged, and their numbers mean the same, it says which measure orders them as accuracy does.
+    If all of them were evaluated, and their numbers are comparable, it says which measure orders them as accuracy does.
     """
     grades = [dataclasses.replace(record, source=name) for name, record in _of(results, Grades)]
     if len(grades) < 2:
@@ -76,8 +76,8 @@ def graded_section(results: Sequence[NamedRecord]) -> Section | None:
     found = [judged.get(network_in(each) or "") for each in grades]
     accuracies = [each.accuracy.value for each in found if each is not None]
     same = len({tuple(str(each.settings.get(key)) for key in _SAME_NUMBERS) for each in grades}) == 1
-    told = len(accuracies) == len(grades) >= _LEAST_ORDERED and same
-    return comparison_section(compare(grades, accuracies if told else None), grades)
+    ordered = len(accuracies) == len(grades) >= _LEAST_ORDERED and same
+    return comparison_section(compare(grades, accuracies if ordered else None), grades)
 
 
 def _of(results: Sequence[NamedRecord], kind: type[Kind]) -> list[tuple[str, Kind]]:
@@ -89,7 +89,7 @@ def _cut(count: int) -> str:
 
 
 def _trainings(several: Sequence[tuple[str, TrainRecord]]) -> Iterator[Part]:
-    """Their losses; accuracies of training runs have no interval and stand in their own sections."""
+    """Their losses; accuracies of training runs have no interval and are in their own sections."""
     drawn = {name: record.history for name, record in several if record.history.rows}
     shown = dict(list(drawn.items())[:_MOST_LINES])
     if len(shown) < 2:
@@ -110,9 +110,9 @@ def _trainings(several: Sequence[tuple[str, TrainRecord]]) -> Iterator[Part]:
 def _reductions(several: Sequence[tuple[str, ReductionRecord]]) -> Iterator[Part]:
     points = {name: [_point(record)] for name, record in several}
     drawn = dict(list(points.items())[:_MOST_LINES])
-    wholes = {network_in(record): record.measured.whole.value for _, record in several}
-    whole = 100 * next(iter(wholes.values())) if len(wholes) == 1 else None
-    for name, record in several[:_MOST_LINES] if whole is not None else ():
+    baselines = {network_in(record): record.measured.whole.value for _, record in several}
+    baseline = 100 * next(iter(baselines.values())) if len(baselines) == 1 else None
+    for name, record in several[:_MOST_LINES] if baseline is not None else ():
         random, scratch = record.random, record.scratch
         share = points[name][0][0]
         if random is not None and random.interval is not None:
@@ -131,7 +131,7 @@ def _reductions(several: Sequence[tuple[str, ReductionRecord]]) -> Iterator[Part
         "accuracy; of two at the same height the left one is better, of two above each other the upper one."
         f"{_cut(len(several))}"
     )
-    figure = functools.partial(draw_sizes, drawn, whole)
+    figure = functools.partial(draw_sizes, drawn, baseline)
     yield Drawing("Accuracy against size of all reductions", how, figure, rounded(rows), file="reductions-by-size.csv")
     yield _reduction_table(several)
 
@@ -156,13 +156,13 @@ def _reduction_table(several: Sequence[tuple[str, ReductionRecord]]) -> Table:
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     for name, record in several:
-        before, after, measured, told = record.whole, record.reduced, record.measured, record.settings
+        before, after, measured, settings = record.whole, record.reduced, record.measured, record.settings
         shares = (after.parameters / before.parameters, after.macs / before.macs if before.macs else None)
         mean = None if record.random is None else record.random.mean / 100
         rows.append(
             (
                 name,
-                reduced_how(told),
+                reduced_how(settings),
                 *(Shown(share, percent(share)) for share in shares),
                 Shown(after.units, f"{before.units:,} → {after.units:,}"),
                 Shown(measured.reduced.value, percent_within(measured.reduced)),
@@ -212,13 +212,13 @@ def _conversion_table(several: Sequence[tuple[str, SpikeRecord]]) -> Table:
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     for name, record in several:
-        answers, cost, told = record.decisions, record.cost, record.settings
+        answers, cost, settings = record.decisions, record.cost, record.settings
         keys = ("neuron", "encode", "balance", "adjust", "early", "mismatch", "precision")
         ratio = cost.ratio
         rows.append(
             (
                 name,
-                ", ".join(str(told[key]) for key in keys if told.get(key) is not None),
+                ", ".join(str(settings[key]) for key in keys if settings.get(key) is not None),
                 record.steps,
                 Shown(answers.spiking.value, percent_within(answers.spiking)),
                 *change_cells(answers.cost),

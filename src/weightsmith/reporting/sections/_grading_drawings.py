@@ -1,4 +1,4 @@
-"""The drawings of graded networks: each with a sentence that says how to read it, and its numbers as rows."""
+"""The drawings of graded networks: each with a sentence on how to read it, and its numbers as rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from weightsmith.grading.comparison import GradeComparison
 from weightsmith.grading.results import Grades, LayerGrade
-from weightsmith.reporting.figures.comparison import comparison_figure, telling_measures
+from weightsmith.reporting.figures.comparison import comparison_figure, contest_measures
 from weightsmith.reporting.figures.cuts import cut_figure, drawn_cuts
 from weightsmith.reporting.figures.depth import alpha_figure
 from weightsmith.reporting.figures.histogram import alpha_histogram
@@ -18,9 +18,9 @@ __all__ = ["comparison_drawings", "layer_drawings", "network_drawings"]
 
 
 def network_drawings(networks: Sequence[Grades], name: str) -> Iterator[Drawing]:
-    """α against depth and its histogram, of one network or of several; those that have something to show.
+    """α against depth and its histogram, of one network or of several, if there is something to show.
 
-    ``name`` begins the names of their files.
+    ``name`` is the prefix of their file names.
     """
     drawn = [network for network in networks if network.layers]
     if not drawn:
@@ -50,7 +50,7 @@ def network_drawings(networks: Sequence[Grades], name: str) -> Iterator[Drawing]
 
 
 def layer_drawings(layer: LayerGrade, name: str) -> Iterator[Drawing]:
-    """The spectrum of a layer of the network ``name``, and how its λ_min was chosen if it was."""
+    """The spectrum of a layer of the network ``name``, and the choice of λ_min if there was one."""
     label, found = layer_label(layer), spectral_density(layer)
     rows: list[dict[str, Cell]] = [
         {"lambda_from": _short(low), "lambda_to": _short(high), "eigenvalues": int(count), "density": _short(density)}
@@ -79,12 +79,12 @@ def layer_drawings(layer: LayerGrade, name: str) -> Iterator[Drawing]:
 
 
 def comparison_drawings(comparison: GradeComparison) -> Iterator[Drawing]:
-    """Measures against accuracies, where there are accuracies and a measure with values."""
-    if comparison.accuracy is None or not telling_measures(comparison):
+    """Measures against accuracies, if there are accuracies and a measure with values."""
+    if comparison.accuracy is None or not contest_measures(comparison):
         return
     rows: list[dict[str, Cell]] = [
-        {"network": name, "accuracy": right, **{measure.name: measure.values[place] for measure in comparison.measures}}
-        for place, (name, right) in enumerate(zip(comparison.names, comparison.accuracy, strict=True))
+        {"network": name, "accuracy": right, **{measure.name: measure.values[index] for measure in comparison.measures}}
+        for index, (name, right) in enumerate(zip(comparison.names, comparison.accuracy, strict=True))
     ]
     how = (
         "How to read it: points that fall from the upper left to the lower right are ordered as is claimed; "
@@ -94,5 +94,5 @@ def comparison_drawings(comparison: GradeComparison) -> Iterator[Drawing]:
 
 
 def _short(value: float) -> float:
-    """Six digits: what a figure can show."""
+    """Six digits, the resolution of a figure."""
     return float(f"{value:.6g}")

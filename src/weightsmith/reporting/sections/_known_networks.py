@@ -1,8 +1,7 @@
-"""What several records tell together of the networks they are about: who made them, how right and how costly they are.
+"""Combine several records into networks: how they were made, their accuracy and their cost.
 
-Records name networks by the digests of their weights: a training the one it gave, a reduction and a conversion the one
-that went in and the one that came out, a judgement the one it looked at. So results need no order and no names to be
-put together.
+Records name networks by the digests of their weights: a training the one it made, a reduction and a conversion their
+input and output, an evaluation its subject. So results can be combined without an order or names.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = [
 ]
 
 NamedRecord: TypeAlias = tuple[str, Record]
-"""What a result is called, and its record."""
+"""The name of a result, and its record."""
 
 Making = Literal["given", "trained", "reduced", "spiking", "tailored"]
 _MAKINGS: dict[type[Record], Making] = {
@@ -54,7 +53,7 @@ _MAKINGS: dict[type[Record], Making] = {
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """An accuracy with its interval, and on what it was measured."""
+    """An accuracy with its interval, and the rows it was measured on."""
 
     accuracy: Interval
     split: str
@@ -63,11 +62,11 @@ class Judged:
 
 @dataclasses.dataclass(frozen=True)
 class KnownNetwork:
-    """One network: what it is called, how it was made, and what the records tell of it (None: nothing).
+    """One network: its name, how it was made, and its numbers in the records (None: unknown).
 
     ``cost`` compares its answers with its parent's, image by image. ``parameters`` of a spiking network are those of
-    the network it was converted from. Energies are in picojoules for an image; ``assumed`` says that no record counted
-    it, so that it is the usual price of its MACs.
+    the network it was converted from. Energies are in picojoules per image; ``assumed`` says that no record counted
+    it, so that it is the default price of its MACs.
     """
 
     digest: str
@@ -97,14 +96,14 @@ def change_cells(cost: Comparison) -> tuple[Shown, Shown]:
 
 
 def network_in(record: Record) -> str | None:
-    """The digest of the network that the result is made from or tells of."""
+    """The digest of the network that the result is made from or describes."""
     origin = getattr(record, "origin", None)
     given = "base" if isinstance(record, TransferRecord) else "network"
     return origin.inputs.get(given) if isinstance(origin, Origin) else None
 
 
 def network_out(record: Record) -> str | None:
-    """The digest of the network that came out, if one did."""
+    """The digest of the resulting network, if there is one."""
     match record:
         case TrainRecord() | TransferRecord():
             return record.network
@@ -117,28 +116,33 @@ def network_out(record: Record) -> str | None:
 def operation_of(record: Record) -> str:
     """How the result's network was made, in a few words.
 
-    Names of settings come from files, which may leave them out.
+    Settings come from files, which may leave them out.
     """
-    told = getattr(record, "settings", {})
+    settings = getattr(record, "settings", {})
     match record:
         case TrainRecord():
             epochs = len(record.history)
-            what = f"{_short(told.get('network'))} trained on {told.get('data', 'data')}"
+            what = f"{_short(settings.get('network'))} trained on {settings.get('data', 'data')}"
             return f"{what}, {epochs} epoch{'' if epochs == 1 else 's'}"
         case TransferRecord():
-            return f"transferred to {told.get('data', 'data')}, {len(record.stages)} stages"
+            return f"transferred to {settings.get('data', 'data')}, {len(record.stages)} stages"
         case ReductionRecord():
-            return f"reduced by {reduced_how(told)}"
+            return f"reduced by {reduced_how(settings)}"
         case SpikeRecord():
-            more = [str(told[key]) for key in ("adjust", "early", "mismatch") if told.get(key) is not None]
-            parts = [str(told.get("neuron", "spiking")), str(told.get("encode", "")), f"{record.steps} steps", *more]
+            more = [str(settings[key]) for key in ("adjust", "early", "mismatch") if settings.get(key) is not None]
+            parts = [
+                str(settings.get("neuron", "spiking")),
+                str(settings.get("encode", "")),
+                f"{record.steps} steps",
+                *more,
+            ]
             return ", ".join(["spiking", *filter(None, parts)])
         case _:
             return ""
 
 
 def reduced_how(settings: Mapping[str, Any]) -> str:
-    """How units were chosen, in the words of the options; a price, which is a function, by its name.
+    """How units were chosen, in the form of the options; a price function by its name.
 
     >>> reduced_how({"by": "genetic:50.0", "target": None, "price": "weightsmith.chain.prices.SynapticPrice a80bcf44"})
     'genetic:50.0, price SynapticPrice'
@@ -150,36 +154,38 @@ def reduced_how(settings: Mapping[str, Any]) -> str:
 
 
 def family_of(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> Family:
-    """The networks of all results, and ``others`` that are known besides, as a forest."""
+    """The networks of all results, and the given ``others``, as a forest."""
     return family([*_members(results), *(Member(one.digest, one.parent, one.operation, one.name) for one in others)])
 
 
 def in_order(results: Sequence[NamedRecord]) -> list[NamedRecord]:
-    """The results along the chain: what made a network, what looked at it, then the networks made from it.
+    """The results in the order of the chain: the result that made a network, its evaluations, then its descendants.
 
-    Results that are of no network come first if they stand for others (the record of a chain), else last, in the order
-    they came in; so do those among brothers.
+    Results without a network come first if they contain others (the record of a chain), else last, in their
+    original order, which also holds among siblings.
     """
-    places: dict[str, list[NamedRecord]] = {}
+    by_network: dict[str, list[NamedRecord]] = {}
     others: list[NamedRecord] = []
     for result in results:
         digest = network_out(result[1]) or network_in(result[1])
         if digest is None:
             others.append(result)
         else:
-            places.setdefault(digest, []).append(result)
-    ordered = [result for kin in family_of(results).kin for result in sorted(places.get(kin.network, ()), key=_turn)]
+            by_network.setdefault(digest, []).append(result)
+    ordered = [
+        result for kin in family_of(results).kin for result in sorted(by_network.get(kin.network, ()), key=_turn)
+    ]
     chains = [result for result in others if hasattr(result[1], "recipe")]
     return [*chains, *ordered, *(result for result in others if result not in chains)]
 
 
 def _turn(result: NamedRecord) -> int:
-    """What made a network, then how right it is, then what else was found of it."""
+    """The order for one network: what made it, its accuracy, then other results."""
     return 0 if network_out(result[1]) is not None else 1 if isinstance(result[1], Evaluation) else 2
 
 
 def known_networks(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> list[KnownNetwork]:
-    """The networks that any result tells something of, and ``others``, a parent before its children."""
+    """The networks that any result describes, and ``others``, a parent before its children."""
     prices, more = _prices(results), {one.digest: one for one in reversed(others)}
     found: dict[str, KnownNetwork] = {}
     for kin in family_of(results, others).kin:
@@ -229,7 +235,7 @@ def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: S
 
 
 def _filled(network: KnownNetwork, other: KnownNetwork | None) -> KnownNetwork:
-    """The network with what only the ``other`` says of it."""
+    """The network completed by the values of the ``other``."""
     if other is None:
         return network
     gaps = [name for name in ("judged", "parameters", "macs", "energy") if getattr(network, name) is None]
@@ -245,7 +251,7 @@ def _trainings(made: Sequence[NamedRecord]) -> Iterator[TrainRecord]:
 
 
 def _completed(network: KnownNetwork, parent: KnownNetwork | None, prices: Prices | None) -> KnownNetwork:
-    """What follows from other numbers: the weights of a converted network, the usual price of MACs."""
+    """Fill in derived numbers: parameters of a converted network, the default price of MACs."""
     if network.making == "spiking" and parent is not None:
         return dataclasses.replace(network, parameters=parent.parameters)
     if network.energy is None and network.macs is not None and prices is not None:
@@ -254,9 +260,9 @@ def _completed(network: KnownNetwork, parent: KnownNetwork | None, prices: Price
 
 
 def _prices(results: Sequence[NamedRecord]) -> Prices | None:
-    """The prices of all conversions, where these are the same; the usual ones where there is none."""
-    told = {str(record.cost.prices): record.cost.prices for _, record in results if isinstance(record, SpikeRecord)}
-    return Prices() if not told else next(iter(told.values())) if len(told) == 1 else None
+    """The prices of all conversions, if they are the same; the default if there is none."""
+    prices = {str(record.cost.prices): record.cost.prices for _, record in results if isinstance(record, SpikeRecord)}
+    return Prices() if not prices else next(iter(prices.values())) if len(prices) == 1 else None
 
 
 def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Iterator[Judged]:
@@ -283,9 +289,9 @@ def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Ite
 
 
 def _size(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Size | None:
-    told = [record.reduced for _, record in made if isinstance(record, ReductionRecord)]
-    told += [record.whole for _, record in seen if isinstance(record, ReductionRecord)]
-    return told[0] if told else None
+    sizes = [record.reduced for _, record in made if isinstance(record, ReductionRecord)]
+    sizes += [record.whole for _, record in seen if isinstance(record, ReductionRecord)]
+    return sizes[0] if sizes else None
 
 
 def _cost(record: Record) -> Comparison | None:
@@ -299,7 +305,7 @@ def _cost(record: Record) -> Comparison | None:
 
 
 def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> str:
-    """What the result is called that made it; else the file that was graded; else its digest."""
+    """The name of the result that made it; else the graded file; else its digest."""
     if made:
         return made[0][0]
     graded = next((record.source for _, record in seen if isinstance(record, Grades)), None)
@@ -307,5 +313,5 @@ def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord])
 
 
 def _short(architecture: object) -> str:
-    """An architecture without what the data say already: ``mlp:64,32``."""
+    """An architecture without the shapes given by the data: ``mlp:64,32``."""
     return str(architecture or "a network").partition(",input_shape")[0]

@@ -1,4 +1,4 @@
-"""Differences, sizes and energies in words, and the rows behind a drawing: what several sections say alike."""
+"""Differences, sizes and energies as text, and rows behind drawings, shared by several sections."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 MOST_ROWS = 1000
-"""Rows that the CSV of a drawing holds at most, so that a page stays small."""
+"""Rows in the CSV of a drawing at most, to keep pages small."""
 
-_CHANCE = 0.05  # p from which on a difference may be chance
+_CHANCE = 0.05  # p from which a difference may be chance
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 _JOULES = ("pJ", "nJ", "µJ", "mJ", "J")
 _OF_DATA = re.compile(r",(?:input_shape=\[[^\]]*\]|classes=\d+)")
-_NAMED = 4  # names that stand before a reason; the others are counted
+_NAMED = 4  # names before a reason; the others are counted
 
 Item = TypeVar("Item")
 
@@ -50,7 +50,7 @@ def points(difference: float, scale: float = 100.0) -> str:
 
 
 def chance(p: float | None) -> str:
-    """What p is.
+    """p as text.
 
     >>> chance(0.0783), chance(1e-9), chance(None)
     ('p = 0.078', 'p < 0.0001', 'no p')
@@ -73,17 +73,17 @@ def changed(comparison: Comparison, scale: float = 100.0) -> str:
 
 
 def may_be_chance(comparison: Comparison) -> bool:
-    """Whether the difference is inside the noise."""
+    """Whether the difference may be noise."""
     return comparison.p is None or comparison.p >= _CHANCE
 
 
 def noise(comparison: Comparison) -> str:
-    """The same in words."""
+    """:func:`may_be_chance` in words."""
     return "inside the noise" if may_be_chance(comparison) else "more than noise"
 
 
 def short_network(network: str) -> str:
-    """An architecture without what the data say of it already.
+    """An architecture without the shapes given by the data.
 
     >>> short_network("mlp:40,input_shape=[1,8,8],classes=10,activation=sigmoid")
     'mlp:40,activation=sigmoid'
@@ -92,7 +92,7 @@ def short_network(network: str) -> str:
 
 
 def significant(value: float | None) -> str:
-    """Three digits that count, thousands separated; a dash for what is not there.
+    """Three significant digits, thousands separated; a dash for a missing value.
 
     >>> significant(0.012345), significant(1234567.8), significant(0), significant(None)
     ('0.0123', '1,234,568', '0', '–')
@@ -121,7 +121,7 @@ def energy_text(picojoules: float) -> str:
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """For each reason a line with the names it holds for.
+    """A line for each reason with the names it holds for.
 
     >>> gathered([("too small", "a"), ("tied", "b"), ("too small", "c")])
     ('a, c: too small', 'b: tied')
@@ -133,7 +133,7 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def rounded(rows: Iterable[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
-    """The rows with numbers of six digits: what a figure can show.
+    """The rows with numbers of six digits, the resolution of a figure.
 
     >>> rounded([{"layer": "fc", "units": 1234567, "rate": 0.123456789}])
     [{'layer': 'fc', 'units': 1234567, 'rate': 0.123457}]
@@ -145,16 +145,16 @@ def rounded(rows: Iterable[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
 
 
 def thinned(items: Sequence[Item], most: int = MOST_ROWS) -> list[Item]:
-    """At most ``most`` of them, evenly, the first and the last among them.
+    """At most ``most`` of them, evenly spaced, including the first and the last.
 
     >>> thinned(range(10), 4)
     [0, 3, 6, 9]
     """
-    return [items[place] for place in spread(len(items), most)]
+    return [items[index] for index in spread(len(items), most)]
 
 
 def _in_units(value: float, units: Sequence[str]) -> str:
-    value = float(f"{value:.3g}")  # before its unit is looked for: 999.9 kB are 1 MB
+    value = float(f"{value:.3g}")  # before choosing the unit: 999.9 kB are 1 MB
     step = max(0, min(int(math.log10(value) // 3), len(units) - 1)) if value > 0 else 0
     return f"{value / 1000**step:.3g} {units[step]}"
 

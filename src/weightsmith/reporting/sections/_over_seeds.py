@@ -1,4 +1,4 @@
-"""The same stage with several seeds: which results are that, and what they come to together."""
+"""The same stage with several seeds: find such results, and summarise them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from weightsmith.training.run import TrainRecord
 __all__ = ["SeedGroup", "over_seeds", "stages_over_seeds"]
 
 _UNSEEN = ("seed", "device", "threads", "price")  # settings in which repetitions may differ; a price is measured
-_GENERATIONS = 64  # beyond which an ancestry is no longer followed
+_GENERATIONS = 64  # the depth at which a lineage is cut off
 _SEED = re.compile(r"[\s,_/.(-]*\b(seed)?[\s_=-]*\d*[\s,_/.-]*$", re.IGNORECASE)
 _SEED_INSIDE = re.compile(r"(^|/)seed[\s_=-]*\d+(?=/|$)", re.IGNORECASE)
 
 
 class SeedGroup(NamedTuple):
-    """What differs in nothing but its seed: a name, the seeds, and the networks in their order."""
+    """Results that differ only in their seed: a name, the seeds, and the networks in their order."""
 
     name: str
     seeds: tuple[int, ...]
@@ -43,7 +43,7 @@ class SeedGroup(NamedTuple):
 
 
 def stages_over_seeds(results: Sequence[NamedRecord]) -> list[SeedGroup]:
-    """Stages that were done with at least two seeds, where all networks were judged.
+    """Stages that were run with at least two seeds, if all networks were evaluated.
 
     Two results are the same stage if they are of one kind, with the same settings, on networks of the same stage.
     """
@@ -63,7 +63,7 @@ def stages_over_seeds(results: Sequence[NamedRecord]) -> list[SeedGroup]:
         seeds = tuple(sorted(seed for seed in found if seed is not None))
         if len(seeds) > 1:
             stages.append(SeedGroup(_common(members), seeds, tuple(found[seed] for seed in seeds)))
-    return _told_apart(stages)
+    return _uniquely_named(stages)
 
 
 def over_seeds(stages: Sequence[SeedGroup]) -> tuple[Drawing, Table]:
@@ -91,8 +91,8 @@ def over_seeds(stages: Sequence[SeedGroup]) -> tuple[Drawing, Table]:
     return drawing, Table("Over seeds", columns, tuple(map(_row, stages)), file="over-seeds.csv")
 
 
-def _told_apart(stages: Sequence[SeedGroup]) -> list[SeedGroup]:
-    """Stages under names of their own."""
+def _uniquely_named(stages: Sequence[SeedGroup]) -> list[SeedGroup]:
+    """Stages with unique names."""
     counts = Counter(stage.name for stage in stages)
     seen: Counter[str] = Counter()
     found = []
@@ -129,7 +129,7 @@ def _row(stage: SeedGroup) -> tuple[Cell | Shown, ...]:
 
 
 def _spread(values: Sequence[float | None], unit: Callable[[float], tuple[float, str]] | None = None) -> Shown | None:
-    """Mean ± deviation, both in the ``unit`` of the mean; nothing where a value is missing."""
+    """Mean ± deviation, both in the ``unit`` of the mean; None if a value is missing."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -141,14 +141,14 @@ def _spread(values: Sequence[float | None], unit: Callable[[float], tuple[float,
 
 
 def _key(record: Record, makers: Mapping[str, Record]) -> str:
-    """What two repetitions have in common: kind and settings of all that was done from the first network on."""
+    """The common key of repetitions: type and settings of all stages from the first network on."""
     steps: list[object] = []
     for _ in range(_GENERATIONS):
         settings = getattr(record, "settings", {})
         steps.append([type(record).__name__, {key: value for key, value in settings.items() if key not in _UNSEEN}])
         parent = network_in(record)
         if parent is None or parent not in makers:
-            # What training began with is drawn by the seed; any other network that came in is one and the same.
+            # The initial weights of a training depend on the seed; any other initial network is the same one.
             steps.append(None if isinstance(record, TrainRecord) else parent)
             break
         record = makers[parent]
@@ -156,7 +156,7 @@ def _key(record: Record, makers: Mapping[str, Record]) -> str:
 
 
 def _common(members: Sequence[NamedRecord]) -> str:
-    """What a stage is called: what its results' names have in common besides the seed, or how it was made."""
+    """The name of a stage: the common part of its results' names, or how it was made."""
     names = [name for name, _ in members]
     inside = {_SEED_INSIDE.sub("", name).strip("/ ") for name in names}
     if len(inside) == 1 and (only := inside.pop()):

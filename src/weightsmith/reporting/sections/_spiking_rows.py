@@ -1,4 +1,4 @@
-"""The numbers behind the figures of a spiking network, as rows: a CSV beside each figure."""
+"""The numbers behind the figures of a spiking network, as rows for the CSV of each figure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from weightsmith.reporting.figures.spiking._panels import spread
-from weightsmith.reporting.figures.spiking._raster import _told_apart as told_apart
+from weightsmith.reporting.figures.spiking._raster import _representative_units as representative_units
 from weightsmith.reporting.parts import Cell
 from weightsmith.reporting.sections._numbers import MOST_ROWS, rounded, thinned
 from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
@@ -17,18 +17,18 @@ __all__ = ["Rows", "layer_operations", "rows_of"]
 
 Rows = list[dict[str, Cell]]
 
-_TRACED_POPULATIONS, _TRACED_UNITS = 5, 3  # as many as the figure of membranes shows
+_TRACED_POPULATIONS, _TRACED_UNITS = 5, 3  # as many as in the figure of membranes
 
 
 def rows_of(figure: str, record: SpikeRecord, classes: Sequence[str]) -> Rows:
-    """What the figure of that name shows (:func:`weightsmith.reporting.figures.spiking.catalogue.figures_of`)."""
+    """The rows of the figure of that name (:func:`weightsmith.reporting.figures.spiking.catalogue.figures_of`)."""
     if figure == "confusion":
         return _confusion(record, classes)
     return rounded(_ROWS[figure](record))
 
 
 def layer_operations(record: SpikeRecord) -> Rows:
-    """Operations and energy of each layer for an image, beside the MACs of the network; energies in picojoules."""
+    """Operations and energy of each layer per image, next to the MACs of the network; energies in picojoules."""
     cost = record.cost
     run, energies = float(cost.run[-1]), cost.layer_energy()
     return [
@@ -91,7 +91,7 @@ def _statistics(record: SpikeRecord) -> Rows:
 
 
 def _raster(record: SpikeRecord) -> Rows:
-    """Every spike of the units that are listed: of many units some, so that trains stay whole."""
+    """Every spike of the listed units: of many units a selection, so that trains stay complete."""
     raster = _watched(record).raster
     room = MOST_ROWS // len(raster.populations)
     rows: Rows = []
@@ -105,7 +105,7 @@ def _raster(record: SpikeRecord) -> Rows:
 
 
 def _listed(population: PopulationRaster, room: int) -> set[int]:
-    """Every n-th unit, n the least with which their spikes are no more than ``room``; at least one unit."""
+    """Every n-th unit, with the smallest n for at most ``room`` spikes; at least one unit."""
     _, units = population.spikes(0)
     counts = np.bincount(units, minlength=len(population.positions))
     for every in range(1, len(counts)):
@@ -118,18 +118,18 @@ def _membranes(record: SpikeRecord) -> Rows:
     raster = _watched(record).raster
     ended = raster.steps[0]
     rows: Rows = []
-    for place in spread(len(raster.populations), _TRACED_POPULATIONS):
-        rows += _traces(raster, place, ended)
+    for index in spread(len(raster.populations), _TRACED_POPULATIONS):
+        rows += _traces(raster, index, ended)
     return rows
 
 
-def _traces(raster: RasterRecord, place: int, ended: int) -> Rows:
-    """Membranes of the units of one population that are drawn."""
-    population = raster.populations[place]
-    assert population.membranes is not None  # else there is no such figure
+def _traces(raster: RasterRecord, index: int, ended: int) -> Rows:
+    """Membranes of the drawn units of one population."""
+    population = raster.populations[index]
+    assert population.membranes is not None  # otherwise there is no such figure
     steps, units = population.spikes(0)
     rows: Rows = []
-    for unit in told_apart(population, 0, _TRACED_UNITS):
+    for unit in representative_units(population, 0, _TRACED_UNITS):
         fired = set(steps[units == unit].tolist())
         trace = (population.membranes[0, :ended, unit] / population.thresholds[unit]).tolist()
         rows += [
@@ -153,18 +153,18 @@ def _correspondence(record: SpikeRecord) -> Rows:
     return [
         {
             "population": population.name,
-            "activation": float(population.activations[place]),
-            "rate": float(population.rates[place]),
+            "activation": float(population.activations[index]),
+            "rate": float(population.rates[index]),
         }
         for population in populations
-        for place in spread(len(population.rates), room)
+        for index in spread(len(population.rates), room)
     ]
 
 
 def _confusion(record: SpikeRecord, classes: Sequence[str]) -> Rows:
-    """The cells that hold images, of many those that hold most."""
+    """The cells with images, of many those with the most."""
     confusion = record.decisions.confusion
-    names = list(classes) or [str(place) for place in range(len(confusion.matrix))]
+    names = list(classes) or [str(index) for index in range(len(confusion.matrix))]
     cells = np.column_stack([confusion.matrix, confusion.undecided])
     filled = sorted(np.argwhere(cells).tolist(), key=lambda cell: (-int(cells[tuple(cell)]), cell))
     return [
@@ -178,7 +178,7 @@ def _confusion(record: SpikeRecord, classes: Sequence[str]) -> Rows:
 
 
 def _adjustment(record: SpikeRecord) -> Rows:
-    assert record.adjustment is not None  # else there is no such figure
+    assert record.adjustment is not None  # otherwise there is no such figure
     rows: Rows = []
     for population in record.adjustment.populations:
         guarded = set(population.guarded)
@@ -197,7 +197,7 @@ def _adjustment(record: SpikeRecord) -> Rows:
 
 
 def _watched(record: SpikeRecord) -> Watched:
-    assert record.watched is not None  # else there are no such figures
+    assert record.watched is not None  # otherwise there are no such figures
     return record.watched
 
 

@@ -1,4 +1,4 @@
-"""The tables of a spiking network: after so many steps, cost by layer, populations."""
+"""The tables of a spiking network: accuracy by steps, cost by layer, populations."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _cost(row: Mapping[str, Any], total: float, *, multiplies: bool) -> tuple[Ce
 
 
 def population_tables(record: SpikeRecord) -> Iterator[Table]:
-    """Thresholds and rates of every population, and apart from them what was measured on a few images."""
+    """Thresholds and rates of every population, and separately the measurements on a few images."""
     if not record.populations:
         return
     columns = (

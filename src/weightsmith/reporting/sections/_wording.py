@@ -1,4 +1,4 @@
-"""Numbers, settings and origins in the words that all sections share."""
+"""Numbers, settings and origins as text, shared by all sections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def percent_within(interval: Interval) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> counted(1, "epoch"), counted(1200, "image")
     ('1 epoch', '1,200 images')
@@ -40,7 +40,7 @@ def counted(count: int, thing: str) -> str:
 
 
 def setting_text(value: Any) -> str:
-    """A setting as it stands in a record, for people.
+    """A setting of a record as text.
 
     >>> [setting_text(value) for value in (None, True, [], ["l2:0.1", "l1:0.2"], "constant:0.01", {"a": None})]
     ['–', 'yes', '–', 'l2:0.1, l1:0.2', 'constant:0.01', 'a: –']
@@ -61,7 +61,7 @@ def facts_of(
     before: Iterable[tuple[str, str]] = (),
     after: Iterable[tuple[str, str]] = (),
 ) -> Facts:
-    """How a result was computed: ``before``, settings, seed, digests of what went in, ``after``, and versions."""
+    """How a result was computed: ``before``, settings, seed, digests of the inputs, ``after``, and versions."""
     return Facts(
         "How it was computed",
         (

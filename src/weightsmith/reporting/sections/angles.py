@@ -1,4 +1,4 @@
-"""The angles between units on a page: which units of a layer say the same, and what merging them would leave."""
+"""The section of angles between units: redundant units of a layer, and the effect of merging them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["angles_section"]
 
-_MOST_DRAWN = 12  # layers whose angles are drawn: each of them takes up to 200 kB
+_MOST_DRAWN = 12  # layers whose angles are drawn: each takes up to 200 kB
 _LISTED = 12  # units or groups that a sentence names
 
 
 def angles_section(angles: UnitAngles | AnglesRecord, name: str) -> Section:
-    """The section of the angles that the user calls ``name``; of a record alone, which holds no matrices, no maps."""
+    """The section of the angles named ``name``; a record alone holds no matrices, hence no maps."""
     record = angles.record if isinstance(angles, UnitAngles) else angles
     parts: list[Part] = [*_notes(record)]
     if record.sites:
@@ -52,15 +52,15 @@ def _lead(record: AnglesRecord) -> str:
     )
     left, joint = sum(site.left for site in record.sites), sum(len(site.combined) for site in record.sites)
     if not similar + complementary:
-        told = f"No unit of {network} has another within {within}"
+        lead = f"No unit of {network} has another within {within}"
     else:
-        told = (
+        lead = (
             f"In {network} {counted(similar, 'pair')} of units {_lie(similar)} within {within} of each other "
             f"(similar) and {complementary:,} within {within} of the opposite (complementary)"
         )
     merged = f"merging would leave {left:,} of {counted(units, 'unit')}"
     together = f"{counted(joint, 'unit')} {_lie(joint)} within {within} of several others together"
-    return f"{told}; {merged}, and {together}."
+    return f"{lead}; {merged}, and {together}."
 
 
 def _lie(count: int) -> str:
@@ -116,10 +116,10 @@ def _overview(record: AnglesRecord) -> Table:
 
 
 def _layers(record: AnglesRecord, angles: UnitAngles | None) -> Choice:
-    """Every layer with its nearest pairs, and with its maps those that have most to show."""
+    """Every layer with its nearest pairs, and the maps of those with the most redundancy."""
     near = [site.similar + site.complementary for site in record.sites]
-    order = sorted(range(len(near)), key=lambda place: (-near[place], place))
-    drawn = {record.sites[place].name for place in order[:_MOST_DRAWN]} if angles is not None else set()
+    order = sorted(range(len(near)), key=lambda index: (-near[index], index))
+    drawn = {record.sites[index].name for index in order[:_MOST_DRAWN]} if angles is not None else set()
     options = []
     for number, site in enumerate(record.sites, 1):
         parts: list[Part] = []
@@ -159,7 +159,7 @@ def _draw_tree(angles: UnitAngles, site: str, threshold: float) -> Figure:
 
 
 def _cells(degrees: NDArray[np.float64]) -> list[dict[str, Cell]]:
-    """The pairs, of many those that lie furthest from 90°."""
+    """The pairs, of many those farthest from 90°."""
     first, second = np.triu_indices(len(degrees), 1)
     found = degrees[first, second]
     order = np.sort(np.argsort(-np.abs(found - 90), kind="stable")[:MOST_ROWS])
@@ -171,13 +171,13 @@ def _cells(degrees: NDArray[np.float64]) -> list[dict[str, Cell]]:
 
 
 def _joins(degrees: NDArray[np.float64]) -> list[dict[str, Cell]]:
-    """Which two are joined at which height, the lowest first: units by their numbers, joins on by those of the rows."""
+    """The joins by ascending height: units by their indices, later joins by those of the rows."""
     from scipy.cluster.hierarchy import linkage
 
     near = np.minimum(degrees, 180 - degrees)[np.triu_indices(len(degrees), 1)]
     rows: list[dict[str, Cell]] = [
-        {"join": len(degrees) + place, "one": int(one), "other": int(other), "degrees": height, "units": int(size)}
-        for place, (one, other, height, size) in enumerate(linkage(near, "complete").tolist())
+        {"join": len(degrees) + index, "one": int(one), "other": int(other), "degrees": height, "units": int(size)}
+        for index, (one, other, height, size) in enumerate(linkage(near, "complete").tolist())
     ]
     return rounded(rows)
 
@@ -194,8 +194,8 @@ def _pairs(site: SiteAngles, number: int, within: str) -> Iterator[Table]:
         Column("within", f"whether it lies within {within}"),
     )
     rows = tuple(
-        (f"{pair.a}, {pair.b}", Shown(pair.degrees, f"{pair.degrees:.2f}°"), pair.kind, "yes" if place < near else "no")
-        for place, pair in enumerate(site.pairs)
+        (f"{pair.a}, {pair.b}", Shown(pair.degrees, f"{pair.degrees:.2f}°"), pair.kind, "yes" if index < near else "no")
+        for index, pair in enumerate(site.pairs)
     )
     more = near - len(site.pairs)
     caption = f"{more:,} more pairs lie within {within}." if more > 0 else ""
@@ -203,7 +203,7 @@ def _pairs(site: SiteAngles, number: int, within: str) -> Iterator[Table]:
 
 
 def _named(site: SiteAngles) -> Iterator[Prose]:
-    """Which units could go, by name."""
+    """The redundant units by name."""
     groups = [" + ".join(map(str, group)) for group in site.groups]
     lists = (
         ("Groups that would be merged into their first unit", groups),
@@ -211,10 +211,10 @@ def _named(site: SiteAngles) -> Iterator[Prose]:
         ("Units that hardly vary", [str(unit) for unit in site.constant]),
         ("Units that are much shorter than others", [str(unit) for unit in site.short]),
     )
-    told = []
+    paragraphs = []
     for what, items in lists:
         if items:
             more = f" and {len(items) - _LISTED:,} more" if len(items) > _LISTED else ""
-            told.append(f"{what}: {', '.join(items[:_LISTED])}{more}.")
-    if told:
-        yield Prose("\n\n".join(told))
+            paragraphs.append(f"{what}: {', '.join(items[:_LISTED])}{more}.")
+    if paragraphs:
+        yield Prose("\n\n".join(paragraphs))

@@ -1,4 +1,4 @@
-"""Graded networks side by side on a page: which measure of their weights orders them as their accuracies do."""
+"""The section of a comparison of graded networks: which measure orders them as their accuracies do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["comparison_section"]
 
 
 def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] = ()) -> Section:
-    """The section of a comparison, with figures of all ``networks`` where their grades are at hand."""
+    """The section of a comparison, with figures of all ``networks`` if their grades are given."""
     lines = (*filter(None, [comparison.sentence]), *comparison.notes)
     parts: list[Part] = [Notes(lines)] if lines else []
     parts += comparison_drawings(comparison)
@@ -27,11 +27,11 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
 
 
 def _measures(comparison: GradeComparison) -> Table:
-    """A row per measure, a column per network; correlations where there are accuracies."""
-    told = comparison.accuracy is not None
+    """A row per measure, a column per network; correlations if there are accuracies."""
+    judged = comparison.accuracy is not None
     columns = [Column("measure")]
     columns += [Column(label, numeric=True) for label in network_labels(comparison.names)]
-    if told:
+    if judged:
         columns += [
             Column("τ", "Kendall’s correlation with the accuracies", numeric=True),
             Column("p of τ", "two-sided, exact for few networks", numeric=True),
@@ -41,7 +41,7 @@ def _measures(comparison: GradeComparison) -> Table:
     rows: list[tuple[Cell | Shown, ...]] = []
     for measure in comparison.measures:
         cells: list[Cell | Shown] = [measure.name, *measure.values]
-        if told:
+        if judged:
             tau, rho = measure.kendall, measure.spearman
             cells += [None, None] if tau is None else [tau.value, tau.p]
             cells += [None] if rho is None else [rho.value]

@@ -1,4 +1,4 @@
-"""An evaluation on a page: how often the network is right, how sure that is, and what it takes for what."""
+"""The section of an evaluation: accuracy with its interval, and the confusions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_PAIRS = 20
 
 
 def evaluation_section(evaluation: Evaluation, name: str) -> Section:
-    """The section of an evaluation that the user calls ``name``."""
+    """The section of an evaluation named ``name``."""
     parts: list[Part] = []
     notes = [*_unanswered(evaluation), *evaluation.notes]
     if notes:
@@ -24,8 +24,8 @@ def evaluation_section(evaluation: Evaluation, name: str) -> Section:
     if evaluation.images > evaluation.not_finite:
         parts += [*_matrix(evaluation, name), _recalls(evaluation, name), *_pairs(evaluation, name)]
     parts.append(_classes(evaluation, name))
-    told = {"data": evaluation.data, "split": evaluation.split, "normalisation": evaluation.normalisation}
-    parts.append(facts_of(told, evaluation.origin))
+    settings = {"data": evaluation.data, "split": evaluation.split, "normalisation": evaluation.normalisation}
+    parts.append(facts_of(settings, evaluation.origin))
     return Section(f"Evaluation: {name}", _lead(evaluation), tuple(parts), _chips(evaluation))
 
 
@@ -84,7 +84,7 @@ def _recalls(evaluation: Evaluation, name: str) -> Drawing:
 
 
 def _pairs(evaluation: Evaluation, name: str) -> list[Part]:
-    """What is most often taken for what."""
+    """The most frequent confusions."""
     sizes = class_sizes(evaluation)
     found = sorted(
         (-count, one, other)
@@ -120,20 +120,20 @@ def _classes(evaluation: Evaluation, name: str) -> Table:
         Column("called so", "images of any class that the network gives this name", numeric=True),
         Column("precision", "right ÷ called so", numeric=True),
     )
-    rows = tuple(_class_row(evaluation, place, size) for place, size in enumerate(class_sizes(evaluation)))
+    rows = tuple(_class_row(evaluation, index, size) for index, size in enumerate(class_sizes(evaluation)))
     return Table("Classes", columns, rows, file=f"{name}-classes")
 
 
-def _class_row(evaluation: Evaluation, place: int, size: int | None) -> tuple[Cell | Shown, ...]:
-    right, recall = evaluation.confusion[place][place], evaluation.recall[place]
-    called = sum(counts[place] for counts in evaluation.confusion)
+def _class_row(evaluation: Evaluation, index: int, size: int | None) -> tuple[Cell | Shown, ...]:
+    right, recall = evaluation.confusion[index][index], evaluation.recall[index]
+    called = sum(counts[index] for counts in evaluation.confusion)
     precision = right / called if called else None
     interval: Shown | None = None
     if size:
         span = wilson(right, size)
         interval = Shown(span.high - span.low, f"[{100 * span.low:.1f}, {100 * span.high:.1f}]")
     return (
-        evaluation.classes[place],
+        evaluation.classes[index],
         size,
         right,
         Shown(recall, percent(recall)),

@@ -1,4 +1,4 @@
-"""Grades on a page: how well each layer is trained as far as its weights tell, and what could not be told."""
+"""The section of grades: how well each layer is trained by its weights, and the layers without a grade."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["MOST_SPECTRA", "grading_section"]
 
 
 MOST_SPECTRA = 48
-"""Spectra that a page has room for: two drawings each, about 40,000 letters together, whatever the layer's size."""
+"""Spectra that fit on a page: two drawings each, about 40,000 characters together, for any size of layer."""
 
-_NAMED = 3  # tensors left out that are named beside their reason; the CSV has all
+_NAMED = 3  # omitted tensors that are named with their reason; the CSV has all
 _ASKED_FIRST = (
     VerdictKind.OVER_REGULARISED,
     VerdictKind.WEAKLY_TRAINED,
@@ -38,9 +38,9 @@ _VERDICTS = (
 
 
 def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA) -> Section:
-    """The section of grades that the user calls ``name``.
+    """The section of grades named ``name``.
 
-    The spectra of up to ``spectra`` layers are drawn, first of those whose verdict asks for a look, then of the
+    The spectra of up to ``spectra`` layers are drawn, first of those with a conspicuous verdict, then of the
     largest; the section says how many it leaves out. Several networks on one page share :data:`MOST_SPECTRA`.
     """
     parts: list[Part] = []
@@ -73,13 +73,13 @@ def _measures(measures: Sequence[Measure], name: str) -> Table:
 
 
 def _spectra(grades: Grades, name: str, most: int) -> list[Part]:
-    """The spectra that are drawn, in the order of the layers; the one that asks most for a look is shown first."""
+    """The drawn spectra, in the order of the layers; the most conspicuous one is shown first."""
 
-    def interest(place: int) -> tuple[int, int, int]:
-        layer = grades.layers[place]
-        return _ASKED_FIRST.index(layer.verdict.kind), -layer.parameters, place
+    def interest(index: int) -> tuple[int, int, int]:
+        layer = grades.layers[index]
+        return _ASKED_FIRST.index(layer.verdict.kind), -layer.parameters, index
 
-    possible = [place for place, layer in enumerate(grades.layers) if layer.eigenvalues.size]
+    possible = [index for index, layer in enumerate(grades.layers) if layer.eigenvalues.size]
     asked = sorted(possible, key=interest)[: max(most, 0)]
     chosen = sorted(asked)
     parts: list[Part] = []
@@ -91,27 +91,27 @@ def _spectra(grades: Grades, name: str, most: int) -> list[Part]:
             )
         )
     if chosen:
-        options = tuple(_spectrum(grades.layers[place], name) for place in chosen)
+        options = tuple(_spectrum(grades.layers[index], name) for index in chosen)
         parts.append(Choice("Spectrum of layer", options, first=chosen.index(asked[0])))
     return parts
 
 
 def _spectrum(layer: LayerGrade, name: str) -> tuple[str, tuple[Part, ...]]:
     verdict = layer.verdict
-    said = Prose(f"{_marked(verdict.kind)}: {verdict.because}")
-    # The name of the row in the table of layers, from which the page leads here.
-    return layer_label(layer), (said, *layer_drawings(layer, name))
+    verdict_text = Prose(f"{_marked(verdict.kind)}: {verdict.because}")
+    # The name of its row in the table of layers, which links here.
+    return layer_label(layer), (verdict_text, *layer_drawings(layer, name))
 
 
 class _Group(NamedTuple):
-    """What was left out for the same reason."""
+    """Tensors left out for the same reason."""
 
     names: list[str]
     parameters: int
 
 
 def _left_out(coverage: Coverage, name: str) -> Part:
-    """What was not graded by reason, the most parameters first: there are as many biases and norms as layers."""
+    """Tensors that were not graded, by reason, the most parameters first: there are as many biases as layers."""
     if not coverage.left_out:
         return Prose("Nothing is left out: every parameter is in a layer with a fit.")
     groups: dict[str, _Group] = {}
@@ -136,14 +136,14 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-# The layers of a network as a table for people: which columns, what they mean, and how their values are written.
+# The table of layers: its columns, their meaning, and the format of their values.
 
 
 _SYMBOLS = {"v": "▼", "o": "●", "^": "▲", "D": "◆", "s": "■", "h": "⬢", "X": "✖"}
 
 
 class _LayerColumn(NamedTuple):
-    """A column: its head, its meaning, what it holds in :func:`_values`, and whether that is a number."""
+    """A column: its head, its meaning, its key in :func:`_values`, and whether it is a number."""
 
     head: str
     meaning: str
@@ -161,12 +161,12 @@ def _layer_table(layers: Sequence[LayerGrade], name: str) -> Table:
 
 
 def _marked(kind: VerdictKind) -> str:
-    """The verdict after a symbol of the shape it has in figures."""
+    """The verdict with the symbol it has in figures."""
     return f"{_SYMBOLS[MARKS[kind][1]]} {kind.value}"
 
 
 def _values(layer: LayerGrade) -> dict[str, Cell | Shown]:
-    """The flat row of the layer, and what only people ask for."""
+    """The flat row of the layer, with extra display values."""
     better = [other.name for other in layer.alternatives if other.favours == other.name]
     size = f"{layer.N:,} × {layer.M:,}" + (f" · {layer.matrices:,}" if layer.matrices > 1 else "")
     interval = layer.interval

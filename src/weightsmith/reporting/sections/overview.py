@@ -1,4 +1,4 @@
-"""The head of a page of several results: the chain at a glance, and what results of one kind are beside each other."""
+"""The overview of several results: the networks, their lineage, and notes on comparability."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _KINDS = {
     "SpikeSweep": "sweep",
     "SweepTable": "table",
     "Tailor": "tailoring",
-}  # what kinds of results are called whose names are not words
-_MOST_BRANCHES = 60  # networks whose ancestry is drawn; more cannot be looked through
+}  # labels of kinds of results whose names are not words
+_MOST_BRANCHES = 60  # networks whose lineage is drawn; more are not readable
 _NAMED = 4  # names in a sentence; the others are counted
 _HOW = (
     "How to read it: the best networks are at the top left, right at little cost; bars are 95 % intervals, and marks "
@@ -55,9 +55,9 @@ _HOW = (
 
 
 def overview_section(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> Section:
-    """What was done, to which networks, with what outcome: of ``results``, each a name and a record.
+    """The overview of ``results``, each a name and a record: what was done, to which networks, with what outcome.
 
-    ``others`` are networks that results of a kind unknown here have made.
+    ``others`` are networks of results of types unknown here.
     """
     if not results:
         raise UsageError("no results were given: there is nothing to report")
@@ -79,13 +79,13 @@ def overview_section(results: Sequence[NamedRecord], others: Sequence[KnownNetwo
 def _lead(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> str:
     made = Counter(each.making for each in networks)
     kinds = [f"{count:,} {making}" for making, count in made.items() if making != "given"]
-    told = f"{counted(len(results), 'result')} of {counted(len(networks), 'network')}"
-    told += f" ({', '.join(kinds)})." if kinds else "."
+    lead = f"{counted(len(results), 'result')} of {counted(len(networks), 'network')}"
+    lead += f" ({', '.join(kinds)})." if kinds else "."
     best = max((each for each in networks if each.judged is not None), key=_right, default=None)
     if best is None or best.judged is None:
-        return told
-    told += f" The most accurate is {best.name} with {percent_within(best.judged.accuracy)}."
-    return told + _thrifty(networks, best)
+        return lead
+    lead += f" The most accurate is {best.name} with {percent_within(best.judged.accuracy)}."
+    return lead + _thrifty(networks, best)
 
 
 def _right(network: KnownNetwork) -> float:
@@ -93,22 +93,22 @@ def _right(network: KnownNetwork) -> float:
 
 
 def _thrifty(networks: Sequence[KnownNetwork], best: KnownNetwork) -> str:
-    """Which networks that may be as accurate as the best need least."""
-    told: dict[str, list[str]] = {}
+    """The cheapest networks that may be as accurate as the best."""
+    savings: dict[str, list[str]] = {}
     for what, words in (("parameters", "the fewest parameters"), ("energy", "the least energy")):
         least = _least(networks, best, what)
         if least is not None:
             size, share = getattr(least, what), percent(getattr(least, what) / getattr(best, what))
             amount = f"{size:,}" if what == "parameters" else energy_text(size)
-            told.setdefault(least.name, []).append(f"{words} ({amount}, {share} of those of {best.name})")
-    if not told:
+            savings.setdefault(least.name, []).append(f"{words} ({amount}, {share} of those of {best.name})")
+    if not savings:
         return ""
-    needs = "; ".join(f"{name} needs {' and '.join(parts)}" for name, parts in told.items())
+    needs = "; ".join(f"{name} needs {' and '.join(parts)}" for name, parts in savings.items())
     return f" Of those whose intervals overlap with its own, {needs}."
 
 
 def _least(networks: Sequence[KnownNetwork], best: KnownNetwork, what: str) -> KnownNetwork | None:
-    """The network that needs least of ``what``, if it is less than the best one needs."""
+    """The network with the least of ``what``, if that is less than the best one's."""
     if best.judged is None or not getattr(best, what):
         return None
     bar = best.judged.accuracy.low
@@ -138,7 +138,7 @@ def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> tuple[str, ...]:
-    """What speaks against taking the numbers of this page beside each other."""
+    """Notes on why the numbers of this page may not be comparable."""
     lines = []
     unjudged = [each.name for each in networks if each.judged is None and each.making != "given"]
     if unjudged:
@@ -151,8 +151,10 @@ def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> 
         if each.judged is not None:
             rows.setdefault((each.judged.split, each.judged.images), []).append(each.name)
     if len(rows) > 1:
-        told = (f"{_listed(names)} on {counted(images, 'image')} ({split})" for (split, images), names in rows.items())
-        lines.append(f"Accuracies were measured on different rows: {'; '.join(told)}.")
+        groups = (
+            f"{_listed(names)} on {counted(images, 'image')} ({split})" for (split, images), names in rows.items()
+        )
+        lines.append(f"Accuracies were measured on different rows: {'; '.join(groups)}.")
     chances = {str(each.judged.accuracy.confidence) for each in networks if each.judged is not None}
     if len(chances) > 1:
         lines.append("Intervals have different confidences.")
@@ -262,8 +264,8 @@ def _branch(kin: Kin, known: KnownNetwork | None, results: Sequence[NamedRecord]
         right = "" if known.judged is None else percent_within(known.judged.accuracy)
         return Branch(kin.depth, known.name, known.making, known.operation, right)
     before = any(network_in(record) == kin.network and isinstance(record, TrainRecord) for _, record in results)
-    told = "before training" if before else "not among the results"
-    return Branch(kin.depth, short_digest(kin.network), None, told)
+    remark = "before training" if before else "not among the results"
+    return Branch(kin.depth, short_digest(kin.network), None, remark)
 
 
 def _results(results: Sequence[NamedRecord]) -> Table:

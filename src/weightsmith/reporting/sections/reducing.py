@@ -1,4 +1,4 @@
-"""A reduction on a page: by what, how much smaller, what it cost, and what stands beside it for comparison."""
+"""The section of a reduction: the method, the size, the cost in accuracy, and the baselines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Point = tuple[float, float, float, float]
 
 
 def reduction_section(record: ReductionRecord, name: str) -> Section:
-    """The section of a reduction that the user calls ``name``."""
+    """The section of a reduction named ``name``."""
     parts: list[Part] = [*_notes(record), _sizes(record)]
     if record.sites:
         parts.append(_units(record))
@@ -42,7 +42,7 @@ def reduction_section(record: ReductionRecord, name: str) -> Section:
 
 
 def points_of(record: ReductionRecord) -> dict[str, _Point]:
-    """The result and what stands beside it, by label: share of parameters, accuracy with its interval in per cent.
+    """The result and its baselines by label: share of parameters, accuracy with its interval in per cent.
 
     A single random mask has no interval: low and high are its accuracy.
     """
@@ -60,7 +60,7 @@ def points_of(record: ReductionRecord) -> dict[str, _Point]:
 
 
 def chosen_of_front(record: ReductionRecord) -> FrontPoint | None:
-    """The network of the front that was taken; after several rounds the front has other units than the result."""
+    """The chosen network of the front; after several rounds the front has other units than the result."""
     kept = {site.name: site.kept for site in record.sites}
     return next((point for point in record.front if point.kept == kept), None)
 
@@ -75,13 +75,13 @@ def _lead(record: ReductionRecord) -> str:
     if before.units == after.units:
         return f"{by} took nothing out of {network}: all {counted(before.units, 'unit')} are left."
     left = percent(after.parameters / before.parameters)
-    told = (
+    lead = (
         f"{by} took {before.units - after.units:,} of {counted(before.units, 'unit')} out of {network} and left {left} "
         "of its parameters."
     )
     recovered = f" after {record.settings['recover']}" if record.settings["recover"] else ""
     return (
-        f"{told} Accuracy on {counted(measured.images, 'image')} ({measured.split}) went from "
+        f"{lead} Accuracy on {counted(measured.images, 'image')} ({measured.split}) went from "
         f"{percent(measured.whole.value)} to {percent(measured.reduced.value)}{recovered}: {changed(measured.cost)}, "
         f"McNemar’s {chance(measured.cost.p)}: {noise(measured.cost)}."
     )
@@ -100,7 +100,7 @@ def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(record: ReductionRecord) -> Iterator[Notes]:
-    """What was refused, and what the reduction itself remarks."""
+    """Refusals, and the reduction's own notes."""
     refused = gathered((f"left whole, because {site.refused}", site.name) for site in record.sites if site.refused)
     remarks = gathered((note, site.name) for site in record.sites for note in site.notes)
     lines = (*refused, *record.notes, *remarks)
@@ -144,7 +144,7 @@ def _units(record: ReductionRecord) -> Drawing:
 
 
 def _accuracies(record: ReductionRecord) -> Table:
-    """Everything that was measured, a row each."""
+    """All measured accuracies, a row each."""
     measured, random, scratch = record.measured, record.random, record.scratch
     columns = (
         Column("network", "what was measured"),
@@ -160,12 +160,14 @@ def _accuracies(record: ReductionRecord) -> Table:
         rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
     if random is not None:
         good = random.as_good(100 * measured.cut.value)
-        told = f"{counted(len(random.accuracies), 'mask')} of this size, untrained; {good or 'none'} as good as the cut"
-        rows.append(_accuracy("random masks", random.interval, told, random.mean / 100, 100))
+        remark = (
+            f"{counted(len(random.accuracies), 'mask')} of this size, untrained; {good or 'none'} as good as the cut"
+        )
+        rows.append(_accuracy("random masks", random.interval, remark, random.mean / 100, 100))
     if scratch is not None:
         mean = scratch.accuracies[0] if scratch.mean is None else scratch.mean
-        told = f"fresh weights, {scratch.option}, {counted(len(scratch.seeds), 'seed')}"
-        rows.append(_accuracy("from scratch", mean, told))
+        remark = f"fresh weights, {scratch.option}, {counted(len(scratch.seeds), 'seed')}"
+        rows.append(_accuracy("from scratch", mean, remark))
     caption = (
         f"On {counted(measured.images, 'image')} ({measured.split}). Intervals are Wilson’s over images, Student’s "
         "over masks and seeds."
@@ -174,19 +176,19 @@ def _accuracies(record: ReductionRecord) -> Table:
 
 
 def _accuracy(
-    label: str, interval: Interval | None, told: str, value: float | None = None, scale: float = 1.0
+    label: str, interval: Interval | None, remark: str, value: float | None = None, scale: float = 1.0
 ) -> tuple[Cell | Shown, ...]:
-    """A row; ``scale`` is what the interval counts as a whole."""
+    """A row; ``scale`` is the value of the interval that counts as 1."""
     share = interval.value / scale if interval is not None else value
     span = Shown(None, "–")
     if interval is not None:
         low, high = interval.low / scale, interval.high / scale
         span = Shown(high - low, f"[{100 * low:.1f}, {100 * high:.1f}]")
-    return label, Shown(share, percent(share)), span, told
+    return label, Shown(share, percent(share)), span, remark
 
 
 def _search(record: ReductionRecord) -> Iterator[Drawing]:
-    """How a search went, and its front."""
+    """The history of a search, and its front."""
     if record.trace is not None and record.trace.rows:
         rows = thinned([row.to_dict() for row in record.trace.rows])
         how = (
@@ -230,7 +232,7 @@ def _sites(record: ReductionRecord) -> Table:
         Column("notes"): ["; ".join(site.notes) or None for site in record.sites],
     }
     more = {column: cells for column, cells in optional.items() if any(cells)}
-    rows = tuple((*_site(site), *(cells[place] for cells in more.values())) for place, site in enumerate(record.sites))
+    rows = tuple((*_site(site), *(cells[index] for cells in more.values())) for index, site in enumerate(record.sites))
     return Table("Layers", (*columns, *more), rows, file="layers.csv")
 
 
@@ -258,7 +260,7 @@ def _recovery(record: ReductionRecord) -> Iterator[Part]:
 def _curves(training: TrainRecord, number: int) -> Drawing:
     history = training.history
     columns = {name: history.column(name) for name in history.columns}
-    rows = [{name: values[place] for name, values in columns.items()} for place in range(len(history))]
+    rows = [{name: values[index] for name, values in columns.items()} for index in range(len(history))]
     how = "How to read it: the smaller network learns again; where the curves level off, more epochs bring little."
     figure = functools.partial(curves, history, best=training.best_epoch or None)
     return Drawing("Training after the cut", how, figure, rounded(thinned(rows)), file=f"recovery-{number}.csv")

@@ -1,4 +1,4 @@
-"""A conversion on a page: how right the spiking network is and when, what it costs, how it fires, what was adjusted."""
+"""The section of a conversion: accuracy over time, cost, activity, and adjustment."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["spiking_section"]
 
-_CLOSE = 0.5  # points within which the spiking network is as right as the network
-_MOST_STROKES = 2000  # of a raster, each of which takes some hundred letters
-_OPEN = 0.01  # share of images without an answer that must be looked at
+_CLOSE = 0.5  # points within which the spiking network counts as accurate as the network
+_MOST_STROKES = 2000  # lines of a raster, each of which takes some hundred characters
+_OPEN = 0.01  # share of images without an answer that gives a note
 
 _DRAWINGS = {
     "accuracy": (
@@ -82,11 +82,11 @@ _DRAWINGS = {
         "their large norm fire too easily, and those above it larger.",
     ),
 }
-"""Title and how to read it, by the names of figures_of, in the order in which they stand on the page."""
+"""Title and how to read it, by the names of figures_of, in the order of the page."""
 
 
 def spiking_section(record: SpikeRecord, name: str, classes: Sequence[str] = ()) -> Section:
-    """The section of a conversion that the user calls ``name``; ``classes`` are used if each output has one."""
+    """The section of a conversion named ``name``; ``classes`` are used if each output has one."""
     known = tuple(classes) if len(classes) == len(record.decisions.confusion.matrix) else ()
     drawings = _drawings(record, known)
     parts: list[Part] = [*_notes(record)]
@@ -135,7 +135,7 @@ def _chips(record: SpikeRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(record: SpikeRecord) -> Iterator[Notes]:
-    """Layers that never fire, images without an answer, and what the conversion itself remarks."""
+    """Layers that never fire, images without an answer, and the conversion's own notes."""
     decisions = record.decisions
     lines = [
         f"{population.layer or population.name} never fires: lower its thresholds, or run for more steps."
@@ -144,14 +144,14 @@ def _notes(record: SpikeRecord) -> Iterator[Notes]:
     ]
     still_open = int(decisions.undecided[-1])
     if still_open > _OPEN * decisions.images:
-        told = f"{still_open:,} of {counted(decisions.images, 'image')}"
-        lines.append(f"{told} have no answer after {counted(record.steps, 'step')}, and count as wrong.")
+        undecided = f"{still_open:,} of {counted(decisions.images, 'image')}"
+        lines.append(f"{undecided} have no answer after {counted(record.steps, 'step')}, and count as wrong.")
     if lines or record.notes:
         yield Notes((*lines, *record.notes))
 
 
 def _drawings(record: SpikeRecord, classes: Sequence[str]) -> dict[str, Drawing]:
-    """Every figure the record has something for, in the order of the page."""
+    """All figures that apply to the record, in the order of the page."""
     figures = figures_of(record, classes or None)
     if "raster" in figures:
         figures["raster"] = functools.partial(_with_strokes_as_image, figures["raster"])
@@ -163,7 +163,7 @@ def _drawings(record: SpikeRecord, classes: Sequence[str]) -> dict[str, Drawing]
 
 
 def _with_strokes_as_image(draw: Callable[[], Figure]) -> Figure:
-    """The figure with its strokes as an image where they are so many that they would fill the page."""
+    """The figure with its lines rasterised if they are too many."""
     figure = draw()
     strokes = [found for axes in figure.axes for found in axes.collections]
     if sum(len(found.get_paths()) for found in strokes) > _MOST_STROKES:
@@ -173,7 +173,7 @@ def _with_strokes_as_image(draw: Callable[[], Figure]) -> Figure:
 
 
 def _taken(drawings: dict[str, Drawing], *names: str) -> list[Drawing]:
-    """Those of these names, which are no longer among the drawings then."""
+    """Remove and return the drawings of these names."""
     return [drawings.pop(name) for name in names if name in drawings]
 
 
@@ -183,8 +183,8 @@ def _facts(record: SpikeRecord) -> Facts:
         for each in record.adjustment.populations:
             scalars = [scalar * each.rescale for scalar in each.scalars]
             guarded = f", {len(each.guarded):,} of them at the guard" if each.guarded else ""
-            told = (
+            scaling = (
                 f"{significant(min(scalars))} to {significant(max(scalars))} ({counted(len(scalars), 'unit')}{guarded})"
             )
-            after.insert(0, (f"weights of {each.synapses} multiplied by", told))
+            after.insert(0, (f"weights of {each.synapses} multiplied by", scaling))
     return facts_of(record.settings, record.origin, before=[("network", record.network)], after=after)

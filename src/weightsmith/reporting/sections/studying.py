@@ -1,4 +1,4 @@
-"""A study on a page: methods of reduction over folds and sizes, beside the whole network, random masks and scratch."""
+"""The section of a study: methods of reduction over folds and sizes, with baselines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WORDS = {
 
 
 def study_section(study: Study, name: str) -> Section:
-    """The section of a study that the user calls ``name``."""
+    """The section of a study named ``name``."""
     parts: list[Part] = []
     if study.notes:
         parts.append(Notes(study.notes))
@@ -60,32 +60,32 @@ def _reduced(study: Study) -> list[StudySummary]:
 
 
 def _lead(study: Study) -> str:
-    """What was done, and which results cost no more than chance would."""
+    """What was done, and which methods cost no significant accuracy."""
     settings, found = study.settings, _reduced(study)
     methods = counted(len(dict.fromkeys(one.method for one in found)), "method")
     folds = f"{counted(int(settings['folds']), 'fold')} × {counted(int(settings['repeats']), 'repeat')}"
     sizes = ", ".join(map(str, sorted({one.hidden for one in study.summaries})))
-    told = f"{methods} reduced networks of {sizes} hidden units, trained on {study.data} over {folds}."
+    lead = f"{methods} reduced networks of {sizes} hidden units, trained on {study.data} over {folds}."
     tested = [one for one in found if one.against_whole is not None]
     worse = sum(one.against_whole is not None and _is_worse(one.against_whole) for one in tested)
     if tested:
-        told += (
+        lead += (
             f" In {worse:,} of {counted(len(tested), 'case')} the loss of accuracy is more than chance (p < 0.05, "
             "corrected resampled t-test, each for itself)"
         )
         free = [one for one in tested if one.against_whole is not None and not _is_worse(one.against_whole)]
         if free:
             best = max(free, key=lambda one: one.removed)
-            told += (
+            lead += (
                 f"; without such a loss most was taken out by {best.method}, which left {best.units:.1f} of "
                 f"{best.hidden:,} units"
             )
-        told += "."
-    return told
+        lead += "."
+    return lead
 
 
 def _is_worse(comparison: Comparison) -> bool:
-    """A loss that chance does not explain; one that is the same in every fold has no p, and is a loss."""
+    """A significant loss; one that is the same in every fold has no p, and is a loss."""
     certain = comparison.p is None or not may_be_chance(comparison)
     return comparison.difference < 0 and certain
 
@@ -138,8 +138,8 @@ def _methods(study: Study) -> Table:
     }
     known = {column: values for column, values in against.items() if any(value is not None for value in values)}
     rows = tuple(
-        (*_summary(found), *(_compared(values[place]) for values in known.values()))
-        for place, found in enumerate(study.summaries)
+        (*_summary(found), *(_compared(values[index]) for values in known.values()))
+        for index, found in enumerate(study.summaries)
     )
     tests = sum(value is not None for values in known.values() for value in values)
     caption = (

@@ -1,4 +1,4 @@
-"""A sweep of spiking settings on a page: what was chosen for each neuron, and whether the adjustment helps."""
+"""The section of a sweep of spiking settings: the chosen settings of each neuron, and the gain by the adjustment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["sweep_section"]
 
 
 def sweep_section(sweep: SpikeSweep, name: str) -> Section:
-    """The section of a sweep that the user calls ``name``."""
+    """The section of a sweep named ``name``."""
     parts: list[Part] = [*_notes(sweep)]
     if sweep.chosen:
         options = tuple((_after(steps), _at(sweep, steps)) for steps in sweep.steps)
@@ -31,17 +31,17 @@ def sweep_section(sweep: SpikeSweep, name: str) -> Section:
 
 
 def _lead(sweep: SpikeSweep) -> str:
-    told = (
+    lead = (
         f"{counted(len(sweep.table), 'setting')} of {short_network(sweep.network)} as a spiking network were tried on "
         f"{counted(sweep.train_images, 'training image')}, and the best of each neuron tested once on "
         f"{counted(sweep.test_images, 'image')} ({sweep.split})."
     )
     best = _best(sweep)
     if best is None:
-        return told
+        return lead
     setting, accuracy = _taken(sweep, best)
     return (
-        f"{told} The one that was right most often {_after(best.steps)} ({_described(setting)}) reaches "
+        f"{lead} The one that was right most often {_after(best.steps)} ({_described(setting)}) reaches "
         f"{percent(accuracy.value)}, the network {percent(sweep.plain.value)}: {changed(best.cost)}, McNemar’s "
         f"{chance(best.cost.p)}: {noise(best.cost)}."
     )
@@ -73,14 +73,14 @@ def _notes(sweep: SpikeSweep) -> Iterator[Notes]:
 
 
 def _best(sweep: SpikeSweep) -> Chosen | None:
-    """The choice after most steps whose taken setting was right most often on training images."""
+    """The choice after the most steps whose setting was most accurate on training images."""
     last = [choice for choice in sweep.chosen if choice.steps == max(sweep.steps)]
     return max(last, key=lambda choice: _right_answers(sweep, _taken(sweep, choice)[0], choice.steps), default=None)
 
 
 def _described(setting: Setting) -> str:
-    told = f"leak {setting.leak:g}, {setting.reset} reset, thresholds × {setting.factor:g}"
-    return told if setting.smoothing is None else f"{told}, L4 smoothing {setting.smoothing:g}"
+    text = f"leak {setting.leak:g}, {setting.reset} reset, thresholds × {setting.factor:g}"
+    return text if setting.smoothing is None else f"{text}, L4 smoothing {setting.smoothing:g}"
 
 
 def _at(sweep: SpikeSweep, steps: int) -> tuple[Part, ...]:
@@ -120,14 +120,14 @@ def _by_leak(sweep: SpikeSweep, steps: int) -> Drawing:
 
 
 def _by_threshold(sweep: SpikeSweep, steps: int) -> Drawing:
-    place = sweep.steps.index(steps)
+    index = sweep.steps.index(steps)
     rows: list[dict[str, Cell]] = [
         {
             "leak": result.setting.leak,
             "reset": result.setting.reset,
             "factor": result.setting.factor,
             "smoothing": result.setting.smoothing,
-            "accuracy": result.correct[place] / result.seen,
+            "accuracy": result.correct[index] / result.seen,
             "images": result.seen,
         }
         for result in sweep.table[:MOST_ROWS]
@@ -142,27 +142,27 @@ def _by_threshold(sweep: SpikeSweep, steps: int) -> Drawing:
 
 
 def _together(sweep: SpikeSweep) -> str:
-    """What all comparisons of adjusted with baseline say together."""
+    """All comparisons of adjusted with baseline together."""
     gains = [choice.gain for choice in sweep.chosen if choice.gain is not None]
     if not gains:
         return "The L4 adjustment was not tried: no smoothings were swept."
-    said = [_verdict(gain) for gain in gains]
+    verdicts = [_verdict(gain) for gain in gains]
     by_chance = 1 - next((gain.interval.confidence for gain in gains if gain.interval is not None), 0.95)
     level = by_chance / len(gains)
     sure = sum(gain.p is not None and gain.p < level for gain in gains)
-    told = (
-        f"The L4 adjustment helps in {said.count('helps')} of {counted(len(gains), 'comparison')}, hurts in "
-        f"{said.count('hurts')}, and is inside the noise in {said.count('unclear')}; if it did nothing, about "
+    text = (
+        f"The L4 adjustment helps in {verdicts.count('helps')} of {counted(len(gains), 'comparison')}, hurts in "
+        f"{verdicts.count('hurts')}, and is inside the noise in {verdicts.count('unclear')}; if it did nothing, about "
         f"{by_chance * len(gains):.2g} would seem to help or hurt."
     )
     return (
-        told
+        text
         if len(gains) == 1
-        else f"{told} Judged all at once (Bonferroni, p < {level:.2g}), {sure or 'none'} remain{'s' * (sure == 1)}."
+        else f"{text} Judged all at once (Bonferroni, p < {level:.2g}), {sure or 'none'} remain{'s' * (sure == 1)}."
     )
 
 
-# The tables of a sweep: what was taken for each neuron, what the adjustment gains, every setting.
+# The tables of a sweep: the chosen settings, the gain by the adjustment, every setting.
 
 
 def _after(steps: int) -> str:
@@ -171,7 +171,7 @@ def _after(steps: int) -> str:
 
 
 def _taken(sweep: SpikeSweep, choice: Chosen) -> tuple[Setting, Interval]:
-    """The better of baseline and adjusted on training images, which is compared with the network, and its test."""
+    """The better of baseline and adjusted on training images, to compare with the network, and its test accuracy."""
     if choice.adjusted is None or choice.adjusted_test is None:
         return choice.baseline, choice.baseline_test
     baseline, adjusted = (_right_answers(sweep, one, choice.steps) for one in (choice.baseline, choice.adjusted))
@@ -179,20 +179,20 @@ def _taken(sweep: SpikeSweep, choice: Chosen) -> tuple[Setting, Interval]:
 
 
 def _right_answers(sweep: SpikeSweep, setting: Setting, steps: int) -> int:
-    """How many training images the setting had right after so many steps."""
+    """The number of correct training images of the setting after ``steps`` steps."""
     result = next(result for result in sweep.table if result.setting.key == setting.key)
     return result.correct[sweep.steps.index(steps)]
 
 
 def _verdict(gain: Comparison) -> Literal["helps", "hurts", "unclear"]:
-    """Only an interval that leaves out zero says anything."""
+    """Significant if the interval excludes zero."""
     if gain.interval is None:
         return "unclear"
     return "helps" if gain.interval.low > 0 else "hurts" if gain.interval.high < 0 else "unclear"
 
 
 def _winners_table(sweep: SpikeSweep, steps: int) -> Table:
-    """What was taken for each neuron, and what that costs."""
+    """The chosen setting of each neuron, and its cost."""
     columns = (
         Column("neuron", "leak and reset"),
         Column("factor", "on all thresholds", numeric=True),
@@ -264,7 +264,7 @@ def _difference(comparison: Comparison) -> Shown:
 
 
 def _settings_table(sweep: SpikeSweep) -> Table:
-    """Every setting, of very many those that were right most often."""
+    """Every setting, of very many the most accurate ones."""
     chosen = {
         setting.key for choice in sweep.chosen for setting in (choice.baseline, choice.adjusted) if setting is not None
     }

@@ -1,4 +1,4 @@
-"""A sweep over settings and seeds on a page: every run, and what each setting comes to over its seeds."""
+"""The section of a sweep over settings and seeds: every run, and summaries over seeds."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SEED = "seed"
 
 
 def table_section(sweep: SweepTable, name: str) -> Section:
-    """The section of a sweep that the user calls ``name``."""
+    """The section of a sweep named ``name``."""
     varied = [column for column in sweep.names if column in sweep.columns]
     settings = len({tuple(setting_text(row.get(column)) for column in varied) for row in sweep.rows})
     seeds = len({setting_text(row.get(_SEED)) for row in sweep.rows})
     parts: list[Part] = [*_summaries(sweep, varied, seeds), _rows(sweep, varied)]
     parts.append(facts_of({}, sweep.origin, before=[("function", sweep.function)]))
-    told = f"{counted(len(sweep.rows), 'run')}: {counted(settings, 'setting')}, {counted(seeds, 'seed')}."
-    lead = f"{told} What was varied: {', '.join(varied) or 'nothing'}."
+    runs = f"{counted(len(sweep.rows), 'run')}: {counted(settings, 'setting')}, {counted(seeds, 'seed')}."
+    lead = f"{runs} What was varied: {', '.join(varied) or 'nothing'}."
     return Section(f"Table: {name}", lead, tuple(parts), (("settings", f"{settings:,}"), ("seeds", f"{seeds:,}")))
 
 
 def _numbers(sweep: SweepTable, varied: list[str]) -> list[str]:
-    """The columns of results that hold numbers and nothing else."""
+    """The result columns that hold only numbers."""
     results = [column for column in sweep.columns if column not in (*varied, _SEED)]
     return [
         column
@@ -43,7 +43,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _summaries(sweep: SweepTable, varied: list[str], seeds: int) -> Iterator[Table]:
-    """A row per setting with the mean of each result over seeds, where there are several."""
+    """A row per setting with the mean of each result over seeds, if there are several."""
     found = _numbers(sweep, varied)
     if seeds < 2 or not found or any(set(row) != set(sweep.columns) for row in sweep.rows):
         return
@@ -51,10 +51,10 @@ def _summaries(sweep: SweepTable, varied: list[str], seeds: int) -> Iterator[Tab
     columns = [Column("setting"), Column("seeds", "with a value of the first result", numeric=True)]
     columns += [Column(column, "mean ± standard deviation over seeds", numeric=True) for column in found]
     rows: list[tuple[Cell | Shown, ...]] = []
-    for place, first in enumerate(by_column[found[0]]):
+    for index, first in enumerate(by_column[found[0]]):
         cells: list[Cell | Shown] = []
         for column in found:
-            each = by_column[column][place]
+            each = by_column[column][index]
             spread = "" if each.deviation is None else f" ± {each.deviation:.2g}"
             cells.append(Shown(each.mean, number_text(each.mean) + spread))
         setting = ", ".join(f"{key} = {setting_text(value)}" for key, value in first.setting.items())

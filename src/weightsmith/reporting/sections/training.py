@@ -1,4 +1,4 @@
-"""A training run on a page: what was trained on what, how it went, why it ended, and whether gradients arrive."""
+"""The section of a training run: settings, curves, why it ended, and the gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = {
     "penalty": Column("penalty", "what the penalties add to the loss", numeric=True),
     "clipped": Column("clipped", "share of steps whose gradient was clipped", numeric=True),
 }
-_MOST_VALUES, _FEWEST_EPOCHS = 20_000, 50  # of one figure; where there are more, epochs are left out evenly
+_MOST_VALUES, _FEWEST_EPOCHS = 20_000, 50  # values of one figure; if there are more, epochs are thinned evenly
 _SHARES = ("train_accuracy", "validation_accuracy", "clipped")
 _MEASURED = {
     "alpha": (
@@ -49,11 +49,11 @@ _MEASURED = {
         "the layer is wide enough, and can be made smaller",
     ),
 }
-"""What the hooks of the pipeline measure: by the word before the slash, title, axis and how to read it."""
+"""Measures of the pipeline's hooks, by the word before the slash: title, axis and how to read it."""
 
 
 def training_section(record: TrainRecord, name: str) -> Section:
-    """The section of a run that the user calls ``name``."""
+    """The section of a run named ``name``."""
     rows = record.history.rows
     parts: list[Part] = [*_notes(record)]
     if rows:
@@ -72,8 +72,8 @@ def training_section(record: TrainRecord, name: str) -> Section:
 
 
 def _lead(record: TrainRecord) -> str:
-    told, done = record.settings, counted(len(record.history), "epoch")
-    what = f"{told.get('network', 'The network')} was trained on {told.get('data', 'data')}"
+    settings, done = record.settings, counted(len(record.history), "epoch")
+    what = f"{settings.get('network', 'The network')} was trained on {settings.get('data', 'data')}"
     ended = {
         Stopped.DONE: f"it ran for {done}, as asked",
         Stopped.EARLY: f"it stopped early after {done}, because {record.reason}",
@@ -83,7 +83,7 @@ def _lead(record: TrainRecord) -> str:
 
 
 def _weights(record: TrainRecord) -> str:
-    """Of which epoch the weights are that the network was left with."""
+    """The epoch of the final weights."""
     if record.restored == 0:
         return "The network has the weights from before training."
     if record.restored == len(record.history):
@@ -111,7 +111,7 @@ def _chips(record: TrainRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(record: TrainRecord) -> Iterator[Notes]:
-    """What must be looked at: warnings, a run that diverged, gradients that do not arrive."""
+    """Warnings, divergence, and gradients that do not arrive."""
     lines = [*record.warnings, *record.notes]
     if record.stopped is Stopped.DIVERGED:
         lines.insert(0, f"The run diverged: {record.reason}")
@@ -122,20 +122,20 @@ def _notes(record: TrainRecord) -> Iterator[Notes]:
 
 
 def _drawn(history: History, columns: Sequence[str]) -> tuple[History, list[dict[str, Cell]], str]:
-    """The epochs that are drawn, these columns of them as rows, and a sentence if there are too many to draw all."""
+    """The drawn epochs, these columns of them as rows, and a sentence if epochs were left out."""
     most = max(_MOST_VALUES // max(len(columns), 1), _FEWEST_EPOCHS)
-    some = History(tuple(history.rows[place] for place in spread(len(history), most)))
+    some = History(tuple(history.rows[index] for index in spread(len(history), most)))
     values = {column: some.column(column) for column in columns}
     rows: list[dict[str, Cell]] = [
-        {"epoch": row.epoch, **{column: cells[place] for column, cells in values.items()}}
-        for place, row in enumerate(some.rows)
+        {"epoch": row.epoch, **{column: cells[index] for column, cells in values.items()}}
+        for index, row in enumerate(some.rows)
     ]
-    told = f" Drawn are {len(some):,} of {len(history):,} epochs." if len(some) < len(history) else ""
-    return some, rows, told
+    remark = f" Drawn are {len(some):,} of {len(history):,} epochs." if len(some) < len(history) else ""
+    return some, rows, remark
 
 
 def _plain_columns(history: History) -> list[str]:
-    """All but those per layer, which are left to their figures, because there may be hundreds."""
+    """All columns but those per layer, which have their own figures, because there may be hundreds."""
     return [column for column in history.columns if column in _COLUMNS or "/" not in column]
 
 
@@ -148,10 +148,10 @@ def _curves(record: TrainRecord, name: str) -> Drawing:
         else "How to read it: the loss should fall and level off; without a validation split the curves cannot tell "
         "learning from learning by heart."
     )
-    some, rows, told = _drawn(record.history, _plain_columns(record.history))
+    some, rows, remark = _drawn(record.history, _plain_columns(record.history))
     return Drawing(
         "Loss, accuracy and learning rate",
-        how + told,
+        how + remark,
         lambda: curves(some, best=best),
         rows,
         file=f"{name}-history",
@@ -159,7 +159,7 @@ def _curves(record: TrainRecord, name: str) -> Drawing:
 
 
 def _steps(record: TrainRecord, name: str) -> Iterator[Drawing]:
-    """Penalties and clipping, where there were any."""
+    """Penalties and clipping, if there were any."""
     known = record.history.columns
     if "penalty" in known:
         yield _watched(
@@ -179,7 +179,7 @@ def _steps(record: TrainRecord, name: str) -> Iterator[Drawing]:
 
 
 def _measured(record: TrainRecord, name: str) -> Iterator[Drawing]:
-    """What hooks measured: one figure for all columns that begin with the same word, one for each of the others."""
+    """Measures of hooks: one figure for all columns that begin with the same word, one for each of the others."""
     own = set(_COLUMNS)
     groups: dict[str, dict[str, str]] = {}
     for column in record.history.columns:
@@ -201,12 +201,12 @@ def _watched(
     band: tuple[float, float] | None = None,
 ) -> Drawing:
     title, quantity, how = words
-    some, rows, told = _drawn(record.history, list(lines))
+    some, rows, remark = _drawn(record.history, list(lines))
 
     def figure() -> Figure:
         return watched_figure(some, lines, quantity, band=band)
 
-    return Drawing(title, f"How to read it: {how}.{told}", figure, rows, file=file)
+    return Drawing(title, f"How to read it: {how}.{remark}", figure, rows, file=file)
 
 
 def _epochs(record: TrainRecord, name: str) -> Table:
@@ -221,24 +221,24 @@ def _cell(row: EpochRow, name: str) -> Cell | Shown:
     return Shown(value, percent(value)) if name in _SHARES else value
 
 
-# The diagnosis of gradients in a section of training: do they reach every layer?
+# The gradient diagnosis: whether gradients reach every layer.
 
 
-_MOST_READINGS, _MOST_PROBES = 2_000, 60  # of the figure: a line is a step, hundreds could not be told apart
+_MOST_READINGS, _MOST_PROBES = 2_000, 60  # of the figure: a line is a step, and hundreds would not be distinguishable
 
 
 def _is_ill(diagnosis: GradientDiagnosis) -> bool:
-    """Whether something must be looked at."""
+    """Whether the diagnosis gives a note."""
     return diagnosis.health not in (Health.HEALTHY, Health.FROZEN)
 
 
 def _gradient_sentence(diagnosis: GradientDiagnosis) -> str:
-    """What is said of all layers, as a sentence."""
+    """A summary sentence over all layers."""
     return f"{diagnosis.sentence[0].upper()}{diagnosis.sentence[1:]}."
 
 
 def _gradient_parts(diagnosis: GradientDiagnosis, name: str) -> list[Part]:
-    """The figure of the run ``name``, and a table of what is said of each layer."""
+    """The figure of the run ``name``, and a table of the verdict on each layer."""
     columns = (
         Column("layer", "in the order of the forward pass"),
         Column("gradients", "what is said of them"),
@@ -259,13 +259,13 @@ def _drawing(diagnosis: GradientDiagnosis, name: str) -> Drawing:
         {
             "layer": layer.name,
             "step": step,
-            "sensitivity": layer.sensitivity[place],
-            "sensitivity_of_reference": None if reference is None else reference.sensitivity[place],
-            "update": layer.update[place],
+            "sensitivity": layer.sensitivity[index],
+            "sensitivity_of_reference": None if reference is None else reference.sensitivity[index],
+            "update": layer.update[index],
             "health": layer.health.value,
         }
         for layer in some.layers
-        for place, step in enumerate(some.probes)
+        for index, step in enumerate(some.probes)
     ]
     how = (
         "How to read it: each line is a step, the later the darker; marks in the shaded bands are layers that the "
@@ -280,14 +280,14 @@ def _steps_drawn(diagnosis: GradientDiagnosis) -> int:
     return min(_MOST_PROBES, max(_MOST_READINGS // len(diagnosis.layers), 2))
 
 
-def _at(diagnosis: GradientDiagnosis, places: Sequence[int]) -> GradientDiagnosis:
-    """The diagnosis with the readings of some probes only; what is said rests on all of them."""
+def _at(diagnosis: GradientDiagnosis, indices: Sequence[int]) -> GradientDiagnosis:
+    """The diagnosis with the readings of some probes only; the verdicts rest on all of them."""
     layers = tuple(
         replace(
             layer,
-            sensitivity=tuple(layer.sensitivity[place] for place in places),
-            update=tuple(layer.update[place] for place in places),
+            sensitivity=tuple(layer.sensitivity[index] for index in indices),
+            update=tuple(layer.update[index] for index in indices),
         )
         for layer in diagnosis.layers
     )
-    return replace(diagnosis, probes=tuple(diagnosis.probes[place] for place in places), layers=layers)
+    return replace(diagnosis, probes=tuple(diagnosis.probes[index] for index in indices), layers=layers)

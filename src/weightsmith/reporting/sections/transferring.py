@@ -1,4 +1,4 @@
-"""Transfer learning on a page: its stages side by side, what each of them gained, and the training of each."""
+"""The section of a transfer: its stages side by side, the gain of each, and its training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["transfer_section"]
 
 
 def transfer_section(record: TransferRecord, name: str) -> Section:
-    """The section of a transfer that the user calls ``name``."""
+    """The section of a transfer named ``name``."""
     parts: list[Part] = [_stages(record)]
     if record.advice:
         parts.append(Prose("What the stages teach: " + "; ".join(record.advice) + "."))
@@ -31,13 +31,13 @@ def _lead(record: TransferRecord) -> str:
     if not record.stages:
         return "No stage was trained."
     best = record.stages[_best(record)]
-    told = (
+    lead = (
         f"{counted(len(record.stages), 'stage')} on {record.settings.get('data', 'data')}; the network is that of "
         f"“{best.name}”, with {counted(best.reuse, 'block')} reused"
     )
     if best.gain is None:
-        return f"{told}."
-    return f"{told}: {changed(best.gain)} on the best before it, McNemar’s {chance(best.gain.p)}."
+        return f"{lead}."
+    return f"{lead}: {changed(best.gain)} on the best before it, McNemar’s {chance(best.gain.p)}."
 
 
 def _chips(record: TransferRecord) -> tuple[tuple[str, str], ...]:
@@ -87,9 +87,9 @@ def _stages(record: TransferRecord) -> Table:
 
 
 def _training(record: TransferRecord) -> list[tuple[str, tuple[Part, ...]]]:
-    """Every stage with its training."""
+    """The training of every stage."""
     options: list[tuple[str, tuple[Part, ...]]] = []
     for number, stage in enumerate(record.stages, 1):
-        told = training_section(stage.training, stage.name)
-        options.append((f"{number}  {stage.name}", (Prose(told.lead), *told.parts)))
+        section = training_section(stage.training, stage.name)
+        options.append((f"{number}  {stage.name}", (Prose(section.lead), *section.parts)))
     return options

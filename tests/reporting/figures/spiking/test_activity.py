@@ -111,9 +111,9 @@ def test_after_its_end_an_image_is_grey():
 
 
 def test_of_many_populations_some_are_drawn_from_the_first_to_the_last():
-    many = tuple(raster_of(f"layer{place}", f"relu{place}") for place in range(47))
+    many = tuple(raster_of(f"layer{index}", f"relu{index}") for index in range(47))
     figure = draw_raster(dataclasses.replace(RASTER, populations=many))
-    assert [axes.get_ylabel() for axes in figure.axes] == [f"layer{place}" for place in range(0, 47, 2)]
+    assert [axes.get_ylabel() for axes in figure.axes] == [f"layer{index}" for index in range(0, 47, 2)]
     assert title(figure.axes[0]).endswith("24 of 47 populations")
     assert figure.get_size_inches()[1] <= 10.1
     rows = [axes.get_ylabel() for axes in draw_membranes(dataclasses.replace(RASTER, populations=many)).axes]

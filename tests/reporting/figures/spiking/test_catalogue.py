@@ -255,7 +255,7 @@ def test_a_network_that_multiplies_nothing_has_no_line():
 
 def test_each_network_of_several_has_its_energy():
     costs = [cost_of(layer_cost(macs=macs)) for macs in (100, 10_000)]
-    figure = draw_energy(*(record_of(cost=cost, settings={"seed": place}) for place, cost in enumerate(costs)))
+    figure = draw_energy(*(record_of(cost=cost, settings={"seed": index}) for index, cost in enumerate(costs)))
     assert legend(figure)[0] == "network of each run"
     assert any(np.allclose(line.get_ydata(), 46) for line in lines(figure.axes[0], ORANGE))
     assert (
@@ -319,8 +319,8 @@ def test_populations_of_one_layer_are_told_apart_and_silence_has_bars_of_no_leng
 
 
 def test_of_very_many_layers_some_are_named():
-    figure = draw_rates([population(f"layer{place}", f"relu{place}") for place in range(150)])
-    assert names_of(figure.axes[0]) == [f"layer{place}" for place in range(0, 150, 3)]
+    figure = draw_rates([population(f"layer{index}", f"relu{index}") for index in range(150)])
+    assert names_of(figure.axes[0]) == [f"layer{index}" for index in range(0, 150, 3)]
     assert figure.axes[0].get_ylabel().endswith("(one in 3 named)")
     assert not written(figure.axes[0])
     assert overflow(figure) < 0.03
@@ -334,10 +334,10 @@ def test_disagreement_is_coloured_and_every_cell_numbered():
     assert apart.filled(0).tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
     assert diagonal.filled(-1).tolist() == [[2, -1, -1, -1], [-1, 2, -1, -1], [-1, -1, 0, -1]]
     cells = {(round(text.get_position()[1]), round(text.get_position()[0])): text for text in axes.texts}
-    assert {place: text.get_text() for place, text in cells.items()} == {
+    assert {position: text.get_text() for position, text in cells.items()} == {
         (0, 0): "2", (0, 2): "1", (1, 1): "2", (2, 3): "1",
     }  # fmt: skip
-    assert [place for place, text in cells.items() if text.get_fontweight() == "bold"] == [(0, 2), (2, 3)]
+    assert [position for position, text in cells.items() if text.get_fontweight() == "bold"] == [(0, 2), (2, 3)]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["cat", "dog", r"\$x_1\$", "undecided"]
     assert names_of(axes) == ["cat", "dog", r"\$x_1\$"]
     assert figure.get_suptitle() == "Both agree on 66.7 % [30.0, 90.3] of 6 images"
@@ -353,7 +353,7 @@ def test_dark_cells_have_light_numbers():
 def test_classes_of_any_number(classes, named):
     answers = np.arange(classes)
     silent = np.where(answers == 0, -1, answers[::-1])
-    figure = draw_confusion(confusion(answers, silent, classes), [f"class {place}" for place in answers])
+    figure = draw_confusion(confusion(answers, silent, classes), [f"class {position}" for position in answers])
     axes = figure.axes[0]
     assert bool(axes.texts) is (classes <= 20)
     assert len(names_of(axes)) == named
@@ -385,7 +385,7 @@ def test_a_record_names_the_figures_it_has_something_for():
     assert list(figures_of(bare)) == ["accuracy", "energy", "confusion"]
     titles = {name: draw().axes[0].get_title(loc="left") for name, draw in figures_of(record).items()}
     assert titles["rates"] == "Mean rate 0.25"
-    named = figures_of(record, [f"class {place}" for place in range(10)])["confusion"]()
+    named = figures_of(record, [f"class {index}" for index in range(10)])["confusion"]()
     assert names_of(named.axes[0])[0] == "class 0"
 
 

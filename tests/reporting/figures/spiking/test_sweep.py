@@ -39,7 +39,7 @@ def line(axes, colour):
 
 
 def found_rgb(colour):
-    return tuple(int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    return tuple(int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
 
 
 def legend(figure):

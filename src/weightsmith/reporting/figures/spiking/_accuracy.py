@@ -1,4 +1,4 @@
-"""The figure of accuracy against time steps: how long a spiking network must run to be as right as its network."""
+"""The figure of accuracy against time steps: how long a spiking network must run to match its network."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["draw_accuracy"]
 
 _ENDED: dict[str, Any] = {"linestyle": DOTTED, "linewidth": 1.1, "zorder": 1.8}
-_NOTABLE = 0.01  # the share of undecided images from which on it is shown
+_NOTABLE = 0.01  # share of undecided images from which it is shown
 
 
 def draw_accuracy(*records: SpikeRecord) -> Figure:
     """Accuracy after each step with its Wilson interval, a line per run, and that of the network (dashed).
 
-    Runs are called by the settings in which they differ. Below stands the share of images that no spike had reached
-    the output for, where it is ever one in a hundred; a dotted line is the mean number of steps that images were run
-    for, where they ended early.
+    Runs are labelled by the settings in which they differ. Below is the share of images without an output spike so
+    far, if it is ever above one in a hundred; a dotted line is the mean number of steps per image,
+    with early exit.
     """
     labels = run_labels(records)
     silent = any((found.undecided >= _NOTABLE * found.images).any() for found in _decisions(records))
     with house_style():
         figure, axes = new_figure(5.5, 4.4 if silent else 3.5, 1 + silent, heights=(3, 1) if silent else None)
         _draw_networks(axes[0], records)
-        for place, (record, label) in enumerate(zip(records, labels, strict=True)):
-            _draw_run(axes, record, label, run_look(place, record.steps), max(0.04, 0.3 / (1 + len(records))))
+        for index, (record, label) in enumerate(zip(records, labels, strict=True)):
+            _draw_run(axes, record, label, run_look(index, record.steps), max(0.04, 0.3 / (1 + len(records))))
         if any(_ended_early(record) for record in records):
             axes[0].plot([], [], color=GREY, label="mean steps until an image ended", **_ENDED)
         axes[0].set_ylabel("accuracy (%)")
@@ -69,14 +69,14 @@ def _draw_run(axes: Sequence[Axes], record: SpikeRecord, label: str, look: dict[
 
 
 def _draw_networks(axes: Axes, records: Sequence[SpikeRecord]) -> None:
-    """A line with its band for the network, or for each where runs are of several or judged on other images."""
+    """A line with its band for the network, or for each if runs are of several or judged on other images."""
     networks = [decisions.network for decisions in _decisions(records)]
     if all(network == networks[0] for network in networks):
         axes.axhspan(100 * networks[0].low, 100 * networks[0].high, color=NETWORK["color"], alpha=0.07, linewidth=0)
         axes.axhline(100 * networks[0].value, label=f"network: {100 * networks[0].value:.1f} %", **NETWORK)
         return
-    for place, network in enumerate(networks):
-        axes.axhline(100 * network.value, **(NETWORK | {"color": run_look(place, 1)["color"]}))
+    for index, network in enumerate(networks):
+        axes.axhline(100 * network.value, **(NETWORK | {"color": run_look(index, 1)["color"]}))
     axes.plot([], [], label="network of each run", **NETWORK)
 
 

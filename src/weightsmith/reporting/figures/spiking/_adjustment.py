@@ -1,4 +1,4 @@
-"""The figure of the L4 adjustment: what each unit's weights were multiplied by, and why."""
+"""The figure of the L4 adjustment: the scalar of each unit's weights against its norm."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _MOST_PANELS = 20
 def draw_adjustment(adjustment: Adjustment) -> Figure:
     """The scalar ŝ of each unit against its norm, coloured by the mean of its membrane, a panel per adjusted layer.
 
-    Units whose wanted threshold had to be raised to a tenth of the one in use have a red ring.
+    Units whose wanted threshold was raised to a tenth of the one in use have a red ring.
     """
     populations = adjustment.populations
     if not populations:
         raise UsageError("the adjustment changed no population: there is nothing to draw")
-    places = spread(len(populations), _MOST_PANELS)
+    shown_layers = spread(len(populations), _MOST_PANELS)
     names = layer_names([(population.layer, population.population) for population in populations])
     rule = Adjust.parse(adjustment.adjust)
     norm = "spread caused by the inputs" if isinstance(rule, L4) and rule.by == "input" else "L4 norm of the weights"
-    means = np.concatenate([_means(populations[place]) for place in places])
+    means = np.concatenate([_means(populations[index]) for index in shown_layers])
     with house_style():
-        figure, panels = small_multiples(len(places), norm, "scalar ŝ of the unit", most=3)
+        figure, panels = small_multiples(len(shown_layers), norm, "scalar ŝ of the unit", most=3)
         low, high = float(means.min()), float(means.max())
         colours = {"cmap": "viridis", "vmin": low, "vmax": high if high > low else low + 1}
-        for panel, place in zip(panels, places, strict=True):
-            points = _draw_population(panel, populations[place], names[place], colours)
+        for panel, index in zip(panels, shown_layers, strict=True):
+            points = _draw_population(panel, populations[index], names[index], colours)
         bar = figure.colorbar(points, ax=panels, shrink=0.9, pad=0.02, aspect=30)
         bar.set_label("mean membrane ÷ threshold")
-        some = f", {len(places)} of {len(populations)} layers" * (len(places) < len(populations))
+        some = f", {len(shown_layers)} of {len(populations)} layers" * (len(shown_layers) < len(populations))
         measured = f"{adjustment.images:,} images, {adjustment.steps} steps"
         title = f"{shown(adjustment.adjust, 40)}, measured on {measured}{some}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
@@ -54,7 +54,7 @@ def draw_adjustment(adjustment: Adjustment) -> Figure:
 
 
 def _means(population: AdjustedPopulation) -> Any:
-    """Mean membranes in thresholds."""
+    """Mean membranes in units of the threshold."""
     return np.array(population.means) / np.array(population.thresholds)
 
 

@@ -1,4 +1,4 @@
-"""Figures of how true a conversion is: rates against activations, and the answers of the two networks."""
+"""Figures of the fidelity of a conversion: rates against activations, and the answers of both networks."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ _MOST_PANELS = 25
 def draw_correspondence(correspondence: Correspondence) -> Figure:
     """Rates (spikes per step) times the amplitude of a spike against activations, a panel per layer.
 
-    Dashed is equality, where the amplitude is known, and orange the line through the origin nearest to the points. Of
-    more layers than can be shown, some are taken evenly.
+    Dashed is equality, if the amplitude is known, and orange the regression line through the origin. Of
+    more layers than fit, an even selection is drawn.
     """
     populations = correspondence.populations
     if not populations:
         raise UsageError("no population was compared with activations: there is nothing to draw")
-    places = spread(len(populations), _MOST_PANELS)
+    shown_layers = spread(len(populations), _MOST_PANELS)
     names = layer_names([(population.layer, population.name) for population in populations])
     with house_style():
         known = any(population.calibrated for population in populations)
-        figure, panels = small_multiples(len(places), "activation", "rate × amplitude" if known else "spikes per step")
-        for panel, place in zip(panels, places, strict=True):
-            _draw_population(panel, populations[place], names[place], small=len(places) > 3)
-        figure.suptitle(_head(correspondence, len(places)), x=0.01, ha="left", fontsize=9, fontweight="bold")
+        figure, panels = small_multiples(
+            len(shown_layers), "activation", "rate × amplitude" if known else "spikes per step"
+        )
+        for panel, index in zip(panels, shown_layers, strict=True):
+            _draw_population(panel, populations[index], names[index], small=len(shown_layers) > 3)
+        figure.suptitle(_head(correspondence, len(shown_layers)), x=0.01, ha="left", fontsize=9, fontweight="bold")
         legend_below(figure, _handles(populations))
     return figure
 
@@ -63,10 +65,10 @@ def _draw_population(axes: Axes, population: PopulationCorrespondence, name: str
     axes.locator_params(nbins=4)
     axes.tick_params(labelsize=6 if small else 7)
     look = CAPTION | {"fontsize": 6.5 if small else 7.5}
-    axes.set_title(f"{shown(name, 22 if small else 34)}\n{_told(population)}", **look)
+    axes.set_title(f"{shown(name, 22 if small else 34)}\n{_caption(population)}", **look)
 
 
-def _told(population: PopulationCorrespondence) -> str:
+def _caption(population: PopulationCorrespondence) -> str:
     """Slope and relative error, or what is known in their place."""
     if population.slope is None:
         return "all activations are zero"
@@ -95,18 +97,18 @@ def _handles(populations: Sequence[PopulationCorrespondence]) -> list[Any]:
     return handles
 
 
-# The figure of answers against answers: which classes a spiking network takes for others than its network does.
+# Answers of the spiking network against those of its network.
 
 
 def draw_confusion(confusion: Confusion, classes: Sequence[str] | None = None) -> Figure:
     """Images by the class that the network (rows) and the spiking network (columns) give them.
 
-    Agreement, the diagonal, is pale; disagreement is the darker the more images, so that it is seen where it is rare.
+    Agreement, the diagonal, is pale; disagreement is darker the more images, so that rare cells are visible.
     A last column holds the images without an answer, if there are any. Without ``classes``, their names, they are
     numbered.
     """
     count = len(confusion.matrix)
-    names = [str(place) for place in range(count)] if classes is None else list(classes)
+    names = [str(index) for index in range(count)] if classes is None else list(classes)
     if len(names) != count:
         raise UsageError(f"the confusion is of {count} classes, but {len(names)} names were given")
     undecided = bool(confusion.undecided.any())

@@ -1,4 +1,4 @@
-"""Figures of what a spiking network costs: operations and energy layer by layer, and energy against time steps."""
+"""Figures of the cost of a spiking network: operations and energy by layer, and energy against time steps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_energy", "draw_layer_energy"]
 
-_FEW = 1e5  # picojoules up to which energies are told in nanojoules, not in microjoules
-_WRITTEN = 40  # rows up to which bars have their numbers written beside them
+_FEW = 1e5  # picojoules up to which energies are shown in nanojoules, not in microjoules
+_WRITTEN = 40  # rows up to which bars show their numbers
 _BAR = 0.38
 _SIZES = ((1e9, " (billions)"), (1e6, " (millions)"), (1e3, " (thousands)"), (1.0, ""))
 
 
 class _Row(NamedTuple):
-    """Operations for an image: those of the spiking network, and the MACs of the network."""
+    """Operations per image: those of the spiking network, and the MACs of the network."""
 
     name: str
     accumulates: float
@@ -40,9 +40,9 @@ class _Row(NamedTuple):
 
 
 def draw_layer_energy(cost: SpikeCost) -> Figure:
-    """Operations (left) and their energy (right) of each layer for an image, beside those of the network.
+    """Operations (left) and their energy (right) of each layer per image, next to those of the network.
 
-    The row of a direct connection has the name of the population that spikes reach without weights.
+    The row of a direct connection has the name of the population that receives spikes without weights.
     """
     rows = _rows(cost)
     counts = np.array([row[1:] for row in rows], np.float64).T
@@ -53,18 +53,18 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
     with house_style():
         figure, (left, right) = layer_rows([row.name for row in rows], 2, row=0.27)
         for axes, (additions, products, macs) in ((left, counts / size), (right, scale * prices[:, None] * counts)):
-            places = np.arange(len(rows))
+            rows_at = np.arange(len(rows))
             bar: dict[str, Any] = {"height": _BAR, "linewidth": 0}
-            axes.barh(places - _BAR / 2, additions, color=BLUE, label="accumulates", **bar)
+            axes.barh(rows_at - _BAR / 2, additions, color=BLUE, label="accumulates", **bar)
             axes.barh(
-                places - _BAR / 2,
+                rows_at - _BAR / 2,
                 products,
                 left=additions,
                 color=PURPLE,
                 label="MACs of the spiking network",
                 **bar,
             )
-            axes.barh(places + _BAR / 2, macs, color=GREY, label="MACs of the network", **bar)
+            axes.barh(rows_at + _BAR / 2, macs, color=GREY, label="MACs of the network", **bar)
             _write(axes, [(-_BAR / 2, additions + products), (_BAR / 2, macs)])
         left.set_xlabel(f"operations per image{word}")
         right.set_xlabel(f"energy per image ({unit})")
@@ -76,19 +76,19 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
 
 
 def draw_energy(*records: SpikeRecord) -> Figure:
-    """Energy for an image after each step, a line per run, and that of the network (dashed).
+    """Energy per image after each step, a line per run, and that of the network (dashed).
 
-    A diamond is the first step at which the spiking network has cost more than the network it came from.
+    A diamond is the first step at which the spiking network has cost more than the original network.
     """
     labels = run_labels(records)
     costs = [record.cost for record in records]
     scale, unit = _unit(costs)
-    longest = max(len(cost.run) for cost in costs)  # as many as there are, whatever number is claimed
+    longest = max(len(cost.run) for cost in costs)  # the actual number, whatever the record claims
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.5)
         _draw_networks(axes, costs, scale)
-        for place, (cost, label) in enumerate(zip(costs, labels, strict=True)):
-            look = run_look(place, longest if len(cost.run) > 1 else 1)
+        for index, (cost, label) in enumerate(zip(costs, labels, strict=True)):
+            look = run_look(index, longest if len(cost.run) > 1 else 1)
             energy = scale * cost.curve
             steps = np.arange(1, len(energy) + 1)
             crossed = _crossed(cost)
@@ -105,7 +105,7 @@ def draw_energy(*records: SpikeRecord) -> Figure:
 
 
 def _rows(cost: SpikeCost) -> list[_Row]:
-    """The layers, and where they have a price the neurons: an addition each at every step, or a product if it leaks."""
+    """The layers, and the neurons if they have a price: an addition each per step, or a product if it leaks."""
     if not cost.layers:
         raise UsageError("the cost has no layers: there is nothing to draw")
     run = float(cost.run[-1])
@@ -125,17 +125,17 @@ def _rows(cost: SpikeCost) -> list[_Row]:
 
 
 def _write(axes: Axes, bars: Sequence[tuple[float, Any]]) -> None:
-    """Numbers behind the bars, and room for them; none on zeros."""
+    """Numbers after the bars, and room for them; none on zeros."""
     largest = max(float(lengths.max()) for _, lengths in bars)
     axes.set_xlim(0, 1.22 * largest if largest else 1)
     count = len(bars[0][1])
     if count > _WRITTEN:
         return
     for offset, lengths in bars:
-        for place, length in enumerate(lengths.tolist()):
+        for row, length in enumerate(lengths.tolist()):
             if length:
                 look: dict[str, Any] = {"va": "center", "fontsize": 6, "textcoords": "offset points", "xytext": (3, 0)}
-                axes.annotate(number(length), (length, place + offset), **look)
+                axes.annotate(number(length), (length, row + offset), **look)
 
 
 def _crossed(cost: SpikeCost) -> int | None:
@@ -146,44 +146,46 @@ def _crossed(cost: SpikeCost) -> int | None:
 
 def _crossing(cost: SpikeCost, crossed: int | None) -> str:
     if not cost.macs:
-        return _told(cost.energy)
+        return _energy_text(cost.energy)
     if crossed is None:
         return f"below the network after {cost.steps} step{'s' * (cost.steps > 1)}"
     return f"above the network from step {crossed} on"
 
 
 def _draw_networks(axes: Axes, costs: Sequence[SpikeCost], scale: float) -> None:
-    """A line for the network, or for each where they differ; none for one that multiplies nothing."""
-    known = [(place, cost) for place, cost in enumerate(costs) if cost.macs]
+    """A line for the network, or for each if they differ; none for a network without MACs."""
+    known = [(index, cost) for index, cost in enumerate(costs) if cost.macs]
     energies = {cost.network_energy for _, cost in known}
     if len(energies) == 1 and len(known) == len(costs):
         (energy,) = energies
-        axes.axhline(scale * energy, label=f"network: {_told(energy)}", **NETWORK)
+        axes.axhline(scale * energy, label=f"network: {_energy_text(energy)}", **NETWORK)
     elif known:
-        for place, cost in known:
-            axes.axhline(scale * cost.network_energy, **(NETWORK | {"color": run_look(place, 1)["color"]}))
+        for index, cost in known:
+            axes.axhline(scale * cost.network_energy, **(NETWORK | {"color": run_look(index, 1)["color"]}))
         axes.plot([], [], label="network of each run", **NETWORK)
 
 
 def _unit(costs: Sequence[SpikeCost]) -> tuple[float, str]:
-    """What a picojoule is in the unit of the axis, and that unit: microjoules, or for small networks nanojoules."""
+    """The scale and unit of the axis: microjoules, or for small networks nanojoules."""
     largest = max(max(cost.energy, cost.network_energy) for cost in costs)
     return (1e-3, "nJ") if largest < _FEW else (1e-6, "µJ")
 
 
-def _told(energy: float) -> str:
+def _energy_text(energy: float) -> str:
     return f"{number(1e-3 * energy)} nJ" if energy < _FEW else f"{number(1e-6 * energy)} µJ"
 
 
 def _compared(cost: SpikeCost) -> str:
-    spent = f"{_told(cost.energy)} per image"
+    spent = f"{_energy_text(cost.energy)} per image"
     return (
-        spent if cost.ratio is None else f"{spent}, {number(cost.ratio)} of the network's {_told(cost.network_energy)}"
+        spent
+        if cost.ratio is None
+        else f"{spent}, {number(cost.ratio)} of the network's {_energy_text(cost.network_energy)}"
     )
 
 
 def _priced(costs: Sequence[SpikeCost]) -> str:
-    """What the energy is made of: prices, neurons, and whether operations were counted."""
+    """The basis of the energy: prices, neurons, and whether operations were counted."""
     prices = {str(cost.prices): cost.prices for cost in costs}
     estimated = ", partly estimated" if any(cost.basis == "estimate" for cost in costs) else ""
     if len(prices) > 1:

@@ -1,4 +1,4 @@
-"""What the figures of spiking networks share: rows of layers, small multiples, an axis of time steps, a legend."""
+"""Shared by figures of spiking networks: rows of layers, small multiples, an axis of time steps, a legend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINEAR_STEPS = 64  # more are shown on a logarithmic axis
 
 
 def layer_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Names for populations given as (layer, name): the layer, which users know, and both where two share it.
+    """Labels of populations given as (layer, name): the layer, and both if two share it.
 
     >>> layer_names([("conv1", "relu1"), ("conv2", "relu2"), ("conv2", "relu3"), ("", "relu4")])
     ['conv1', 'conv2 → relu2', 'conv2 → relu3', 'relu4']
@@ -34,7 +34,7 @@ def layer_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def layer_rows(names: Sequence[str], panels: int, *, row: float = 0.24, **layout: Any) -> tuple[Figure, list[Axes]]:
-    """Axes side by side with a row for each layer from top to bottom, as many of them named as can be read."""
+    """Axes side by side with a row for each layer from top to bottom, as many of them labelled as are readable."""
     count = len(names)
     figure, axes = grid(WIDTH, min(max(1.9, 1.15 + row * count), _TALLEST), 1, panels, sharey=True, **layout)
     step = math.ceil(count / _MOST_NAMES)
@@ -51,9 +51,9 @@ def layer_rows(names: Sequence[str], panels: int, *, row: float = 0.24, **layout
 
 
 def small_multiples(count: int, x: str, y: str, *, most: int = 5) -> tuple[Figure, list[Axes]]:
-    """Axes for ``count`` panels, at most ``most`` in a row, with what is on x and y at the outer ones.
+    """Axes for ``count`` panels, at most ``most`` in a row, with the labels of x and y at the outer ones.
 
-    Places that stay empty are taken away; the panels above them are outer ones too.
+    Unused axes are removed; the panels above them count as outer ones.
     """
     across = min(count, most)
     down = math.ceil(count / across)
@@ -62,27 +62,27 @@ def small_multiples(count: int, x: str, y: str, *, most: int = 5) -> tuple[Figur
     panels: list[Axes] = list(axes.reshape(-1))
     for spare in panels[count:]:
         spare.remove()
-    for place, panel in enumerate(panels[:count]):
-        if place + across >= count:
+    for index, panel in enumerate(panels[:count]):
+        if index + across >= count:
             panel.set_xlabel(x, fontsize=7)
-        if place % across == 0:
+        if index % across == 0:
             panel.set_ylabel(y, fontsize=7)
     return figure, panels[:count]
 
 
 def spread(count: int, most: int) -> list[int]:
-    """At most ``most`` places out of ``count``, evenly, the first and the last among them.
+    """At most ``most`` indices out of ``count``, evenly spaced, including the first and the last.
 
     >>> spread(3, 6), spread(19, 4), spread(5, 1)
     ([0, 1, 2], [0, 6, 12, 18], [0])
     """
     if count <= most:
         return list(range(count))
-    return [round(place * (count - 1) / max(most - 1, 1)) for place in range(most)]
+    return [round(index * (count - 1) / max(most - 1, 1)) for index in range(most)]
 
 
 def step_axis(axes: Axes, steps: int, *, linear: bool = False) -> None:
-    """An x axis of time steps from 1 on; where they are many, by powers of two, unless it is to be ``linear``."""
+    """An x axis of time steps from 1 on; many steps by powers of two, unless ``linear``."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     axes.set_xlabel("time steps")

@@ -1,4 +1,4 @@
-"""Figures of single neurons: when they fired for an image, and what their membranes did."""
+"""Figures of single neurons: spike raster and membranes for an image."""
 
 from __future__ import annotations
 
@@ -21,67 +21,67 @@ if TYPE_CHECKING:
 __all__ = ["draw_membranes", "draw_raster"]
 
 _MOST_PANELS, _MOST_ROWS = 24, 5  # populations of a raster, and of membranes
-_MANY = 4000  # spikes from which on they are drawn as an image, also in vector formats
-_LEAST = 0.035  # inches that a spike is high at least
+_MANY = 4000  # spikes from which they are rasterised, also in vector formats
+_LEAST = 0.035  # least height of a spike in inches
 _TALLEST = 10.0
-_PLOT = 5.5  # inches that are left for the steps
+_PLOT = 5.5  # inches for the steps
 
 
 def draw_raster(raster: RasterRecord, image: int = 0) -> Figure:
-    """The spikes that the kept units of each population fired for one image: a panel per population, a row per unit.
+    """The spikes of the recorded units of each population for one image: a panel per population, a row per unit.
 
-    ``image`` is a place in ``raster.images``. Of more populations than can be shown, some are taken evenly.
+    ``image`` is an index into ``raster.images``. Of more populations than fit, an even selection is drawn.
     """
     number = _checked(raster, image)
-    places = spread(len(raster.populations), _MOST_PANELS)
+    indices = spread(len(raster.populations), _MOST_PANELS)
     names = layer_names([(population.layer, population.name) for population in raster.populations])
     steps = max(raster.steps)
     with house_style():
-        tall = min(max(0.45, 2.8 / len(places)), (_TALLEST - 0.9) / len(places))
-        figure, axes = grid(WIDTH, 0.9 + tall * len(places), len(places), 1, sharex=True)
-        for panel, place in zip(axes[:, 0], places, strict=True):
-            population = raster.populations[place]
+        tall = min(max(0.45, 2.8 / len(indices)), (_TALLEST - 0.9) / len(indices))
+        figure, axes = grid(WIDTH, 0.9 + tall * len(indices), len(indices), 1, sharex=True)
+        for panel, index in zip(axes[:, 0], indices, strict=True):
+            population = raster.populations[index]
             _draw_spikes(panel, population, image, steps, 0.75 * tall)
             _write_rate(panel, population, image, raster.steps[image])
-            panel.set_ylabel(shown(names[place], 26), rotation=0, ha="right", va="center", fontsize=7)
+            panel.set_ylabel(shown(names[index], 26), rotation=0, ha="right", va="center", fontsize=7)
             _grey_after(panel, raster.steps[image], steps)
         step_axis(axes[-1, 0], steps, linear=True)
-        some = f", {len(places)} of {len(raster.populations)} populations" * (len(places) < len(raster.populations))
+        some = f", {len(indices)} of {len(raster.populations)} populations" * (len(indices) < len(raster.populations))
         axes[0, 0].set_title(f"Spikes for image {number}, a row per neuron{some}", pad=5)
     return figure
 
 
 def draw_membranes(raster: RasterRecord, image: int = 0, units: int = 3) -> Figure:
-    """Membranes of a few units of each population for one image, in thresholds, and where they fired.
+    """Membranes of a few units of each population for one image, in units of the threshold, and their spikes.
 
-    Of the kept units the one that fired most, the one that fired least without being silent, and such as lie evenly
-    between them are shown; of many populations some, evenly. Membranes are those just before they are tested.
+    Of the recorded units the one that fired most, the one that fired least without being silent, and evenly chosen
+    ones between them are drawn; of many populations an even selection. Membranes are those before the threshold test.
     """
     number = _checked(raster, image)
     if units < 1:
         raise UsageError(f"at least one unit is drawn, not {units}")
-    places = spread(len(raster.populations), _MOST_ROWS)
+    indices = spread(len(raster.populations), _MOST_ROWS)
     names = layer_names([(population.layer, population.name) for population in raster.populations])
     with house_style():
-        figure, axes = grid(WIDTH, 0.9 + 1.25 * len(places), len(places), units, sharex=True, sharey="row")
-        for row, place in zip(axes, places, strict=True):
-            population = raster.populations[place]
-            rows = _told_apart(population, image, units)
+        figure, axes = grid(WIDTH, 0.9 + 1.25 * len(indices), len(indices), units, sharex=True, sharey="row")
+        for row, index in zip(axes, indices, strict=True):
+            population = raster.populations[index]
+            rows = _representative_units(population, image, units)
             for panel, unit in zip(row, rows, strict=False):
                 _draw_membrane(panel, population, image, unit, raster.steps[image])
             for spare in row[len(rows) :]:
                 spare.set_axis_off()
-            row[0].set_ylabel(f"{shown(names[place], 18)}\nmembrane ÷ threshold", fontsize=7)
+            row[0].set_ylabel(f"{shown(names[index], 18)}\nmembrane ÷ threshold", fontsize=7)
         for panel in axes[-1]:
             step_axis(panel, max(raster.steps), linear=True)
-        some = f", {len(places)} of {len(raster.populations)} populations" * (len(places) < len(raster.populations))
+        some = f", {len(indices)} of {len(raster.populations)} populations" * (len(indices) < len(raster.populations))
         figure.suptitle(f"Membranes for image {number}{some}", x=0.01, ha="left", fontsize=9, fontweight="bold")
         legend_below(figure, axes[0, 0].get_legend_handles_labels()[0])
     return figure
 
 
 def _checked(raster: RasterRecord, image: int) -> int:
-    """The number of the image at this place."""
+    """The number of the image at this index."""
     if not raster.populations or not raster.images:
         raise UsageError("the raster holds no populations or no images: there is nothing to draw")
     if not 0 <= image < len(raster.images):
@@ -90,7 +90,7 @@ def _checked(raster: RasterRecord, image: int) -> int:
 
 
 def _draw_spikes(axes: Axes, population: PopulationRaster, image: int, steps: int, tall: float) -> None:
-    """A stroke for each spike, as high as its row, but never so small that it is lost."""
+    """A line for each spike, as high as its row, with a least height."""
     times, rows = population.spikes(image)
     units = len(population.positions)
     half = max(0.42, 0.5 * _LEAST * units / tall)
@@ -103,7 +103,7 @@ def _draw_spikes(axes: Axes, population: PopulationRaster, image: int, steps: in
 
 
 def _write_rate(axes: Axes, population: PopulationRaster, image: int, ended: int) -> None:
-    """The rate of all units that were kept, right of the panel."""
+    """The rate of all recorded units, right of the panel."""
     times, _ = population.spikes(image)
     text = f"rate\n{times.size / (len(population.positions) * ended):.3f}"
     where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "xytext": (4, 0)}
@@ -111,18 +111,18 @@ def _write_rate(axes: Axes, population: PopulationRaster, image: int, ended: int
 
 
 def _grey_after(axes: Axes, ended: int, steps: int) -> None:
-    """Shade the steps that this image was no longer run for."""
+    """Shade the steps after this image was stopped."""
     if ended < steps:
         axes.axvspan(ended + 0.5, steps + 0.5, color=GREY, alpha=0.2, linewidth=0)
 
 
-def _told_apart(population: PopulationRaster, image: int, units: int) -> list[int]:
-    """Rows of units that fired, from the most to the least often, and of silent ones where there are no others."""
+def _representative_units(population: PopulationRaster, image: int, units: int) -> list[int]:
+    """Rows of units that fired, from the most to the least often, and silent ones if there are no others."""
     _, rows = population.spikes(image)
     counts = np.bincount(rows, minlength=len(population.positions))
     order = np.argsort(-counts, kind="stable")
     firing = order[counts[order] > 0]
-    chosen = [int(firing[place]) for place in spread(len(firing), units)]
+    chosen = [int(firing[index]) for index in spread(len(firing), units)]
     silent = [int(unit) for unit in order[len(firing) :]]
     return [*chosen, *silent[: units - len(chosen)]]
 

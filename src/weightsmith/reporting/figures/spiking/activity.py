@@ -1,4 +1,4 @@
-"""Figures of how populations fire: rates layer by layer, and how regular their trains are."""
+"""Figures of the activity of populations: rates by layer, and the regularity of spike trains."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_rates", "draw_statistics"]
 
-_WRITTEN = 40  # rows up to which bars have their numbers written beside them
-_EDGE = 0.03  # of the width: marks of what has no value
+_WRITTEN = 40  # rows up to which bars show their numbers
+_EDGE = 0.03  # fraction of the width: marks of missing values
 _MARKS: dict[str, Any] = {"linestyle": "none", "markersize": 5}
 
 
@@ -50,7 +50,7 @@ def draw_rates(populations: Sequence[Population]) -> Figure:
 
 
 def draw_statistics(activity: ActivityRecord) -> Figure:
-    """How regular the trains of each layer are, how far spikes overshoot the threshold, and who is silent.
+    """The regularity of the trains of each layer, the overshoot of the threshold, and the share of silent neurons.
 
     Fano factor and interval CV are 1 for Poisson trains and 0 for regular ones. A cross at the left edge has no value:
     too few spikes or steps.
@@ -83,13 +83,13 @@ def draw_statistics(activity: ActivityRecord) -> Figure:
 
 
 def _draw_bars(axes: Axes, values: Sequence[float], colour: str) -> None:
-    """A bar per row, its number written behind it."""
+    """A bar per row, with its number after it."""
     axes.barh(range(len(values)), values, height=0.7, color=colour, linewidth=0)
     axes.set_xlim(0, 1.18 * max(values) if any(values) else 1)
     if len(values) <= _WRITTEN:
-        for place, value in enumerate(values):
+        for row, value in enumerate(values):
             look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "textcoords": "offset points", "xytext": (3, 0)}
-            axes.annotate(_counted(value), (value, place), **look)
+            axes.annotate(_counted(value), (value, row), **look)
 
 
 def _counted(value: float) -> str:
@@ -99,7 +99,7 @@ def _counted(value: float) -> str:
 def _draw_dots(
     axes: Axes, values: Sequence[float | None], shape: str, colour: str, label: str, *, edge: float = _EDGE
 ) -> bool:
-    """A mark per row, a cross at the edge where there is no value; whether there is such a one."""
+    """Draw a mark per row, a cross at the edge for a missing value; whether there is one."""
     known = np.array([np.nan if value is None else value for value in values])
     rows = np.arange(len(values))
     axes.plot(known, rows, shape, color=colour, label=label, zorder=3, **_MARKS)

@@ -1,6 +1,6 @@
-"""Figures of a spiking network: how right it is and when, what it costs, how it fires, and what it was made from.
+"""All figures of a spiking network: accuracy, cost, activity, and its conversion.
 
-Every one is drawn from records. :func:`figures_of` lists those that a conversion has something for.
+All are drawn from records. :func:`figures_of` lists those that apply to a conversion.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def figures_of(record: SpikeRecord, classes: Sequence[str] | None = None) -> dict[str, Callable[[], Figure]]:
-    """The figures that make sense for a record, by the name a file of each would have; none is drawn until called.
+    """The figures that apply to a record, by their file names; each is drawn when called.
 
     ``classes`` are the names of the classes, which the record does not hold.
     """

@@ -33,7 +33,7 @@ _LOOKS: dict[bool, dict[str, Any]] = {
 _DIFFERENCE: dict[str, Any] = {"color": GREEN, "linestyle": "-", "linewidth": 1.0, "marker": "D", "markersize": 4.5}
 _ENDS = ("low", "value", "high")
 _RESETS = ("soft", "hard")
-_NEAREST = 0.07  # of the width of a panel: ticks nearer to each other could not be read
+_NEAREST = 0.07  # fraction of a panel's width: closer ticks would overlap
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LeakPoint:
 
 
 def leak_points(sweep: SpikeSweep, steps: int | None = None) -> list[LeakPoint]:
-    """The points of a sweep after so many of its ``steps``, the most if not told."""
+    """The points of a sweep after ``steps`` steps, by default the most."""
     wanted = max(sweep.steps) if steps is None else steps
     if wanted not in sweep.steps:
         raise UsageError(f"the sweep has answers after {', '.join(map(str, sweep.steps))} steps, not after {wanted}")
@@ -90,7 +90,7 @@ def draw_leak_sweep(rows: Sequence[LeakPoint], network: Interval | None = None) 
 
 
 def _checked(rows: Sequence[LeakPoint]) -> list[str]:
-    """The resets, soft first; points that are told twice, or a baseline that differs from itself, are refused."""
+    """The resets, soft first; duplicate points, or a baseline that differs from itself, raise."""
     if not rows:
         raise UsageError("the sweep has no points: there is nothing to draw")
     (leak, reset, adjusted), times = Counter((row.leak, row.reset, row.adjusted) for row in rows).most_common(1)[0]
@@ -110,8 +110,8 @@ def _draw_accuracies(axes: Axes, rows: Sequence[LeakPoint], network: Interval | 
     if network is not None:
         axes.axhspan(100 * network.low, 100 * network.high, color=NETWORK["color"], alpha=0.07, linewidth=0)
         axes.axhline(100 * network.value, **NETWORK)
-    for place, (adjusted, look) in enumerate(_LOOKS.items()):
-        _draw_line(axes, {row.leak: row.accuracy for row in rows if row.adjusted is adjusted}, (place, 2), look)
+    for index, (adjusted, look) in enumerate(_LOOKS.items()):
+        _draw_line(axes, {row.leak: row.accuracy for row in rows if row.adjusted is adjusted}, (index, 2), look)
 
 
 def _draw_differences(axes: Axes, rows: Sequence[LeakPoint]) -> None:
@@ -124,14 +124,14 @@ def _draw_differences(axes: Axes, rows: Sequence[LeakPoint]) -> None:
     )
 
 
-def _draw_line(axes: Axes, found: dict[float, Interval], place_of: tuple[int, int], look: dict[str, Any]) -> None:
+def _draw_line(axes: Axes, found: dict[float, Interval], index_of: tuple[int, int], look: dict[str, Any]) -> None:
     if found:
         low, value, high = (100 * np.array([getattr(one, end) for one in found.values()]) for end in _ENDS)
-        barred_line(axes, np.array(list(found)), value, (low, high), place_of, **look)
+        barred_line(axes, np.array(list(found)), value, (low, high), index_of, **look)
 
 
 def _ticks(axes: Axes, leaks: Sequence[float]) -> None:
-    """Ticks at the leaks, from the largest on those that do not stand too close."""
+    """Ticks at the leaks, from the largest on, without overlapping ones."""
     from matplotlib.ticker import FixedLocator, FuncFormatter
 
     span = leaks[-1] - leaks[0]
@@ -146,7 +146,7 @@ def _ticks(axes: Axes, leaks: Sequence[float]) -> None:
 
 
 def _bars(rows: Sequence[LeakPoint]) -> str:
-    """What the bars are."""
+    """The description of the bars."""
     differences = [row.difference for row in rows if row.difference is not None]
     parts = {
         "accuracies": {f"{row.accuracy.method}, {100 * row.accuracy.confidence:g} %" for row in rows},

@@ -1,4 +1,4 @@
-"""The figure of all settings of a sweep: training accuracy by leak and threshold factor, and which were chosen."""
+"""The figure of all settings of a sweep: training accuracy by leak and threshold factor, and the chosen ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_thresholds", "threshold_cells"]
 
-_NUMBERED = 12  # leaks and factors up to which every cell has its number
+_NUMBERED = 12  # leaks and factors up to which every cell shows its number
 _SHADES = ("#F5F8FA", BLUE, "#00283E")
 _RESETS = ("soft", "hard")
 
@@ -30,10 +30,10 @@ _Numbers = NDArray[np.float64]
 
 
 def threshold_cells(sweep: SpikeSweep, steps: int) -> dict[tuple[str, bool], _Numbers]:
-    """Accuracies in per cent (leaks, factors) by reset and whether they are adjusted, after so many ``steps``.
+    """Accuracies in per cent (leaks, factors) by reset and adjustment, after ``steps`` steps.
 
-    Of the smoothings the one counts that was right most often; NaN where there was no such setting. Settings that lost
-    the race have the accuracy on the images they saw.
+    Of the smoothings the most accurate one counts; NaN for a missing setting. Settings that were
+    eliminated early have the accuracy on the images they saw.
     """
     if steps not in sweep.steps:
         raise UsageError(f"the sweep has answers after {', '.join(map(str, sweep.steps))} steps, not after {steps}")
@@ -44,18 +44,18 @@ def threshold_cells(sweep: SpikeSweep, steps: int) -> dict[tuple[str, bool], _Nu
         cells = found.setdefault(
             (setting.reset, setting.smoothing is not None), np.full((len(leaks), len(factors)), np.nan)
         )
-        place = leaks.index(setting.leak), factors.index(setting.factor)
+        cell = leaks.index(setting.leak), factors.index(setting.factor)
         accuracy = 100 * result.correct[sweep.steps.index(steps)] / result.seen
-        cells[place] = np.fmax(cells[place], accuracy)
+        cells[cell] = np.fmax(cells[cell], accuracy)
     order = [*_RESETS, *sorted({reset for reset, _ in found} - set(_RESETS))]
     return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))}
 
 
 def draw_thresholds(sweep: SpikeSweep, steps: int | None = None) -> Figure:
-    """Accuracy on the training images by leak (down) and factor on the thresholds (across), the darker the better.
+    """Accuracy on the training images by leak (down) and factor on the thresholds (across), darker is better.
 
-    A column of panels per reset; above without adjustment, below with the best smoothing. In each row a frame marks the
-    setting that was chosen. Without ``steps``, after the most.
+    A column of panels per reset; above without adjustment, below with the best smoothing. In each row a frame marks
+    the chosen setting. Without ``steps``, after the most.
     """
     if not sweep.table:
         raise UsageError("the sweep has no settings: there is nothing to draw")
@@ -114,7 +114,7 @@ def _draw_cells(axes: Axes, cells: _Numbers, look: dict[str, Any]) -> Any:
 
 
 def _chosen(sweep: SpikeSweep, steps: int, reset: str, *, adjusted: bool) -> list[tuple[int, int]]:
-    """Places (row, column) of the settings that were chosen."""
+    """Cells (row, column) of the chosen settings."""
     leaks, factors = _axes_of(sweep)
     found = []
     for choice in sweep.chosen:
@@ -124,16 +124,16 @@ def _chosen(sweep: SpikeSweep, steps: int, reset: str, *, adjusted: bool) -> lis
     return found
 
 
-def _frame(axes: Axes, places: Sequence[tuple[int, int]]) -> None:
+def _frame(axes: Axes, chosen: Sequence[tuple[int, int]]) -> None:
     from matplotlib.patches import Rectangle
 
-    for row, column in places:
+    for row, column in chosen:
         corner = column - 0.5, row - 0.5
         axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=ORANGE, linewidth=1.6, clip_on=False, zorder=4))
 
 
 def _name(axes: Axes, leaks: Sequence[float], factors: Sequence[float]) -> None:
-    """Ticks at every leak and factor, or of many at some; panels share them."""
+    """Ticks at every leak and factor, or at some of many; panels share them."""
     for axis, values in ((axes.yaxis, leaks), (axes.xaxis, factors)):
         step = -(-len(values) // (2 * _NUMBERED))
         axis.set_ticks(range(0, len(values), step), labels=[f"{value:g}" for value in values[::step]])

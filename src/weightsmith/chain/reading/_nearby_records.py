@@ -1,4 +1,4 @@
-"""What lies beside a network on disk: the record of how it was made, and how right it was found to be."""
+"""Records in the folder of a network: how it was made, and its accuracy."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Maker", "StoredAccuracy", "accuracy_beside", "accuracy_in", "record_beside"]
+__all__ = ["Maker", "StoredAccuracy", "accuracy_in", "nearby_accuracy", "nearby_record"]
 
 Maker = TrainRecord | ReductionRecord | SpikeRecord | TailorRecord
-"""The records of verbs that make a network."""
+"""Records of verbs that make a network."""
 
 _OWN = "network.safetensors"
 
 
 class StoredAccuracy(NamedTuple):
-    """An accuracy that a record tells, and of which rows."""
+    """An accuracy from a record, and the rows it was measured on."""
 
     accuracy: float
     split: str
 
 
-def record_beside(path: Path, digest: str) -> Maker | None:
-    """The record of the network at ``path`` (a result folder or its ``network.safetensors``) if it is that one's.
+def nearby_record(path: Path, digest: str) -> Maker | None:
+    """The record of the network at ``path`` (a result folder or its ``network.safetensors``) if it belongs to it.
 
-    Whether it is, the digest of the weights decides. A record that cannot be read is refused by name.
+    The digest of the weights decides. A record that cannot be read raises with its path.
     """
     folder = _folder(path)
     if folder is None or not (folder / RECORD).is_file():
@@ -43,8 +43,8 @@ def record_beside(path: Path, digest: str) -> Maker | None:
     return None
 
 
-def accuracy_beside(path: Path, digest: str, record: Maker) -> StoredAccuracy | None:
-    """How right the network at ``path`` was: in its evaluation if there is one, otherwise in its record."""
+def nearby_accuracy(path: Path, digest: str, record: Maker) -> StoredAccuracy | None:
+    """The accuracy of the network at ``path``: from its evaluation if there is one, otherwise from its record."""
     folder = _folder(path)
     if folder is not None and (folder / EVALUATION).is_file():
         found = read_record(folder / EVALUATION)
@@ -54,7 +54,7 @@ def accuracy_beside(path: Path, digest: str, record: Maker) -> StoredAccuracy | 
 
 
 def accuracy_in(record: Maker) -> StoredAccuracy | None:
-    """The accuracy in a record; of a training that of the epoch whose weights the network has."""
+    """The accuracy in a record; of a training that of the epoch whose weights were kept."""
     if isinstance(record, ReductionRecord):
         return StoredAccuracy(record.measured.reduced.value, record.measured.split)
     if isinstance(record, SpikeRecord):
