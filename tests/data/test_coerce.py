@@ -109,7 +109,7 @@ class Ragged(Pairs):
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("given", "error", "message"),
     [
         (7, UsageError, "not a int"),
         ((X, Y, Y), UsageError, "the pair"),
@@ -129,8 +129,8 @@ class Ragged(Pairs):
         ({}, UsageError, "at least one split"),
     ],
 )
-def test_what_is_not_data_is_named(given, error, said):
-    with pytest.raises(error, match=said):
+def test_what_is_not_data_is_named(given, error, message):
+    with pytest.raises(error, match=message):
         as_data(given)
 
 
