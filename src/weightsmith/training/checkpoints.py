@@ -1,4 +1,4 @@
-"""Where a run stands between two epochs, in memory and on disk.
+"""Checkpoints of a training run after each epoch, in memory and on disk.
 
 A folder holds ``checkpoint.safetensors`` (sealed, written anew after each epoch: weights, best weights, the optimiser's
 state, the history), ``journal.jsonl`` (a line per epoch with its duration), and a network file for each epoch that is
@@ -31,7 +31,7 @@ _FILE = "checkpoint.safetensors"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing(Record):
-    """The facts of a run after some epochs; the tensors stand beside it."""
+    """The state of a run after some epochs, without its tensors."""
 
     rows: tuple[EpochRow, ...] = ()
     schedule: Watch = dataclasses.field(default_factory=Watch)
@@ -62,7 +62,7 @@ class Checkpoints:
             call, standing = content["call"], Standing.from_dict(content["standing"])
         except (ValueError, KeyError, TypeError) as error:
             raise FileRefused(weights.path, f"was written by another version of weightsmith ({error})") from error
-        # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
+        # Without the journal the run starts over: a checkpoint that it does not mention belongs to an earlier run.
         if call != self._call or _key(standing) not in self._journal:
             return None
         return _tensors(weights.path), standing
@@ -95,13 +95,13 @@ class Checkpoints:
         return _tensors(open_weights(self._folder / _kept_file(epoch)).path)
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Release the folder for other processes."""
         if self._journal is not None:
             self._journal.close()
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file whose seal was checked, as they are: nothing is taken for a quantised weight."""
+    """All tensors of a sealed file, as stored: none is treated as a quantised weight."""
     from safetensors.torch import load_file
 
     # Copied, because they are the mapped file itself, and the next epoch replaces it.
