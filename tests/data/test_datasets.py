@@ -41,7 +41,7 @@ def test_digits_need_nothing(no_data):
     assert data.digest() == load("digits").digest()
 
 
-def test_places_in_order(files, tmp_path, monkeypatch, own_cache):
+def test_folders_in_order(files, tmp_path, monkeypatch, own_cache):
     """The path given, then WEIGHTSMITH_DATA, then the cache: told apart by their first training label."""
     for number, name in enumerate(("given", "env/fashion-mnist", "own-cache/data/fashion-mnist")):
         files(mnist_files(number), name)

@@ -235,7 +235,7 @@ def test_redirects_are_followed_but_not_to_other_schemes(server, path):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/f", "file:///etc/passwd", "ftp://127.0.0.1/f", "nonsense"])
-def test_only_https_unless_told_otherwise(path, url):
+def test_only_https_unless_http_is_allowed(path, url):
     with pytest.raises(FileRefused, match="only https is fetched"):
         fetch(url, path, sha256=DIGEST)
     if not url.startswith("http:"):

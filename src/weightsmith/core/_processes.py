@@ -66,7 +66,7 @@ def _surroundings() -> tuple[Any, ...]:
 
 
 class _Worker:
-    """One process; it is started by its first task, and ends when told to, when idle for long, or with its parent."""
+    """One process; it is started by its first task, and ends on request, when idle for long, or with its parent."""
 
     def __init__(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor

@@ -1,4 +1,4 @@
-"""Options as small frozen objects: ranges are data, checked in one place, with one text form.
+"""Options as small frozen objects: ranges are data, with central checks and one text form.
 
 A *family* is a class of interchangeable options (schedules, clippings, networks …); a member
 states its parameters and their ranges, nothing else:
