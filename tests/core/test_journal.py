@@ -102,16 +102,16 @@ def test_cut_at_any_byte_it_resumes_or_is_refused(written, monkeypatch):
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])  # 7: a bit or two of each byte
 def test_a_flipped_bit_anywhere_is_refused(written, stride):
     whole = written.read_bytes()
-    for place, bit in [divmod(number, 8) for number in range(0, 8 * len(whole), stride)]:
+    for offset, bit in [divmod(number, 8) for number in range(0, 8 * len(whole), stride)]:
         damaged = bytearray(whole)
-        damaged[place] ^= 1 << bit
+        damaged[offset] ^= 1 << bit
         written.write_bytes(damaged)
-        if place == len(whole) - 1:  # without its line end the last row was never finished
+        if offset == len(whole) - 1:  # without its line end the last row was never finished
             assert read_journal(written).values == dict(list(ROWS.items())[:-1])
             continue
         with pytest.raises(FileRefused, match=r"journal\.jsonl: line \d"):
             read_journal(written)
-        if place % 50 == 0:  # opening goes through the same check, and leaves the damaged file as it is
+        if offset % 50 == 0:  # opening goes through the same check, and leaves the damaged file as it is
             with pytest.raises(FileRefused, match=r"journal\.jsonl: line \d"):
                 Journal(written, CALL)
             assert written.read_bytes() == damaged

@@ -464,7 +464,7 @@ def test_workers_are_kept_for_the_next_call_unless_the_surroundings_changed(tmp_
     monkeypatch.setenv("WEIGHTSMITH_PROBE", "here")
     third = seen()
     assert not {pid for pid, *_ in third} & (first | second)
-    assert {(place, probe) for _, place, probe in third} == {(str(tmp_path), "here")}
+    assert {(folder, probe) for _, folder, probe in third} == {(str(tmp_path), "here")}
 
 
 def test_kept_workers_do_not_hold_up_the_end_of_the_program():

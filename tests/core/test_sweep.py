@@ -267,12 +267,12 @@ def test_finished_rows_are_not_computed_again(tmp_path):
             raise RuntimeError("stop")
         return {"value": rate + seed / 3}
 
-    settings, told = grid(rate=[1, 2, 3]), []
+    settings, rows = grid(rate=[1, 2, 3]), []
     with pytest.raises(WeightsmithError, match="RuntimeError: stop"):
         sweep(train, settings, seeds=range(2), journal=journal)
-    table = sweep(train, settings, seeds=range(2), journal=journal, on_row=told.append)
+    table = sweep(train, settings, seeds=range(2), journal=journal, on_row=rows.append)
     assert count == 7  # three before the stop, the one that stopped, three after
-    assert tuple(told) == table.rows
+    assert tuple(rows) == table.rows
     assert sweep(train, settings, seeds=range(2), journal=journal) == table
     assert count == 7
     assert table.to_json() == sweep(train, settings, seeds=range(2)).to_json()
@@ -311,9 +311,9 @@ def test_the_same_bytes_from_one_two_and_four_workers_and_after_a_stop(tmp_path)
     # Cut to five finished rows, whichever they were, and half a sixth.
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:6]) + lines[6][:20])
-    told = []
-    assert sweep(by_value(), SETTINGS, seeds=range(2), journal=journal, on_row=told.append).to_json() == one
-    assert len(told) == 12
+    rows = []
+    assert sweep(by_value(), SETTINGS, seeds=range(2), journal=journal, on_row=rows.append).to_json() == one
+    assert len(rows) == 12
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ def test_other_sizes_are_refused_with_the_file_and_the_number(size):
         checked_size("f", size, "it")
 
 
-@pytest.mark.parametrize(("labels", "said"), [([0, 3, 1], "label 3 in row 1"), ([0, 1, -1], "label -1 in row 2")])
-def test_the_first_label_out_of_range_is_named(labels, said):
-    with pytest.raises(FileRefused, match=f"{said} is not one of the 3 classes 0…2"):
+@pytest.mark.parametrize(("labels", "message"), [([0, 3, 1], "label 3 in row 1"), ([0, 1, -1], "label -1 in row 2")])
+def test_the_first_label_out_of_range_is_named(labels, message):
+    with pytest.raises(FileRefused, match=f"{message} is not one of the 3 classes 0…2"):
         checked_labels("f", np.array(labels), 3)
 
 

@@ -109,7 +109,7 @@ class Ragged(Pairs):
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("given", "error", "message"),
     [
         (7, UsageError, "not a int"),
         ((X, Y, Y), UsageError, "the pair"),
@@ -129,8 +129,8 @@ class Ragged(Pairs):
         ({}, UsageError, "at least one split"),
     ],
 )
-def test_what_is_not_data_is_named(given, error, said):
-    with pytest.raises(error, match=said):
+def test_what_is_not_data_is_named(given, error, message):
+    with pytest.raises(error, match=message):
         as_data(given)
 
 
@@ -154,7 +154,7 @@ def test_a_loader_that_shuffles_reads_the_same_each_time_in_the_order_of_its_row
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_rows_drawn_at_random_are_told_of_and_drawn_the_same_again():
+def test_rows_drawn_at_random_are_reported_and_drawn_the_same_again():
     with pytest.warns(UserWarning, match="draws at random when a row is read"):
         first = as_data(Rows(noise=1.0))
     with pytest.warns(UserWarning, match="draws at random"):

@@ -41,7 +41,7 @@ def test_digits_need_nothing(no_data):
     assert data.digest() == load("digits").digest()
 
 
-def test_places_in_order(files, tmp_path, monkeypatch, own_cache):
+def test_folders_in_order(files, tmp_path, monkeypatch, own_cache):
     """The path given, then WEIGHTSMITH_DATA, then the cache: told apart by their first training label."""
     for number, name in enumerate(("given", "env/fashion-mnist", "own-cache/data/fashion-mnist")):
         files(mnist_files(number), name)
@@ -58,15 +58,15 @@ def test_places_in_order(files, tmp_path, monkeypatch, own_cache):
 
 
 def test_only_the_splits_asked_for_are_read(files, no_data):
-    place = files(mnist_files())
-    (place / "train-images-idx3-ubyte.gz").write_bytes(b"damaged")
-    data = load("mnist", path=place, splits=("test",))
+    folder = files(mnist_files())
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(b"damaged")
+    data = load("mnist", path=folder, splits=("test",))
     assert data.train is None
     assert len(data.split("test")) == 3
     with pytest.raises(UsageError, match="mnist has no train split here, only test"):
         data.split("train")
     with pytest.raises(FileRefused, match="IDX magic"):
-        load("mnist", path=place)
+        load("mnist", path=folder)
 
 
 def test_missing_data_say_where_was_looked_and_the_way_out(monkeypatch, tmp_path, own_cache):
@@ -86,7 +86,7 @@ def test_missing_data_say_where_was_looked_and_the_way_out(monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "error", "said"),
+    ("arguments", "options", "error", "message"),
     [
         (("cifar1",), {}, UnknownName, "did you mean 'cifar10'"),
         (("fashion_mnist",), {}, UnknownName, "did you mean 'fashion-mnist'"),
@@ -102,8 +102,8 @@ def test_missing_data_say_where_was_looked_and_the_way_out(monkeypatch, tmp_path
         (("table:a.csv",), {"lable": "b"}, OptionError, "did you mean 'label'"),
     ],
 )
-def test_calls_that_cannot_be_carried_out(no_data, arguments, options, error, said):
-    with pytest.raises(error, match=said):
+def test_calls_that_cannot_be_carried_out(no_data, arguments, options, error, message):
+    with pytest.raises(error, match=message):
         load(*arguments, **options)
 
 
@@ -216,10 +216,10 @@ def test_fetched_only_when_asked_then_found(origin, no_data, own_cache):
 
 
 def test_fetching_tells_each_file(origin, no_data, own_cache):
-    told = []
-    folder = fetch_data("mnist", progress=lambda file, done, total: told.append((file, done == total)))
+    calls = []
+    folder = fetch_data("mnist", progress=lambda file, done, total: calls.append((file, done == total)))
     assert folder == own_cache / "data" / "mnist"
-    assert dict(told) == dict.fromkeys(mnist_files(), True)
+    assert dict(calls) == dict.fromkeys(mnist_files(), True)
 
 
 def test_a_changed_origin_is_refused(origin, no_data, own_cache):

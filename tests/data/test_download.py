@@ -98,11 +98,11 @@ def get(server, path, **options):
 
 
 def test_the_whole_file_with_progress(server, path):
-    told = []
-    assert get(server, path, progress=lambda done, total: told.append((done, total))) == path
+    calls = []
+    assert get(server, path, progress=lambda done, total: calls.append((done, total))) == path
     assert path.read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT))
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert calls[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
     assert not part_of(path).exists()
 
 
@@ -128,11 +128,11 @@ def test_an_interrupted_fetch_goes_on_where_it_stopped(server, path, size):
     assert part_of(path).read_bytes() == CONTENT[:400_000]
     with pytest.raises(FileRefused, match="ended after 600,000 of 1,000,003 bytes"):
         get(server, path, size=size)
-    told = []
-    get(server, path, size=size, progress=lambda done, total: told.append(done))
+    calls = []
+    get(server, path, size=size, progress=lambda done, total: calls.append(done))
     assert path.read_bytes() == CONTENT
     assert [wanted for _, wanted in server.seen] == [None, "bytes=400000-", "bytes=600000-"]
-    assert told[0] > 600_000
+    assert calls[0] > 600_000
 
 
 def test_a_server_without_ranges_sends_it_all_again(server, path):
@@ -235,7 +235,7 @@ def test_redirects_are_followed_but_not_to_other_schemes(server, path):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/f", "file:///etc/passwd", "ftp://127.0.0.1/f", "nonsense"])
-def test_only_https_unless_told_otherwise(path, url):
+def test_only_https_unless_http_is_allowed(path, url):
     with pytest.raises(FileRefused, match="only https is fetched"):
         fetch(url, path, sha256=DIGEST)
     if not url.startswith("http:"):

@@ -35,7 +35,7 @@ def test_spelled_out_values_of_a_named_one_get_no_name_of_their_own_but_half_doe
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "error", "message"),
     [
         ("cifar1", UnknownName, "did you mean 'cifar10'"),
         ("0.5", UnknownName, "unknown normalisation '0.5'"),
@@ -47,10 +47,10 @@ def test_spelled_out_values_of_a_named_one_get_no_name_of_their_own_but_half_doe
         ("0.5/inf", OptionError, "finite"),
     ],
 )
-def test_wrong_text_is_named(text, error, said):
+def test_wrong_text_is_named(text, error, message):
     with pytest.raises(error, match=None) as caught:
         Normalisation.parse(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_name_cannot_stand_for_other_values():

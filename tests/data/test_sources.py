@@ -24,7 +24,7 @@ def test_one_text_form(text, source):
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "error", "message"),
     [
         ("folder", OptionError, "needs path"),
         ("folder:a,size=0", OptionError, "≥ 1"),
@@ -34,6 +34,6 @@ def test_one_text_form(text, source):
         ("tables:a.csv", UnknownName, "did you mean 'table'"),
     ],
 )
-def test_wrong_text_is_named(text, error, said):
-    with pytest.raises(error, match=said):
+def test_wrong_text_is_named(text, error, message):
+    with pytest.raises(error, match=message):
         Source.parse(text)

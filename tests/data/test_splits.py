@@ -74,7 +74,7 @@ def test_the_courses_split_of_fashion_mnist():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("sizes", "message"),
     [
         ((5, 4), "sum to 9"),
         ((0.5, 0.4), "sum to 0.9"),
@@ -85,8 +85,8 @@ def test_the_courses_split_of_fashion_mnist():
         ((), "sum to 0"),
     ],
 )
-def test_sizes_that_do_not_fit_are_named(sizes, said):
-    with pytest.raises(UsageError, match=said):
+def test_sizes_that_do_not_fit_are_named(sizes, message):
+    with pytest.raises(UsageError, match=message):
         stratified_split(np.zeros(10, int), sizes)
 
 

@@ -13,7 +13,7 @@ def split(n: int = 12, classes: int = 3) -> Split:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "said"),
+    ("x", "y", "message"),
     [
         (torch.zeros(3, 2, 2), torch.zeros(3, dtype=torch.int64), r"x\[:, None\]"),
         (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), r"not \(0, 2\)"),
@@ -23,8 +23,8 @@ def split(n: int = 12, classes: int = 3) -> Split:
         (torch.zeros(3, 2), torch.tensor([0, -1, 2]), "not -1"),
     ],
 )
-def test_a_split_that_cannot_be(x, y, said):
-    with pytest.raises(DataMismatch, match=said):
+def test_a_split_that_cannot_be(x, y, message):
+    with pytest.raises(DataMismatch, match=message):
         Split(x, y)
 
 

@@ -32,8 +32,8 @@ def several(sizes: list[int] | None = None, **columns: list[float | None]) -> li
     count = len(next(iter(columns.values())))
     sizes = sizes or [10] * count
     return [
-        grades(f"n{place}", sizes[place], **{name: values[place] for name, values in columns.items()})
-        for place in range(count)
+        grades(f"n{index}", sizes[index], **{name: values[index] for name, values in columns.items()})
+        for index in range(count)
     ]
 
 
@@ -172,7 +172,7 @@ def test_real_networks_with_random_accuracies_favour_neither_side(shared_data):
     outcomes: Counter[tuple[str, str]] = Counter()
     for _ in range(200):
         chosen = rng.choice(len(graded), 6, replace=False)
-        found = compare([graded[place] for place in chosen], rng.permutation(6).tolist())
+        found = compare([graded[index] for index in chosen], rng.permutation(6).tolist())
         outcomes.update((contest.measure, contest.outcome) for contest in found.contests)
     for name in ("alpha_hat", "alpha_weighted"):
         better, worse = outcomes[name, "better"], outcomes[name, "worse"]

@@ -355,7 +355,7 @@ def test_nothing_global_is_touched_and_nothing_is_printed(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_progress_is_told_layer_by_layer():
+def test_progress_is_reported_layer_by_layer():
     calls: list[tuple[int, int]] = []
     grade(small(), evidence="none", progress=lambda done, total: calls.append((done, total)))
     assert calls == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]

@@ -12,11 +12,11 @@ import torch
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import Hill, TailCut
 from weightsmith.grading.fits.powerlaw import fit_power_law
-from weightsmith.grading.layer import LEAST, How, grade_layer
+from weightsmith.grading.layer import LEAST, GradingOptions, grade_layer
 from weightsmith.grading.results import LayerGrade, Status, VerdictKind
 from weightsmith.networks.layers.walk import LayerWeights
 
-PLAIN = How("pooled", "none", Evidence.of("none"), TailCut.of("ks"), "float64", "gram", 0, "cpu")
+PLAIN = GradingOptions("pooled", "none", Evidence.of("none"), TailCut.of("ks"), "float64", "gram", 0, "cpu")
 SLICES = dataclasses.replace(PLAIN, conv="slices")
 FAST = dataclasses.replace(PLAIN, evidence=Evidence.of("fast:resamples=50"))
 FULL = dataclasses.replace(PLAIN, evidence=Evidence.of("full:resamples=50,draws=50"))
@@ -33,7 +33,7 @@ def weights(matrices: torch.Tensor, kind: str = "Linear", name: str = "layer", *
     return LayerWeights(name, kind, matrices, shape, matrices.numel(), **more)
 
 
-def one(matrices: torch.Tensor, how: How = PLAIN, **more: object) -> LayerGrade:
+def one(matrices: torch.Tensor, how: GradingOptions = PLAIN, **more: object) -> LayerGrade:
     (found,) = grade_layer(weights(matrices, **more), how)
     return found
 
@@ -338,7 +338,7 @@ def test_what_is_drawn_depends_on_the_seed_the_name_and_the_slice_alone():
     stack = heavy(2, 60, 40)
     stack[1] = stack[0]
 
-    def interval(how: How, name: str = "layer") -> tuple[float, float]:
+    def interval(how: GradingOptions, name: str = "layer") -> tuple[float, float]:
         found = one(stack[:1], how, name=name)
         return found.interval.low, found.interval.high
 

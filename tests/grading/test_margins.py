@@ -159,11 +159,11 @@ def test_the_network_is_not_changed_and_the_record_round_trips(twofold):
 def test_a_file_and_a_named_split(tmp_path):
     data = ws.data.load("digits")
     path = ws.save(ws.networks.mlp(64, 10, seed=0), tmp_path / "n.safetensors", normalisation=data.normalisation)
-    told = []
-    found = margins(path, "digits", split="test", progress=lambda done, total: told.append((done, total)))
+    calls = []
+    found = margins(path, "digits", split="test", progress=lambda done, total: calls.append((done, total)))
     assert (found.data, found.split, found.images) == ("digits", "test", 360)
     assert found.right == ws.evaluate(path, "digits").correct
-    assert told[-1] == (360, 360)
+    assert calls[-1] == (360, 360)
 
 
 def test_what_cannot_be_asked(twofold):

@@ -321,8 +321,8 @@ def shard(folder: Path, name: str, *tensors: str) -> Path:
     return written(folder / name, safetensors_bytes(header, bytes(8 * len(tensors))))
 
 
-def index(folder: Path, **places: str) -> Path:
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+def index(folder: Path, **weight_map: str) -> Path:
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     return folder
 
 

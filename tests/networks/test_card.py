@@ -29,7 +29,7 @@ def test_cards_from_before_widths_can_be_read():
     assert Card.from_dict(values) == plain
 
 
-def test_a_network_without_a_card_gets_what_can_be_told():
+def test_a_network_without_a_card_gets_what_the_module_shows():
     assert card_of(mlp(4, 3, 2)).input_shape == (4,)
     assert card_of(nn.Linear(2, 2)) == Card()
     network = with_card(nn.Linear(2, 2), Card(classes=("a",)))

@@ -99,10 +99,10 @@ def test_one_thread_is_used_and_the_old_number_restored():
     assert seen == [1, 2]
 
 
-def test_progress_is_told():
-    told = []
-    scores(Table(), SCORES, batch=4, progress=lambda done, total: told.append((done, total)))
-    assert told == [(4, 6), (6, 6)]
+def test_progress_is_reported():
+    calls = []
+    scores(Table(), SCORES, batch=4, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(4, 6), (6, 6)]
 
 
 def test_what_does_not_fit_is_named():

@@ -63,7 +63,7 @@ def test_the_same_weights_are_one_network_with_all_their_names():
     assert (only.operations, only.names, only.parent, only.also_from) == (("trained", "reduced"), ("x", "y"), None, ())
 
 
-def test_the_first_of_several_parents_counts_and_the_others_are_told():
+def test_the_first_of_several_parents_counts_and_the_others_are_reported():
     drawn = family([Member("c", "a", "averaged"), Member("c", "b", "averaged")])
     kin = {each.network: each for each in drawn.kin}
     assert (kin["c"].parent, kin["c"].also_from) == ("a", ("b",))
@@ -104,13 +104,13 @@ def test_the_drawing_tells_the_parents(members):
     """An independent reader of the drawing: the parent is the last line above that begins one step further left."""
     drawn = family(members)
     lines = drawn.lines(lambda kin: kin.network)
-    for place, (kin, line) in enumerate(zip(drawn.kin, lines, strict=True)):
+    for index, (kin, line) in enumerate(zip(drawn.kin, lines, strict=True)):
         column = len(line) - 1
         if column:
             assert line[column - 4 : column] in ("├── ", "└── ")
-            parent = next(above for above in reversed(lines[:place]) if len(above) - 1 < column)
+            parent = next(above for above in reversed(lines[:index]) if len(above) - 1 < column)
             assert parent[-1] == kin.parent
-            below = next((under for under in lines[place + 1 :] if len(under) - 1 <= column), "")
+            below = next((under for under in lines[index + 1 :] if len(under) - 1 <= column), "")
             # A branch goes on if and only if a sibling follows before anything further left.
             assert (line[column - 4] == "├") == (len(below) - 1 == column)
         else:
@@ -118,7 +118,7 @@ def test_the_drawing_tells_the_parents(members):
 
 
 def test_a_long_line_of_ancestors_takes_bounded_lines():
-    lines = family(Member(str(place), str(place - 1), "op") for place in range(1, 20_000)).lines()
+    lines = family(Member(str(number), str(number - 1), "op") for number in range(1, 20_000)).lines()
     assert len(lines) == 20_000
     assert max(map(len, lines)) < 130
     assert lines[-1].startswith("⋯ ")

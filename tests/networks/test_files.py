@@ -312,7 +312,7 @@ def test_without_widths_on_the_card_other_shapes_are_refused_as_ever(reduced, tm
 
 
 @pytest.mark.parametrize(
-    ("widths", "function", "told"),
+    ("widths", "function", "message"),
     [
         ({"body.1": 10**12}, "build", "body.1 has 3 units, the card says 1000000000000"),
         ({"body.1": -3}, "build", "body.1 has 3 units, the card says -3"),
@@ -323,19 +323,19 @@ def test_without_widths_on_the_card_other_shapes_are_refused_as_ever(reduced, tm
         ({"body.1": 3}, "other", "does not fit the network"),
     ],
 )
-def test_widths_that_are_not_so_are_refused_before_anything_is_changed(reduced, tmp_path, widths, function, told):
+def test_widths_that_are_not_so_are_refused_before_anything_is_changed(reduced, tmp_path, widths, function, message):
     network, _ = reduced
     card = json.dumps({**card_of(network).to_dict(), "widths": widths})
     path = write_sealed(tmp_path / "n.safetensors", network.state_dict(), card)
     given = build(f"own_units:{function}")
     before = weights_digest(given)
-    with pytest.raises(DataMismatch, match=told):
+    with pytest.raises(DataMismatch, match=message):
         load(path, network=given)
     assert weights_digest(given) == before
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"head.bias": None}, "lacks head.bias"),
         ({"head.bias": torch.ones(9)}, r"head: bias of shape \(9,\) does not fit its other tensors; \(10,\) would"),
@@ -346,7 +346,7 @@ def test_widths_that_are_not_so_are_refused_before_anything_is_changed(reduced, 
     ],
 )
 def test_tensors_that_do_not_fit_a_reduced_network_are_refused_before_anything_is_changed(
-    reduced, tmp_path, change, told
+    reduced, tmp_path, change, message
 ):
     network, _ = reduced
     state = {name: value for name, value in {**network.state_dict(), **change}.items() if value is not None}
@@ -354,7 +354,7 @@ def test_tensors_that_do_not_fit_a_reduced_network_are_refused_before_anything_i
     path = write_sealed(tmp_path / "n.safetensors", state, card)
     given = build("own_units:build")
     before = weights_digest(given)
-    with pytest.raises(DataMismatch, match=told):
+    with pytest.raises(DataMismatch, match=message):
         load(path, network=given)
     assert weights_digest(given) == before
 

@@ -59,8 +59,8 @@ def test_power_is_the_decay_of_the_course():
 
 def test_rows_are_means_over_their_own_runs(table):
     assert [row.experiment for row in table.rows] == list(BY_NAME)
-    for place, row in enumerate(table.rows):
-        own = table.runs.rows[2 * place : 2 * place + 2]
+    for index, row in enumerate(table.rows):
+        own = table.runs.rows[2 * index : 2 * index + 2]
         assert {run["network"] for run in own} == {row.network}
         assert {run["schedule"] for run in own} == {row.schedule}
         assert {run["clip"] for run in own} == {row.clip}

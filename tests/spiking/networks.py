@@ -37,12 +37,12 @@ class SpikeRecorder:
         kept = None if membranes is None else membranes.copy()
         self.parts.setdefault(population, []).append((images.copy(), step, spikes.copy(), kept))
 
-    def _whole(self, name: str, place: int) -> np.ndarray:
+    def _whole(self, name: str, field: int) -> np.ndarray:
         parts = self.parts[name]
         images, steps = (max(top) for top in zip(*((p[0].max() + 1, p[1] + p[2].shape[1]) for p in parts), strict=True))
-        whole = np.zeros((images, steps, *parts[0][2].shape[2:]), parts[0][place].dtype)
+        whole = np.zeros((images, steps, *parts[0][2].shape[2:]), parts[0][field].dtype)
         for part in parts:
-            whole[part[0], part[1] : part[1] + part[2].shape[1]] = part[place]
+            whole[part[0], part[1] : part[1] + part[2].shape[1]] = part[field]
         return whole
 
     @property

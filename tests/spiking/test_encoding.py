@@ -67,7 +67,7 @@ def test_the_compiled_kernel_draws_the_same(shape, scale):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, LEVELS - 1), st.sampled_from([-1, 1]))
-def test_twin_and_kernel_agree_next_to_a_draw(level, sign):
+def test_reference_and_kernel_agree_next_to_a_draw(level, sign):
     """Values one step of the grid above and below the drawn number: rounding must not part the two."""
     drawn = int(draws(image_keys(0, torch.tensor([0])), 0, 1)[0, 0])
     near = torch.tensor([drawn, drawn + 1, level], dtype=torch.float64) / LEVELS

@@ -134,7 +134,7 @@ def test_a_spiking_network_is_handed_on():
     assert checked_spiking(network, "save_spiking") is network
 
 
-def test_nir_files_are_told_apart(tmp_path):
+def test_nir_files_are_distinguished(tmp_path):
     (tmp_path / "net.nir").write_bytes(b"\x89HDF\r\n\x1a\n")
     with pytest.raises(FileRefused, match=r"net\.nir: a NIR file: ws\.import_nir reads it"):
         load_spiking(tmp_path / "net.nir")
@@ -190,13 +190,13 @@ def forged(path: Path, change=lambda content: None, tensors=lambda found: None) 
     return write_sealed(path, found, json.dumps(content))
 
 
-def at(*places, value):
+def at(*keys, value):
     """A change that puts ``value`` in a place of the description."""
 
     def change(content):
-        for place in places[:-1]:
-            content = content[place]
-        content[places[-1]] = value
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
 
     return change
 
@@ -298,15 +298,15 @@ def test_more_membranes_than_memory_are_refused(tmp_path):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    place=st.sampled_from(["spiking", "input_shape", "neuron", "encode", "card", "nodes"]),
+    key=st.sampled_from(["spiking", "input_shape", "neuron", "encode", "card", "nodes"]),
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
         max_leaves=6,
     ),
 )
-def test_no_description_leads_to_another_error(tmp_path_factory, place, value):
-    path = forged(tmp_path_factory.mktemp("forged") / "f.safetensors", at(place, value=value))
+def test_no_description_leads_to_another_error(tmp_path_factory, key, value):
+    path = forged(tmp_path_factory.mktemp("forged") / "f.safetensors", at(key, value=value))
     with contextlib.suppress(FileRefused):
         load_spiking(path)
 

@@ -109,7 +109,7 @@ def test_inputs_are_normalised_by_the_card():
         dataclasses.replace(found, encode=Poisson()).run(3 * x, 9)
 
 
-def test_run_hands_on_all_it_is_told():
+def test_run_hands_on_all_arguments():
     found = network("mlp")
     x = inputs(found, 6)
     part = found.run(x[2:4], 20, seed=1, first=2, precision="float64", path="dense")

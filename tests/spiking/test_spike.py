@@ -172,11 +172,11 @@ def test_the_folder_can_be_read_again(trained, digits, tmp_path):
 
 
 def test_progress(trained, digits):
-    told = []
-    spike(trained, digits, steps=4, images=10, progress=lambda *news: told.append(news))
-    assert {stage for stage, _, _ in told} == {"balancing", "running"}
+    calls = []
+    spike(trained, digits, steps=4, images=10, progress=lambda *news: calls.append(news))
+    assert {stage for stage, _, _ in calls} == {"balancing", "running"}
     for stage in ("balancing", "running"):
-        done = [(at, total) for name, at, total in told if name == stage]
+        done = [(at, total) for name, at, total in calls if name == stage]
         assert done[-1][0] == done[-1][1]
 
 

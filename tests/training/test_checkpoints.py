@@ -197,9 +197,9 @@ def test_the_folder_is_held_until_it_is_closed(tmp_path):
     Checkpoints(tmp_path, CALL).close()
 
 
-def flipped(content: bytes, place: int) -> bytes:
+def flipped(content: bytes, offset: int) -> bytes:
     changed = bytearray(content)
-    changed[place] ^= 1
+    changed[offset] ^= 1
     return bytes(changed)
 
 
@@ -207,8 +207,8 @@ def test_one_flipped_bit_anywhere_is_refused(tmp_path):
     written(tmp_path)
     file = tmp_path / "checkpoint.safetensors"
     sound = file.read_bytes()
-    for place in range(8, len(sound), len(sound) // 23):
-        file.write_bytes(flipped(sound, place))
+    for offset in range(8, len(sound), len(sound) // 23):
+        file.write_bytes(flipped(sound, offset))
         with pytest.raises(FileRefused, match="checkpoint.safetensors"):
             read(tmp_path)
 

@@ -159,8 +159,8 @@ def test_everyone_gets_the_tensors_and_facts_of_the_first(together, given):
     def work(members: Team) -> Any:
         return members.from_first(given if members.first else {}, facts if members.first else None)
 
-    for tensors, told in together.run(work):
-        assert told == facts
+    for tensors, received in together.run(work):
+        assert received == facts
         assert set(tensors) == set(given)
         for name, tensor in given.items():
             assert tensors[name].dtype == tensor.dtype
@@ -173,8 +173,8 @@ def test_what_others_hold_gives_way_to_what_the_first_holds(together):
             {"a": torch.full((2,), float(members.rank)), f"b{members.rank}": torch.ones(1)}, members.rank
         )
 
-    for tensors, told in together.run(work):
-        assert (told, tensors["a"].tolist()) == (0, [0.0, 0.0])
+    for tensors, received in together.run(work):
+        assert (received, tensors["a"].tolist()) == (0, [0.0, 0.0])
         assert set(tensors) == {"a", "b0"}
 
 
@@ -244,7 +244,7 @@ OTHER = {
     "augmented": lambda **o: train(convolutional(), Data("images", images), augment="crop-flip:1", epochs=2, **o),
 }
 
-def told(run):
+def summary(run):
     weights = torch.cat([p.detach().flatten() for p in run.network.parameters()]).tolist()
     kept = {epoch: weights_digest(run.checkpoint(epoch)) for epoch in run.kept}
     return {"history": run.history.to_dict()["rows"], "network": weights_digest(run.network), "weights": weights,
@@ -266,22 +266,22 @@ folder = pathlib.Path(sys.argv[1])
 with joined() as members:
     assert members.size == 2
     import torch._dynamo  # as torch.optim does: what is imported here must not keep the group
-    answers = {name: told(call()) for name, call in (SAME | OTHER).items()}
+    answers = {name: summary(call()) for name, call in (SAME | OTHER).items()}
     # Stopped in the third epoch, then resumed: the first process alone reads and writes.
     whole = SAME["adam"](out=folder / "whole")
     try:
         SAME["adam"](out=folder / "parts", hooks=[hook])
     except Stop:
         pass
-    answers["resumed"] = told(SAME["adam"](out=folder / "parts"))
+    answers["resumed"] = summary(SAME["adam"](out=folder / "parts"))
     again = OTHER["norm and dropout"]()
-    answers["again"] = told(again)
+    answers["again"] = summary(again)
     # The folder is that of another call: the first process refuses it, the other must not wait for it.
     try:
         SAME["sgd"](out=folder / "whole")
     except WeightsmithError as error:
         answers["refused"] = f"{type(error).__name__}: {error}"
-    answers["after"] = told(SAME["sgd"]())
+    answers["after"] = summary(SAME["sgd"]())
     inside = threads()
 assert not torch.distributed.is_initialized()
 answers["threads"] = inside, threads()
@@ -332,7 +332,7 @@ needs_loopback = pytest.mark.skipif(not sys.platform.startswith("linux"), reason
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SAME)
 def test_two_processes_give_the_loss_curve_of_one(both, alone, name):
-    expected = alone["told"](alone["SAME"][name]())
+    expected = alone["summary"](alone["SAME"][name]())
     for found in both[1]:
         assert found[name]["stopped"] == expected["stopped"]
         assert len(found[name]["history"]) == len(expected["history"])
@@ -397,7 +397,7 @@ def test_no_thread_of_the_group_outlives_it(both):
         assert not [name for name in after if "gloo" in name]
 
 
-def test_a_process_that_cannot_be_reached_is_told_in_one_line(monkeypatch):
+def test_a_process_that_cannot_be_reached_is_reported_in_one_line(monkeypatch):
     def gone(*_: Any) -> None:
         raise RuntimeError("Connection closed by peer\nframe #0: …")
 

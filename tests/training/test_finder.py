@@ -134,11 +134,11 @@ def test_a_sweep_that_cannot_be_made_is_refused(rows, wrong):
 def test_smoothing_is_a_weighted_line_around_each_point(count, width, draw):
     values = np.array(draw.draw(st.lists(st.floats(-10, 10), min_size=count, max_size=count)))
     levels, slopes = finder._lines(count, width)
-    place = draw.draw(st.integers(0, count - 1))
-    distance = np.arange(count) - place
+    index = draw.draw(st.integers(0, count - 1))
+    distance = np.arange(count) - index
     slope, level = np.polyfit(distance, values, 1, w=np.exp(-0.25 * (distance / width) ** 2))
-    assert (levels @ values)[place] == pytest.approx(level, abs=1e-6)
-    assert (slopes @ values)[place] == pytest.approx(slope, abs=1e-6)
+    assert (levels @ values)[index] == pytest.approx(level, abs=1e-6)
+    assert (slopes @ values)[index] == pytest.approx(slope, abs=1e-6)
 
 
 def test_the_steepest_fall_and_the_minimum_of_a_known_curve():
@@ -164,6 +164,6 @@ def test_the_steepest_fall_and_the_minimum_of_a_known_curve():
 )
 def test_when_a_loss_has_left(losses, last):
     watch = finder._Departure()
-    ended = next((place for place, loss in enumerate(losses) if watch.left(loss)), None)
+    ended = next((index for index, loss in enumerate(losses) if watch.left(loss)), None)
     assert (ended is None) == (last is None)
     assert last is None or ended <= last

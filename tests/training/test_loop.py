@@ -466,13 +466,13 @@ def test_a_hook_does_not_change_the_result():
 
 
 def test_progress_tells_where_the_run_stands():
-    told: list[Progress] = []
-    run = train(mlp(4, 3), rows(), batch=16, epochs=3, progress=told.append)
-    ends = [report for report in told if report.step == report.steps]
+    calls: list[Progress] = []
+    run = train(mlp(4, 3), rows(), batch=16, epochs=3, progress=calls.append)
+    ends = [report for report in calls if report.step == report.steps]
     assert [(report.epoch, report.epochs, report.steps) for report in ends] == [(1, 3, 5), (2, 3, 5), (3, 3, 5)]
     assert [report.loss for report in ends] == list(run.history.column("train_loss"))
     assert [report.accuracy for report in ends] == list(run.history.column("train_accuracy"))
-    assert all(report.left is None or report.left >= 0 for report in told)
+    assert all(report.left is None or report.left >= 0 for report in calls)
     assert ends[-1].left == 0
 
 
@@ -762,7 +762,7 @@ def test_the_diagnosis_is_there_if_asked_for():
     assert train(mlp(4, 8, 3), rows(), epochs=1, diagnose=False).gradients is None
 
 
-def test_what_a_penalty_removed_is_told():
+def test_what_a_penalty_removed_is_reported():
     run = train(mlp(4, 8, 3), rows(), penalties="group-lasso:5", optimiser="sgd", schedule=0.1, epochs=3)
     assert run.record.removed
     gone = (run.network.dense1.weight == 0).all(dim=1)

@@ -186,9 +186,9 @@ def warned(**options: Any) -> tuple[Any, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = train(**({"network": mlp(4, 8, 3), "data": (X, Y), "epochs": 2} | options))
-    told = [str(item.message) for item in caught if item.category is TrainingWarning]
-    assert list(run.record.warnings) == told
-    return run, told
+    messages = [str(item.message) for item in caught if item.category is TrainingWarning]
+    assert list(run.record.warnings) == messages
+    return run, messages
 
 
 def test_a_warning_points_to_the_line_that_called():
@@ -202,16 +202,16 @@ def test_nothing_is_warned_of_in_a_plain_run():
 
 
 def test_a_batch_larger_than_the_data():
-    run, told = warned(batch=1000)
-    assert told == ["batch 1000 is larger than the 70 training rows: every epoch is a single step"]
+    run, messages = warned(batch=1000)
+    assert messages == ["batch 1000 is larger than the 70 training rows: every epoch is a single step"]
     assert (run.stopped, run.history.rows[0].steps) == (Stopped.DONE, 1)
 
 
 def test_empty_classes_are_named():
     data = Data("d", Split(X, Y), classes=("a", "b", "c", "bird", "fish"))
-    run, told = warned(network="mlp:8", data=data)
-    assert len(told) == 1
-    assert "2 of 5 classes have no training row (bird, fish)" in told[0]
+    run, messages = warned(network="mlp:8", data=data)
+    assert len(messages) == 1
+    assert "2 of 5 classes have no training row (bird, fish)" in messages[0]
     assert run.network.output.out_features == 5
     many = Data("d", Split(X, Y), classes=tuple(f"c{number}" for number in range(12)))
     assert "(c3, c4, c5, c6, c7 …)" in warned(network="mlp:8", data=many)[1][0]
@@ -219,14 +219,14 @@ def test_empty_classes_are_named():
 
 def test_a_class_that_only_the_validation_has_is_empty():
     keep = Y != 2
-    _, told = warned(data={"train": (X[keep], Y[keep]), "validation": (X, Y)})
-    assert "1 of 3 classes have no training row (2)" in told[0]
+    _, messages = warned(data={"train": (X[keep], Y[keep]), "validation": (X, Y)})
+    assert "1 of 3 classes have no training row (2)" in messages[0]
 
 
 def test_one_class_and_one_row():
     assert "all training rows belong to one class" in warned(data=(X, Y * 0))[1][0]
-    run, told = warned(data=(X[:1], Y[:1]))
-    assert [sentence.split()[0] for sentence in told] == ["batch", "all", "the"]
+    run, messages = warned(data=(X[:1], Y[:1]))
+    assert [sentence.split()[0] for sentence in messages] == ["batch", "all", "the"]
     assert run.stopped is Stopped.DONE
     assert run.history.rows[-1].train_accuracy in (0.0, 1.0)
 
@@ -240,15 +240,15 @@ def test_one_class_and_one_row():
     ],
 )
 def test_a_schedule_that_does_not_fit_the_run(schedule, words):
-    run, told = warned(schedule=schedule, epochs=4)
-    assert len(told) == 1
-    assert words in told[0]
+    run, messages = warned(schedule=schedule, epochs=4)
+    assert len(messages) == 1
+    assert words in messages[0]
     assert run.stopped is Stopped.DONE
 
 
 def test_inputs_that_are_far_too_large():
-    run, told = warned(data=(X * 1e6, Y), schedule=1e-9)
-    assert re.search(r"inputs reach [4-9]\.?\d*e\+06", told[0])
+    run, messages = warned(data=(X * 1e6, Y), schedule=1e-9)
+    assert re.search(r"inputs reach [4-9]\.?\d*e\+06", messages[0])
     assert all(math.isfinite(value) for value in run.history.column("train_loss"))
 
 

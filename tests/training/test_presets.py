@@ -33,7 +33,7 @@ def test_nothing_is_left_that_a_spiking_network_cannot_have(architecture):
     assert Preset.from_json(ready.to_json()) == ready
 
 
-def test_what_was_asked_otherwise_is_told_and_the_rest_is_kept():
+def test_what_was_asked_otherwise_is_reported_and_the_rest_is_kept():
     ready = spike_ready(AWKWARD[1])
     assert ready.changes == (
         "bias=true became false",

@@ -27,8 +27,8 @@ LAYOUT = Layout((), torch.float32, torch.device("cpu"), channels_last=False)
 
 def split(rows=6, labels=None, **values):
     x = torch.linspace(-1, 1, rows * 2).reshape(rows, 2)
-    for place, value in values.items():
-        x[int(place.removeprefix("row")), 1] = value
+    for name, value in values.items():
+        x[int(name.removeprefix("row")), 1] = value
     return Split(x, torch.arange(rows) % 3 if labels is None else torch.tensor(labels))
 
 
@@ -108,8 +108,8 @@ def test_state_that_is_not_a_tensor_is_refused():
 def test_outputs_that_are_probabilities_are_doubted_where_scores_are_wanted():
     scores = torch.tensor([[2.0, -1.0, 0.5], [0.2, 0.3, 0.1]])
     assert doubts_of_scores(scores, CrossEntropy()) == ()
-    (said,) = doubts_of_scores(scores.softmax(1), CrossEntropy())
-    assert "leave the last Softmax out" in said
+    (message,) = doubts_of_scores(scores.softmax(1), CrossEntropy())
+    assert "leave the last Softmax out" in message
     assert doubts_of_scores(scores.softmax(1), F.nll_loss) == ()
     assert doubts_of_scores(scores.log_softmax(1), CrossEntropy()) == ()
 

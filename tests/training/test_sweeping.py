@@ -72,7 +72,7 @@ def test_what_cannot_be_varied_is_named(setting, error, message):
         training_options(setting)
 
 
-def test_a_wrong_value_is_told_before_the_first_run(monkeypatch):
+def test_a_wrong_value_is_reported_before_the_first_run(monkeypatch):
     monkeypatch.setattr("weightsmith.training.sweeping.train_once", None)
     for setting in ({"clip": "nrm:1"}, {"batch": 0}, {"network": "mpl:5"}, {"activation": "rlu"}, {"schedule": -1.0}):
         with pytest.raises(UsageError):

@@ -190,13 +190,13 @@ def test_a_checkpoint_that_is_lost_is_computed_again(tmp_path):
     assert content(tmp_path) == before
 
 
-@pytest.mark.parametrize("place", [0.02, 0.5, 0.99])
-def test_a_damaged_checkpoint_is_refused(tmp_path, place):
+@pytest.mark.parametrize("position", [0.02, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_refused(tmp_path, position):
     with pytest.raises(Interrupted):
         train("mlp:8", rows(), epochs=3, out=tmp_path, hooks=[stop_after(2, Interrupted)])
     file = tmp_path / "checkpoint.safetensors"
     damaged = bytearray(file.read_bytes())
-    damaged[int(place * len(damaged))] ^= 4
+    damaged[int(position * len(damaged))] ^= 4
     file.write_bytes(damaged)
     with pytest.raises(FileRefused, match="checkpoint.safetensors"):
         train("mlp:8", rows(), epochs=3, out=tmp_path, hooks=[stop_after(9, Interrupted)])
@@ -424,27 +424,33 @@ def ticks(monkeypatch, seconds, steps=4, epochs=2, skipped=0):
     """What a clock tells when each step takes ``seconds``."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    told = []
-    clock, span, total = Clock(told.append, steps * epochs), Span(steps, epochs), Total()
+    calls = []
+    clock, span, total = Clock(calls.append, steps * epochs), Span(steps, epochs), Total()
     clock.skip(skipped)
     total.add(Step(0.5, 1, 2))
     for step in range(skipped, steps * epochs):
         now[0] += seconds
         clock.tick(step // steps + 1, step % steps, span, total, rate=0.1)
-    return told
+    return calls
 
 
-def test_slow_steps_are_told_one_by_one_with_the_time_left(monkeypatch):
-    told = ticks(monkeypatch, seconds=2.0)
-    assert [(p.epoch, p.step) for p in told] == [(e, s) for e in (1, 2) for s in (1, 2, 3, 4)]
-    assert [p.left for p in told] == pytest.approx([14, 12, 10, 8, 6, 4, 2, 0])
-    assert (told[0].epochs, told[0].steps, told[0].loss, told[0].accuracy, told[0].rate) == (2, 4, 0.5, 0.5, 0.1)
+def test_slow_steps_are_reported_one_by_one_with_the_time_left(monkeypatch):
+    reports = ticks(monkeypatch, seconds=2.0)
+    assert [(p.epoch, p.step) for p in reports] == [(e, s) for e in (1, 2) for s in (1, 2, 3, 4)]
+    assert [p.left for p in reports] == pytest.approx([14, 12, 10, 8, 6, 4, 2, 0])
+    assert (reports[0].epochs, reports[0].steps, reports[0].loss, reports[0].accuracy, reports[0].rate) == (
+        2,
+        4,
+        0.5,
+        0.5,
+        0.1,
+    )
 
 
-def test_of_fast_steps_only_some_are_told_and_always_the_last_of_an_epoch(monkeypatch):
-    told = ticks(monkeypatch, seconds=0.001, steps=1000)
-    assert len(told) < 30
-    assert [p.step for p in told].count(1000) == 2
+def test_of_fast_steps_only_some_are_reported_and_always_the_last_of_an_epoch(monkeypatch):
+    reports = ticks(monkeypatch, seconds=0.001, steps=1000)
+    assert len(reports) < 30
+    assert [p.step for p in reports].count(1000) == 2
 
 
 def test_steps_of_an_earlier_run_do_not_count_as_fast_ones(monkeypatch):

@@ -14,6 +14,7 @@ from weightsmith.data.normalise import HALF, IMAGENET, NONE
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks import card_of, mlp, resnet, weights_digest, with_card
 from weightsmith.networks.card import Card
+from weightsmith.networks.editing.grafting import graft
 from weightsmith.training.freezing import frozen
 from weightsmith.training.loop import train
 from weightsmith.training.transfer import TransferRecord, transfer
@@ -175,7 +176,7 @@ def test_a_module_of_ones_own(old_and_new, tmp_path):
     assert card_of(base).normalisation == NONE
     assert card_of(run.network).normalisation == HALF
     assert run.stages[0].frozen == ("base.dense.weight", "base.dense.bias")
-    again = ws.load(tmp_path, network=lambda: ws.networks.grafted.graft(Own(), few.input_shape, 4))
+    again = ws.load(tmp_path, network=lambda: graft(Own(), few.input_shape, 4))
     assert weights_digest(again) == weights_digest(run.network)
 
 

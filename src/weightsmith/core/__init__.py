@@ -1,1 +1,1 @@
-"""What every room stands on: errors, options, seeds, records, statistics, parallel map, sweep, journal."""
+"""Shared foundations: errors, options, seeds, records, statistics, parallel map, sweep, journal."""

@@ -80,7 +80,7 @@ def _of_samples(statistic: Callable[..., Any]) -> tuple[Callable[..., Any], bool
     return on_all, vectorised
 
 
-# Samples of numbers as the statistics take them: one row, finite, long enough; otherwise refused by name.
+# Checks of samples: one-dimensional, finite, long enough.
 
 
 _LARGEST = 1e150  # beyond it squares overflow

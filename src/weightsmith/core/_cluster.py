@@ -1,6 +1,6 @@
-"""Tasks on a Dask cluster that someone else started: ``dask scheduler`` and ``dask worker`` on any machines.
+"""Run tasks on an existing Dask cluster: ``dask scheduler`` and ``dask worker`` on any machines.
 
-Dask itself runs the tasks of a dead worker again elsewhere. What it leaves open is settled here: an address where
+Dask itself runs the tasks of a dead worker again elsewhere. This module adds two timeouts: an address where
 nobody answers is refused in seconds, and a cluster that has lost all its workers ends the wait.
 """
 
@@ -34,13 +34,13 @@ def on_cluster(run: Callable[[Any], Any], tasks: Sequence[Any], address: str) ->
     try:
         yield from _Calls(client, address, run, tasks).completed()
     finally:
-        # The scheduler drops what no client waits for any more.
+        # The scheduler drops tasks that no client waits for any more.
         client.close()
 
 
 @dataclass(frozen=True)
 class _Parcel:
-    """A task, closed to Dask, which would look into tuples and text for calls and keys of its own."""
+    """An opaque wrapper of a task: Dask would search tuples and strings for calls and keys of its own."""
 
     task: Any
 
@@ -52,7 +52,7 @@ def _call(run: Callable[[Any], Any], parcel: _Parcel) -> Any:
 
 
 def _same(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """On a worker: the function as a result of its own, sent once and, unlike scattered data, remade if lost."""
+    """On a worker: the function as a task result, sent once and, unlike scattered data, recomputed if lost."""
     return run
 
 
@@ -69,7 +69,7 @@ class _Calls:
             future.add_done_callback(self._ended.put)
 
     def completed(self) -> Iterator[tuple[int, Any]]:
-        """``(index, result)`` as calls end; then the calls that no worker survived are named."""
+        """Yield ``(index, result)`` as calls end, then raise an error that names the calls that no worker survived."""
         from distributed import KilledWorker
 
         lost: list[int] = []
@@ -99,7 +99,7 @@ class _Calls:
                 self._check_workers()
 
     def _result(self, future: Any) -> Any:
-        """The result, or what the function raised; a worker may die with it, and Dask then computes it again."""
+        """The result, or raise what the function raised; if the worker that holds it dies, Dask computes it again."""
         while True:
             try:
                 return future.result(timeout=_BEAT_SECONDS)
@@ -139,7 +139,7 @@ def _connect(address: str) -> Any:
 
 
 async def _greet(address: str) -> None:
-    """Say hello and goodbye: a client on its own waits without end for a server that listens and never answers."""
+    """Test the connection with a timeout: a Dask client waits for ever for a server that listens and never answers."""
     import distributed.comm
 
     dask: Any = distributed  # its functions are not typed

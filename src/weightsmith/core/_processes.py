@@ -1,8 +1,8 @@
-"""Tasks on worker processes of this machine that may be killed at any moment.
+"""Run tasks on worker processes of this machine and survive the death of a worker.
 
 Each worker is an executor of one process, of loky, the pool beneath joblib: ``joblib.Parallel`` shares one pool, and
 there one dead worker ends all the others and their tasks with them. With one executor each, a death costs exactly the
-task that was running, names it, and leaves the neighbours and every finished result alone.
+task that was running, names it, and leaves the other workers and all finished results alone.
 
 A new process imports torch anew, which takes seconds, so workers are kept for the next call for a minute, unless the
 folder, the environment or the import path of this process has changed since they were started.
@@ -29,7 +29,7 @@ from weightsmith.core.seeds import pinned_threads
 
 __all__ = ["in_processes", "task_name"]
 
-# Thread pools that libraries open on import; inside a task `pinned_threads` rules.
+# Thread pools that libraries open on import; inside a task `pinned_threads` sets their size.
 _IDLE_SECONDS = 60.0
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -54,19 +54,19 @@ def in_processes(
 
 
 def task_name(index: int, task: Any) -> str:
-    """How a task is called in messages: its place and a short form of itself, on one line."""
+    """The name of a task in messages: its number and a short repr, on one line."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = 60
     return f"task {index} ({' '.join(short.repr(task).split())})"
 
 
 def _surroundings() -> tuple[Any, ...]:
-    """What a process takes over from its parent when it starts, and never again."""
+    """The state that a process inherits from its parent at start: folder, environment, import path."""
     return os.getpid(), Path.cwd(), dict(os.environ), tuple(sys.path)
 
 
 class _Worker:
-    """One process; it is started by its first task, and ends when told to, when idle for long, or with its parent."""
+    """One process; it is started by its first task, and ends on request, when idle for long, or with its parent."""
 
     def __init__(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor
@@ -96,7 +96,7 @@ class _Worker:
         self._theirs.close()
 
     def _settle(self) -> None:
-        """Let loky pass the last task on to the process; killed before that, it prints a traceback of its own."""
+        """Wait until loky has passed the last task on to the process; killed before that, it prints a traceback."""
         end = time.monotonic() + 1.0
         while self._future is not None and not (self._future.running() or self._future.done()):
             if time.monotonic() > end:
@@ -112,7 +112,7 @@ class _Spare:
         self._lock = threading.Lock()
 
     def hire(self) -> _Worker:
-        """A worker that knows the present surroundings: a kept one, or a new one."""
+        """A worker with the current folder, environment and import path: a kept one, or a new one."""
         now = _surroundings()
         while True:
             with self._lock:
@@ -121,7 +121,7 @@ class _Spare:
                 return _Worker()
             if worker.surroundings == now:
                 return worker
-            if worker.surroundings[0] == now[0]:  # after a fork they are the parent's, not ours to end
+            if worker.surroundings[0] == now[0]:  # after a fork they belong to the parent
                 worker.stop(kill=False)
 
     def keep(self, worker: _Worker) -> None:
@@ -138,7 +138,7 @@ _spare = _Spare()
 
 
 def _in_worker(function: Callable[[Any], Any], task: Any) -> Any:
-    """On the worker: it was born with one thread; torch is held to that if it is there, and not imported for it."""
+    """On the worker: limit torch to one thread if it is imported already."""
     if "torch" not in sys.modules:
         return function(task)
     with pinned_threads():
@@ -146,7 +146,7 @@ def _in_worker(function: Callable[[Any], Any], task: Any) -> Any:
 
 
 class _Pool:
-    """Which task waits, runs, has killed its worker how often; and the first error."""
+    """The state of all tasks (waiting, running, failed attempts) and the first error."""
 
     def __init__(self, run: Callable[[Any], Any], tasks: Sequence[Any], workers: int, attempts: int) -> None:
         self._run, self._tasks, self._attempts = functools.partial(_in_worker, run), tasks, attempts
@@ -199,7 +199,7 @@ class _Pool:
         return ready
 
     def raise_if_failed(self) -> None:
-        """Raise what a task raised; else name the tasks that no worker survived."""
+        """Raise the first error of a task, else :class:`WorkerLost` for the tasks that no worker survived."""
         if self._error is not None:
             raise self._error
         lost = [index for index, deaths in sorted(self._deaths.items()) if deaths >= self._attempts]
@@ -211,7 +211,7 @@ class _Pool:
             )
 
     def stop(self, *, kill: bool) -> None:
-        """Let go of all workers: keep them for the next call, or end them now."""
+        """Release all workers: keep them for the next call, or end them now."""
         for worker in [*self._idle, *(worker for _, worker in self._running.values())]:
             if kill:
                 worker.stop(kill=True)
@@ -232,7 +232,7 @@ def _cannot_travel(name: str, error: BaseException) -> UsageError:
 
 
 def _leave_with_parent(pipe: Connection) -> None:
-    """Runs first in each worker: when the parent is killed, end at once rather than wait for work for ever."""
+    """Initialiser of each worker: exit at once when the parent is killed instead of waiting for work for ever."""
 
     def watch() -> None:
         try:

@@ -1,6 +1,6 @@
 """Rank correlation with an exact two-sided p-value for small samples, ties included.
 
-Rankings of a handful of networks are the rule in this field (n = 4 … 8), and there every approximation is off. Up
+Rankings of a handful of networks are the rule in this field (n = 4 … 8), where every approximation is inaccurate. Up
 to nine values all n! orders are counted, on whole numbers only, so that no order is lost to rounding.
 """
 
@@ -61,7 +61,7 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, kind: Literal["kendall", "spear
         if np.ptp(values) == 0:
             raise UsageError(f"{name} is constant ({values[0]:g}): it has no order to correlate")
     measure = _exact if first.size <= _ENUMERATED else _by_scipy
-    value, p, how = measure(_places(first), _places(second), kind)
+    value, p, how = measure(_dense_ranks(first), _dense_ranks(second), kind)
     title = "Kendall tau-b" if kind == "kendall" else "Spearman rho"
     return Correlation(value, p, f"{title}, {how}", first.size)
 
@@ -73,8 +73,8 @@ def _exact(x: _Integers, y: _Integers, kind: str) -> tuple[float, float, str]:
         a, b = a.sum(axis=1), b.sum(axis=1)  # lower less higher values: twice the mid-rank, less its mean
     orders = _orders(x.size)
     sums = np.zeros(orders.shape[1], np.int64)
-    for place in zip(*np.nonzero(a), strict=True):
-        sums += a[place] * b[tuple(orders[i] for i in place)]
+    for entry in zip(*np.nonzero(a), strict=True):
+        sums += a[entry] * b[tuple(orders[i] for i in entry)]
     squares = int(np.sum(a * a)), int(np.sum(b * b))
     # Without a root where none is needed, so that ±1 comes out as ±1.
     norm = squares[0] if squares[0] == squares[1] else math.sqrt(squares[0] * squares[1])
@@ -88,7 +88,7 @@ def _by_scipy(x: _Integers, y: _Integers, kind: str) -> tuple[float, float, str]
 
     if kind == "spearman":
         found, how = stats.spearmanr(x, y), "t approximation"
-    elif x.size <= _KENDALL_EXACT and min(x.max(), y.max()) == x.size - 1:  # n distinct places: no ties
+    elif x.size <= _KENDALL_EXACT and min(x.max(), y.max()) == x.size - 1:  # n distinct ranks: no ties
         found, how = stats.kendalltau(x, y, method="exact"), "exact, no ties"
     else:
         found, how = stats.kendalltau(x, y, method="asymptotic"), "normal approximation"
@@ -100,10 +100,10 @@ def _orders(n: int) -> _Integers:
     """All n! orders of 0 … n−1, one per column; the first column is the identity."""
     orders = np.zeros((1, 1), np.int64)
     for last in range(1, n):
-        orders = np.concatenate([np.insert(orders, place, last, axis=0) for place in range(last, -1, -1)], axis=1)
+        orders = np.concatenate([np.insert(orders, position, last, axis=0) for position in range(last, -1, -1)], axis=1)
     return orders
 
 
-def _places(values: NDArray[np.float64]) -> _Integers:
-    """Each value as its place among the distinct ones."""
+def _dense_ranks(values: NDArray[np.float64]) -> _Integers:
+    """The dense rank of each value: its index among the distinct values."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)

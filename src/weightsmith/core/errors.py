@@ -7,7 +7,7 @@
     │   └── MissingExtra            2   an optional package is not installed
     ├── DataMismatch                2   data and network (or two arrays) do not fit each other
     ├── FileRefused                 3   a file that cannot be read, or must not be
-    │   └── DataMissing             3   a known data set whose files are nowhere to be found
+    │   └── DataMissing             3   a known data set whose files were not found
     └── WorkerLost                  1   a task that ended its worker process each time it was tried
 
 Each message names the thing, its value and the way out. The command line prints it as one line and ends with
@@ -103,7 +103,7 @@ class FileRefused(WeightsmithError):
 
 
 class DataMissing(FileRefused):
-    """A known data set whose files are nowhere to be found; says where was looked and how to get it."""
+    """The files of a known data set were not found; the message lists the folders searched and how to get it."""
 
 
 class WorkerLost(WeightsmithError):

@@ -1,6 +1,6 @@
-"""Telling one callable from another, so that results of the one are never taken for those of the other.
+"""Fingerprints of callables, so that results of one function are never reused for another.
 
-A name is not enough: two lambdas have the same one, and so have two losses with other weights.
+A name is not enough: all lambdas share one, and so do two losses with different weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["code_digest", "identity_of"]
 
 
 def code_digest(function: Any) -> str | None:
-    """A digest of what the function's own code does, so that results of an edited function are not taken for its own.
+    """A digest of the function's own code, so that results computed before an edit are not reused after it.
 
     It sees the function itself and those inside it, not the functions it calls; None for a callable without code.
     """
@@ -30,7 +30,7 @@ def code_digest(function: Any) -> str | None:
 
 
 def identity_of(function: Callable[..., Any]) -> str:
-    """The name of a callable and a digest of what it consists of: code, default values, what it encloses or holds.
+    """The name of a callable and a digest of its code, default values, closure and attributes.
 
     The same in another process; addresses in memory play no part.
 
@@ -44,7 +44,7 @@ def identity_of(function: Callable[..., Any]) -> str:
 
 
 def _parts(value: Any, depth: int) -> list[str]:
-    """What a value consists of, in words that another process would find too."""
+    """The parts of a value as text that is the same in another process."""
     if depth > 4:
         return []
     inner = functools.partial(_parts, depth=depth + 1)
@@ -67,8 +67,8 @@ def _parts(value: Any, depth: int) -> list[str]:
         case None | bool() | int() | float() | str() | bytes():
             return [repr(value)]
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    held = getattr(value, "__dict__", {})
-    return [kind, *inner({name: item for name, item in held.items() if not isinstance(item, types.ModuleType)})]
+    attributes = getattr(value, "__dict__", {})
+    return [kind, *inner({name: item for name, item in attributes.items() if not isinstance(item, types.ModuleType)})]
 
 
 def _code_text(code: types.CodeType) -> str:

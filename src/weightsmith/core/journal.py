@@ -1,4 +1,4 @@
-"""A journal: finished results in an append-only file, so that a run killed at any moment goes on where it stopped.
+"""A journal: finished results in an append-only file, so that a killed run resumes where it stopped.
 
 Each line is a JSON object that ends with a digest chained over the one before it:
 
@@ -32,8 +32,8 @@ __all__ = ["Journal", "JournalContent", "read_journal"]
 
 
 _FORMAT = 1
-_SHOWN, _TAIL = 80, 12  # letters of a text in which two calls differ: about the place where they do, and its end
-_LONGEST = 1 << 26  # bytes in a line: no result of ours comes near, and a foreign file cannot fill the memory
+_SHOWN, _TAIL = 80, 12  # characters shown of two texts that differ: around the first difference, and the end
+_LONGEST = 1 << 26  # bytes in a line: far above any result of ours, so that a foreign file cannot fill the memory
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Journal(Mapping[str, Any]):
         return self._seconds[key]
 
     def close(self) -> None:
-        """Close the file and let other processes have it; again is harmless."""
+        """Close the file and release its lock; a second call does nothing."""
         self._file.close()
         self._lock.release()
 
@@ -165,7 +165,7 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def _is_line(line: bytes, digest_before: str, row: dict[str, Any], digest: Any) -> bool:
-    """Whether ``row``, written again, gives ``line`` byte for byte: then nothing can hide in its spelling."""
+    """Whether ``row``, written again, gives ``line`` byte for byte, so that no hidden change of spelling passes."""
     try:
         return _line(digest_before, row) == (line, digest)
     except ValueError:  # NaN or infinity, which reading lets pass
@@ -173,14 +173,14 @@ def _is_line(line: bytes, digest_before: str, row: dict[str, Any], digest: Any) 
 
 
 def _line(digest_before: str, row: Mapping[str, Any]) -> tuple[bytes, str]:
-    """A row as it stands in the file, and its digest."""
+    """A row as written to the file, and its digest."""
     body = json.dumps(row, allow_nan=False)[:-1]
     digest = digest_of(digest_before + body)
     return f'{body}, "digest": "{digest}"}}\n'.encode(), digest
 
 
 def _plain(value: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """``value`` as it reads after a round trip through JSON, so that a fresh result and a resumed one are alike."""
+    """``value`` after a round trip through JSON, so that a fresh result and a resumed one are equal."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -218,21 +218,21 @@ def _difference(written: Any, wanted: Any, where: str) -> str | None:
 
 
 def _short(value: Any, other: Any) -> str:
-    """A value in few letters; of a long text the part where it departs from the other, and its end.
+    """A short form of a value; of a long text the part around its first difference from ``other``, and its end.
 
     >>> _short("x" * 200 + "30,generations=60", "x" * 200 + "40,generations=60").partition("30")
     ("'…xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", '30', ",generations=60'")
     """
     if not isinstance(value, str) or not isinstance(other, str) or len(value) <= _SHOWN:
         return reprlib.repr(value)
-    same = next((place for place, pair in enumerate(zip(value, other, strict=False)) if len(set(pair)) > 1), _SHOWN)
+    same = next((index for index, pair in enumerate(zip(value, other, strict=False)) if len(set(pair)) > 1), _SHOWN)
     start = min(max(0, same - _SHOWN // 2), len(value) - _SHOWN)
     end = start + _SHOWN
     rest = "" if end == len(value) else f"…{value[-_TAIL:]}"
     return repr(f"{'…' * (start > 0)}{value[start:end]}{rest}")
 
 
-# A lock that one process at a time can hold, and that ends with its holder, however that ends.
+# A file lock that the operating system releases when its process ends.
 
 
 class _Lock:
@@ -254,7 +254,7 @@ class _Lock:
             raise FileRefused(path, f"cannot be locked ({error.strerror or error})") from error
 
     def release(self) -> None:
-        """Let the next one have it; again is harmless."""
+        """Release the lock; a second call does nothing."""
         if self._handle is not None:
             if sys.platform != "win32":
                 self._path.unlink(missing_ok=True)  # while it is still held: see _locked

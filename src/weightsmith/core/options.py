@@ -1,6 +1,6 @@
-"""Options as small frozen objects: ranges are data, checked in one place, with one text form.
+"""Options as small frozen objects: ranges are data, with central checks and one text form.
 
-A *family* is a class of options that can stand in the same place (schedules, clippings, networks …); a member
+A *family* is a class of interchangeable options (schedules, clippings, networks …); a member
 states its parameters and their ranges, nothing else:
 
 >>> class Shape(Option):
@@ -239,7 +239,7 @@ def _ranges(cls: Any) -> dict[str, Range]:
 
 
 def _takes_all_plain(cls: Any) -> str | None:
-    """The first parameter, if it holds several values: it takes all that are given without a name."""
+    """The first parameter, if it is a sequence: it takes all positional values."""
     first = next((field.name for field in _fields(cls) if not field.kw_only), None)
     if first is None:
         return None
@@ -249,7 +249,7 @@ def _takes_all_plain(cls: Any) -> str | None:
 
 
 def _checked(value: Any, hint: Any, bounds: Range, where: str) -> Any:
-    """``value`` as ``hint`` says, inside ``bounds``; or an OptionError that names ``where``."""
+    """``value`` converted to the type ``hint`` and checked against ``bounds``; an OptionError names ``where``."""
     origin = typing.get_origin(hint)
     if is_union(hint):
         if value is None and type(None) in typing.get_args(hint):
@@ -305,7 +305,7 @@ def _type_text(hint: Any) -> str:
     return str(getattr(hint, "__name__", hint))
 
 
-# The resolved type of each field of a dataclass, which options are checked against and records are read by.
+# Resolved type hints of dataclass fields, for checking options and reading records.
 
 
 _KNOWN: dict[Any, dict[str, Any]] = {}

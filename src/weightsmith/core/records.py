@@ -1,4 +1,4 @@
-"""Frozen records with an exact JSON round trip, and where they came from.
+"""Frozen records with an exact JSON round trip, and their provenance.
 
 A record is a frozen dataclass whose fields are numbers, text, None, enums, options, other records, arrays of numbers,
 or tuples and dicts (with text as keys) of these. ``from_dict(to_dict(r)) == r`` holds to the last bit, through JSON
@@ -38,7 +38,7 @@ from weightsmith.core.options import Option, field_hints, is_union, without_none
 
 __all__ = ["Lineage", "Origin", "Record", "digest_of", "versions"]
 
-_DTYPE = re.compile(r"\|[biu]1|[<>](?:[iu][248]|f[248])")  # truth and real numbers that every machine has
+_DTYPE = re.compile(r"\|[biu]1|[<>](?:[iu][248]|f[248])")  # booleans and the real dtypes that exist on every platform
 _MOST_AXES = 32  # as NumPy has always allowed
 
 
@@ -80,7 +80,7 @@ class Record:
         return digest_of(self._canonical())
 
     def _canonical(self) -> str:
-        """JSON in which the order of a mapping does not show."""
+        """JSON with sorted keys."""
         return json.dumps(self.to_dict(), sort_keys=True, allow_nan=False)
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +101,7 @@ class Origin(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lineage(Record):
-    """How a network came to be: the operation that made it, and its parent's digest and own lineage."""
+    """The history of a network: the operation that made it, and the digest and lineage of its parent."""
 
     operation: str
     parent: str | None = None
@@ -140,7 +140,7 @@ def _refuse_constant(text: str) -> None:
 
 
 def _encode(value: Any, hint: Any, where: str) -> Any:
-    """``value`` in JSON; the hint decides only that a whole number in a field for numbers is one with a point."""
+    """``value`` in JSON; with the hint ``float`` a whole number is written as a float."""
     inner = typing.get_args(hint)
     match value:
         case None | bool() | str():
@@ -220,8 +220,7 @@ def _decode(value: Any, hint: Any, where: str) -> Any:
 
 
 def _decode_array(value: Any, args: tuple[Any, ...], where: str) -> np.ndarray[Any, Any]:
-    """The array that :func:`_encode_array` wrote; nothing but what it writes gets as far as NumPy, whose reader of
-    types is a small language."""
+    """The array that :func:`_encode_array` wrote; the dtype text is checked before NumPy parses it."""
     _expect(isinstance(value, Mapping) and set(value) == {"dtype", "shape", "base64"}, value, "an array", where)
     kind, shape, text = value["dtype"], value["shape"], value["base64"]
     _expect(isinstance(kind, str) and _DTYPE.fullmatch(kind) is not None, kind, "numbers of a known type", where)
@@ -242,7 +241,7 @@ def _decode_array(value: Any, args: tuple[Any, ...], where: str) -> np.ndarray[A
 
 
 def _group(scalar: Any) -> type[np.generic]:
-    """What an array may hold where ``scalar`` is asked for: whole numbers of any width for whole numbers, and so on."""
+    """The dtype kinds allowed for a field of type ``scalar``: integers of any width for ``int``, and so on."""
     groups = (np.integer, np.floating, np.bool_)
     return next((group for group in groups if isinstance(scalar, type) and issubclass(scalar, group)), np.generic)
 
@@ -263,7 +262,7 @@ def _decode_plain(value: Any, hint: Any, where: str) -> Any:
 
 
 def _kind_of(value: Any, kinds: list[Any], where: str) -> Any:
-    """Which of several plain kinds ``value`` is; a record's union may not mix records, they would be guesswork."""
+    """The member of a union of plain types that ``value`` is an instance of; unions of records are ambiguous."""
     for kind in (bool, int, float, str):
         if kind in kinds and type(value) is kind:
             return kind

@@ -1,6 +1,6 @@
 """Random streams with names, and threads with a fixed count.
 
-One seed feeds every part of a run through named streams, so that adding a draw in one place never shifts the
+One seed feeds every part of a run through named streams, so that adding a draw in one part never shifts the
 numbers drawn in another, and so that a task gets the same stream whichever worker runs it:
 
     stream(seed, "init")            numpy.random.Generator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["pinned_threads", "stream", "subseed", "torch_stream"]
 
 
-_MOST_THREADS = 1024  # torch crashes when the system has no more to give
+_MOST_THREADS = 1024  # torch crashes when the system cannot start more threads
 
 
 def subseed(seed: int, *names: str | int) -> int:

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new, never half of either."""
+"""Atomic file writes: a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Pa
     except OSError as error:
         raise FileRefused(path, f"cannot be written ({error.strerror or error})") from error
     finally:
-        with suppress(OSError):  # gone already in the good case; nothing may mask the error in the bad one
+        with suppress(OSError):  # already renamed on success; on failure the clean-up must not mask the error
             temporary.unlink()
     return path
 
@@ -70,7 +70,7 @@ def file_digest(path: str | Path) -> str:
 
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
-    """Turn the operating system's refusals inside the block into a :class:`FileRefused` that names ``path``."""
+    """Turn an OSError inside the block into a :class:`FileRefused` that names ``path``."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Call one function for every setting and seed; stop at any moment, go on later, get the same table.
+"""Call one function for every setting and seed; resumable, with the same table after an interruption.
 
     settings = grid(rate=[0.1, 0.01], width=[100, 300])
     table = sweep(train, settings, seeds=range(5), journal="runs/journal.jsonl", workers=4)
@@ -92,12 +92,12 @@ def sweep(
         missing = rows.take_kept(kept or {})
         tasks = [calls[index] for index in missing]
         steps = completed(functools.partial(_timed, function), tasks, workers=workers, cluster=cluster)
-        # Closed by name: an error below would otherwise keep the workers busy for as long as it is looked at.
-        for place, (values, seconds) in stack.enter_context(contextlib.closing(steps)):
-            rows.check(missing[place], values)
+        # Closed explicitly: otherwise a traceback that is kept alive would keep the workers busy.
+        for index, (values, seconds) in stack.enter_context(contextlib.closing(steps)):
+            rows.check(missing[index], values)
             if kept is not None:
-                kept.append(tasks[place].key, values, seconds)
-            rows.take(missing[place], values)
+                kept.append(tasks[index].key, values, seconds)
+            rows.take(missing[index], values)
     return SweepTable(name, tuple(calls[0].written)[:-1], *rows.in_order(), origin)
 
 
@@ -109,7 +109,7 @@ class _Rows:
         self._values: dict[int, dict[str, Any]] = {}
 
     def take_kept(self, kept: Mapping[str, dict[str, Any]]) -> list[int]:
-        """Take what is kept; the indices of the calls that are still to be made."""
+        """Take the rows of the journal; returns the indices of the calls that are still to be made."""
         missing = []
         for index, call in enumerate(self._calls):
             if call.key in kept:
@@ -128,7 +128,7 @@ class _Rows:
                 )
 
     def take(self, index: int, values: dict[str, Any]) -> None:
-        """Add a row and tell the caller of it."""
+        """Add a row and report it to the caller."""
         self._values[index] = values
         if self._on_row is not None:
             self._on_row({**self._calls[index].written, **values})
@@ -148,7 +148,7 @@ def _name_of(function: Callable[..., Any]) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-# The calls of a sweep: what is handed to the function, how it is written down, and how one call is made.
+# The calls of a sweep: their arguments, their text form, and how one is made.
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class _Call:
 
     @property
     def key(self) -> str:
-        """What the journal calls it."""
+        """The key of the call in the journal."""
         return json.dumps(self.written)
 
     def __repr__(self) -> str:
@@ -211,7 +211,7 @@ def _flat(result: Any, call: _Call) -> dict[str, Any]:
 
 
 class _Naming:
-    """Name the call in whatever is raised inside the block: wrapped once, here, with the error as its cause."""
+    """Wrap an error raised inside the block once, with a message that names the call."""
 
     def __init__(self, call: _Call) -> None:
         self._call = call
@@ -222,7 +222,7 @@ class _Naming:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
-        if isinstance(error, Exception):  # an interrupt is nobody's fault
+        if isinstance(error, Exception):  # KeyboardInterrupt passes unchanged
             text = " ".join(f"{type(error).__name__}: {error}".split())
             raise WeightsmithError(f"the sweep stopped at {self._call}: {text}") from error
 
@@ -246,7 +246,7 @@ def _scalar(value: Any, where: str) -> Any:
     return value
 
 
-# The table that a sweep gives: one row per setting and seed, and its summary over seeds.
+# The table of a sweep: one row per setting and seed, and its summary over seeds.
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +287,7 @@ class SweepTable(Record):
     def summary(
         self, value: str, by: Sequence[str] | None = None, confidence: float = 0.95
     ) -> tuple[SweepSummary, ...]:
-        """``value`` summarised over the rows that agree in the columns ``by`` (all of the setting unless told)."""
+        """``value`` summarised over the rows that agree in the columns ``by`` (by default all of the setting)."""
         keys = self.names if by is None else tuple(by)
         self._check_columns([value, *keys])
         groups: dict[tuple[Any, ...], list[Any]] = {}

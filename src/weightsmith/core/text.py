@@ -1,4 +1,4 @@
-"""The little grammar behind the text form of options: items, values, quotes.
+"""The grammar of the text form of options: items, values, quotes.
 
     items   := item ("," item)*          item := value | key "=" value
     value   := none | true | false | number | word | "quoted text" | "[" items "]"

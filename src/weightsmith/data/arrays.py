@@ -1,4 +1,4 @@
-"""What a file reader hands over, and the checks every reader makes: one size limit, labels in range."""
+"""The result of a file reader, and the checks that all readers share: the size limit and the range of labels."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = ["CATALOGUE", "KnownSet"]
 
 @dataclass(frozen=True)
 class KnownSet:
-    """One data set: ``find`` recognises its files at a place; without it the set needs no files."""
+    """One data set: ``find`` recognises its files at a path; without it the set needs no files."""
 
     name: str
     description: str

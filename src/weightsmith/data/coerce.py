@@ -1,4 +1,4 @@
-"""Anything a verb takes as data, made into :class:`Data` at the border."""
+"""Convert every accepted form of data to :class:`Data`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMELESS", "as_data"]
 
-NAMELESS = "arrays"  # what data are called that came without names for themselves and their classes
+NAMELESS = "arrays"  # name of data that came without a name and class names
 
 _FORMS = "Data, a data set's name, (x, y), {'train': (x, y), …}, a torch Dataset or a DataLoader"
 
@@ -105,7 +105,7 @@ def _in_order(loader: Any) -> Any:
 
 @contextmanager
 def _fixed_draws() -> Iterator[None]:
-    """Let what is read draw from torch's global generator, the same each time, and put it back afterwards."""
+    """Seed torch's global generator for random transforms while data are read, and restore it afterwards."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -114,7 +114,7 @@ def _fixed_draws() -> Iterator[None]:
 
 
 def _warn_of_random_rows(dataset: Any) -> None:
-    """Say so if the first row reads differently twice: every row is read once, so it keeps the draw it got."""
+    """Warn if the first row differs between two reads: each row is read once, so a random transform is applied once."""
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and len(dataset)):
         return
     first, again = dataset[0], dataset[0]
@@ -158,7 +158,7 @@ def _inputs(x: Any) -> Tensor:
     if tensor.is_complex():
         raise DataMismatch("inputs must be real numbers, not complex")
     tensor = tensor.to(torch.float32)
-    # The least and the largest value tell (NaN is both): torch.isfinite would make three copies of the data.
+    # Minimum and maximum suffice (both are NaN if any value is): torch.isfinite would make three copies of the data.
     if tensor.numel() and not all(map(math.isfinite, torch.stack(torch.aminmax(tensor)).tolist())):
         row = int((~torch.isfinite(tensor)).nonzero()[0, 0])
         raise DataMismatch(f"inputs must be finite; row {row} holds nan or infinity")

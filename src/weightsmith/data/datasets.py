@@ -1,4 +1,4 @@
-"""Data sets by name: find the files, read them, say where they were.
+"""Load data sets by name: find the files and read them.
 
 >>> data = load("digits")
 >>> data
@@ -26,10 +26,10 @@ from weightsmith.data.arrays import Arrays, Files
 from weightsmith.data.catalogue import CATALOGUE, KnownSet
 from weightsmith.data.coerce import as_data
 from weightsmith.data.download import REMOTES, fetch
+from weightsmith.data.folders import data_folders, fetched_folder
 from weightsmith.data.formats.folder import Folder
 from weightsmith.data.formats.table import Table
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.data.places import data_folders, fetched_folder
 from weightsmith.data.sources import Source
 from weightsmith.data.splits import stratified_split
 from weightsmith.data.tensors import SPLITS, Data, Split
@@ -61,9 +61,9 @@ def load(
 ) -> Data:
     """The data set ``name``: one that is known, or ``folder:PATH`` or ``table:PATH`` (or these objects, or a path).
 
-    ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that is nowhere
-    to be found; ``splits`` are the ones to read. Further options are those of :class:`Folder` and :class:`Table`, which
-    bring the splits they have: all rows are ``train`` unless the folder is divided.
+    ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that was not
+    found; ``splits`` are the ones to read. Further options are those of :class:`Folder` and :class:`Table`, which bring
+    the splits they have: all rows are ``train`` unless the folder is divided.
     """
     _check_splits(splits)
     if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
@@ -100,7 +100,7 @@ def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Da
 def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | None = None) -> Path:
     """Fetch the files of a known data set into the cache, and return their folder.
 
-    ``progress`` is told the file's name, its bytes so far and its bytes in all.
+    ``progress`` is called with the file's name, the bytes so far and the total bytes.
     """
     if name not in CATALOGUE:
         raise UnknownName("data set", name, CATALOGUE)
@@ -108,14 +108,14 @@ def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | 
         raise UsageError(f"{name} needs no fetching: it comes with scikit-learn")
     folder = fetched_folder(name)
     for remote in REMOTES[name]:
-        told = None if progress is None else _naming(progress, remote.file)
-        fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=told)
+        report = None if progress is None else _naming(progress, remote.file)
+        fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
     return folder
 
 
 @dataclass(frozen=True, eq=False)
 class Known(Record):
-    """What there is to say of a data set without reading it; ``found`` are the places where it is complete now."""
+    """The description of a data set, without reading it; ``found`` are the folders where it is complete now."""
 
     name: str
     description: str
@@ -154,12 +154,12 @@ def known() -> tuple[Known, ...]:
 def _found(entry: KnownSet) -> tuple[str, ...]:
     if entry.find is None:
         return (EmbeddedDigits.origin,)
-    places = (entry.find(folder, tuple(entry.sizes)) for folder in data_folders(entry.name))
-    return tuple(files.origin for files in places if files is not None)
+    found = (entry.find(folder, tuple(entry.sizes)) for folder in data_folders(entry.name))
+    return tuple(files.origin for files in found if files is not None)
 
 
 def _files(entry: KnownSet, path: Path | None, splits: Sequence[str], download: bool) -> Files:
-    """The files of the set, where they are found first."""
+    """The files of the set in the first folder that has them."""
     if entry.find is None:
         if path is not None:
             raise UsageError(f"{entry.name} comes with scikit-learn and takes no path")
@@ -170,8 +170,8 @@ def _files(entry: KnownSet, path: Path | None, splits: Sequence[str], download: 
         if found is None:
             raise FileRefused(path, f"does not hold {wanted}" if path.exists() else "no such file or folder")
         return found
-    places = data_folders(entry.name)
-    for folder in places:
+    folders = data_folders(entry.name)
+    for folder in folders:
         found = entry.find(folder, splits)
         if found is not None:
             return found
@@ -179,7 +179,7 @@ def _files(entry: KnownSet, path: Path | None, splits: Sequence[str], download: 
         found = entry.find(fetch_data(entry.name), splits)
         if found is not None:
             return found
-    looked = " nor ".join(map(str, places))
+    looked = " nor ".join(map(str, folders))
     raise DataMissing(
         entry.name,
         f"its files are neither in {looked}; fetch them with `weightsmith data fetch {entry.name}`, give path=, or set "
@@ -234,14 +234,14 @@ def _naming(progress: Callable[[str, int, int | None], None], file: str) -> Call
     return lambda done, total: progress(file, done, total)
 
 
-# The handwritten digits that come with scikit-learn: real data on a machine that has nothing else.
+# The handwritten digits that come with scikit-learn: real data without a download.
 #
 # 1,797 grey images of 8 × 8 pixels (Alpaydin and Kaynak 1998, the UCI test set). A pixel is a count from 0 to 16; it is
 # divided by 16, which is exact in floats. The split is fixed: 1,437 rows to train and 360 to test, stratified, seed 0.
 
 
 class EmbeddedDigits:
-    """The digits, as the other files are read."""
+    """The digits, with the interface of :class:`~weightsmith.data.arrays.Files`."""
 
     origin = "scikit-learn"
 

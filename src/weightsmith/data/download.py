@@ -1,7 +1,7 @@
-"""Fetching a file over https, resumable, and never in its place before its digest is right.
+"""Resumable https downloads that are verified by digest before the file gets its final name; known remote files.
 
-What has arrived is kept as ``<file>.part``. The next call asks the server for the rest (Range); a server that sends the
-whole file again is taken at its word and the part starts anew. Nothing here is called unless the user asks for it.
+What has arrived is kept as ``<file>.part``. The next call asks the server for the rest (Range); if the server sends the
+whole file again, the part starts anew. Nothing here is called unless the user asks for it.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def _agreed_start(url: str, response: http.client.HTTPResponse, asked: int) -> i
     """Where the body begins in the file: where we asked for, or 0 from a server that does not know ranges."""
     if response.status != HTTPStatus.PARTIAL_CONTENT:
         return 0
-    told = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    if told is None or int(told[1]) != asked:
+    sent = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    if sent is None or int(sent[1]) != asked:
         raise FileRefused(url, f"the server was asked to go on at byte {asked:,} and sent another part")
     return asked
 

@@ -1,4 +1,4 @@
-"""The family of the user's own data: a kind, a path, and how to read it, with one text form.
+"""The option family of user data: a kind, a path, and how to read it, with one text form.
 
 ``folder:photos,size=32`` and ``table:sfew.csv,label=emotion`` are written on the command line just as in Python.
 """

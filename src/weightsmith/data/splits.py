@@ -1,4 +1,4 @@
-"""Splitting rows so that every part has every class in its due share.
+"""Stratified splits and folds.
 
 Both functions shuffle the rows of each class, lay the classes end to end, and deal them out evenly along that line.
 Which row goes where depends on the labels and the seed alone; the rows of a part come back in ascending order.

@@ -1,4 +1,4 @@
-"""What flows: a split is inputs with their classes, data are up to three splits of one kind.
+"""The data containers: a Split is inputs with their classes, Data are up to three splits.
 
 Pixels stay uint8 ``(n, c, h, w)`` until a network's normalisation makes floats of them, so a data set takes a quarter
 of the memory and every network brings its own normalisation. Table rows are floats ``(n, f)``.
@@ -67,7 +67,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Data:
-    """Up to three splits with class names, the set's own normalisation, where it was read, and what to know of it."""
+    """Up to three splits with class names, the set's own normalisation, its origin, and notes."""
 
     name: str
     train: Split | None = None

@@ -1,1 +1,1 @@
-"""Grading: how well a network is trained, told from its weights alone (seed 004), with the evidence for it."""
+"""Grading: estimate how well a network is trained from its weights alone (seed 004), with evidence."""

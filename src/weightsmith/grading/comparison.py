@@ -1,9 +1,9 @@
-"""Several networks side by side, and whether any measure of their weights orders them as their accuracies do.
+"""Compare networks, and test whether any measure of their weights ranks them as their accuracies do.
 
-Rank correlations stand beside those of plain norms, which need no power law, and of mere size, because a series of
+Baselines are the rank correlations of plain norms, which need no power law, and of mere size, because a series of
 networks is often ordered as well by these. With a handful of networks and dozens of measures some measure always looks
-good: the p-values are exact, what is said in words counts how many measures were tried, and whether α adds anything is
-asked of ``CONTESTS`` only, pairs that are fixed before any accuracy is seen. By chance alone the best of nine α-hats
+good: the p-values are exact, the summary counts how many measures were tried, and whether α adds anything is
+tested on ``CONTESTS`` only, pairs that are fixed before any accuracy is seen. By chance alone the best of nine α-hats
 wins about twice as often as it loses against the best of four norms.
 """
 
@@ -73,7 +73,7 @@ class Contest(Record):
 
     @property
     def outcome(self) -> Literal["better", "worse", "no better"]:
-        """How the measure orders the networks, compared with what it stands against."""
+        """Whether the measure orders the networks better than its competitor."""
         if self.right == self.against_right:
             return "no better"
         return "better" if self.right > self.against_right else "worse"
@@ -84,7 +84,7 @@ class GradeComparison(Record):
     """The table of networks and measures; with accuracies the strongest correlations come first.
 
     ``contests`` and, in words, ``sentence`` say whether α orders the networks better than the same measures do without
-    it, and what that is worth.
+    it, and how significant that is.
     """
 
     names: tuple[str, ...]
@@ -162,7 +162,7 @@ def _checked(accuracy: Sequence[float], count: int) -> tuple[float, ...]:
     numbers = tuple(float(value) for value in accuracy)
     if len(numbers) != count:
         raise DataMismatch(f"{len(numbers)} accuracies for {count} networks")
-    strange = next((place for place, value in enumerate(numbers) if not math.isfinite(value)), None)
+    strange = next((index for index, value in enumerate(numbers) if not math.isfinite(value)), None)
     if strange is not None:
         raise UsageError(f"accuracy[{strange}] is {numbers[strange]}: must be a finite number")
     return numbers
@@ -232,7 +232,7 @@ def _contests(table: Sequence[ComparedMeasure], accuracy: tuple[float, ...]) -> 
     known = {row.name: row for row in table}
     found = []
     for name, plain in CONTESTS:
-        # Grades of an earlier version have no sum without α: the mean stands in for it, and is named.
+        # Grades of an earlier version have no sum without α: the mean is used instead, and named.
         other = known.get(plain, known.get("log_spectral_norm"))
         if name in known and other is not None:
             found.append(_contest(known[name], other, accuracy))
@@ -247,8 +247,8 @@ def _contest(row: ComparedMeasure, other: ComparedMeasure, accuracy: tuple[float
     ]
     pairs = [(a, b) if a[2] < b[2] else (b, a) for a, b in itertools.combinations(both, 2) if a[2] != b[2]]
 
-    def right(place: int) -> float:
-        return sum((1 + (low[place] > high[place]) - (low[place] < high[place])) / 2 for low, high in pairs)
+    def right(index: int) -> float:
+        return sum((1 + (low[index] > high[index]) - (low[index] < high[index])) / 2 for low, high in pairs)
 
     return Contest(row.name, other.name, len(both), len(pairs), right(0), right(1))
 
@@ -260,32 +260,32 @@ def _in_words(table: Sequence[ComparedMeasure], contests: tuple[Contest, ...]) -
         return f"No correlation of α-hat and of norms could be computed over {len(table[0].values)} networks."
     fixed = ", ".join(f"{contest.measure} with {contest.against}" for contest in contests)
     parts = [f"Only pairs fixed beforehand are compared, a measure with one that needs no fit: {fixed}."]
-    parts += [_told_contest(contest, known) for contest in contests]
+    parts += [_contest_text(contest, known) for contest in contests]
     hat, size = known[contests[0].measure].kendall, known["parameters"].kendall
     if hat is not None and size is not None and size.value > 0 and size.value >= -hat.value:
         parts.append(f"The number of parameters alone does as well (τ = {size.value:+.2f}).")
     return " ".join([*parts, *_caution(tested)])
 
 
-def _told_contest(contest: Contest, known: Mapping[str, ComparedMeasure]) -> str:
+def _contest_text(contest: Contest, known: Mapping[str, ComparedMeasure]) -> str:
     own, other = known[contest.measure], known[contest.against]
-    told = (
+    text = (
         f"{own.name} orders the networks {contest.outcome} than {other.name}: right in {contest.right:g} against "
-        f"{contest.against_right:g} of {contest.pairs} pairs ({_told(own)}; {_told(other)})"
+        f"{contest.against_right:g} of {contest.pairs} pairs ({_correlation_text(own)}; {_correlation_text(other)})"
     )
     if 2 * contest.right <= contest.pairs:
-        told += ", and not as claimed: the smaller is not the better"
-    return f"{told}."
+        text += ", and not as claimed: the smaller is not the better"
+    return f"{text}."
 
 
-def _told(row: ComparedMeasure) -> str:
+def _correlation_text(row: ComparedMeasure) -> str:
     if row.kendall is None:
         return f"{row.name}: {row.reason}"
     return f"{row.name}: τ = {row.kendall.value:+.2f}, p = {row.kendall.p:.2g}, n = {row.kendall.n}"
 
 
 def _caution(tested: Sequence[ComparedMeasure]) -> list[str]:
-    """What many measures over few networks are worth."""
+    """A caution about multiple comparisons: many measures over few networks."""
     found = [row.kendall for row in tested if row.kendall is not None]
     if not found:  # all measures are equal for all networks
         return []
@@ -317,7 +317,7 @@ def _values(several: list[Grades], key: str) -> list[str]:
 
 
 def _notes(several: list[Grades], names: tuple[str, ...]) -> tuple[str, ...]:
-    """What makes the numbers hard to compare: other settings, layers without a fit."""
+    """Notes on what makes the numbers hard to compare: other settings, layers without a fit."""
     notes = []
     for key in dict.fromkeys(itertools.chain.from_iterable(grades.settings for grades in several)):
         values = _values(several, key)

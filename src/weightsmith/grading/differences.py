@@ -1,4 +1,4 @@
-"""What training changed: the layers of a network minus those of the network it started from.
+"""The weight change of fine-tuning: the layers of a network minus those of its base.
 
 >>> from torch import nn
 >>> import torch
@@ -52,7 +52,7 @@ def difference(network: object, base: object, *, layers: str | Sequence[str] | N
     """The layers of ``network`` minus those of ``base``, matched by name and shape; ``layers`` is a glob.
 
     What has no partner is left out with its reason, and so is what only the base has (with no parameters, so that the
-    numbers are those of ``network``). Prefixes of wrappers (``module.``, ``model.``) do not keep names apart.
+    numbers are those of ``network``). Prefixes of wrappers (``module.``, ``model.``) are ignored.
     """
     found = find_layers(network, layers=layers)
     if any(note.startswith(PRODUCT) for plan in found.plans for note in plan.notes):

@@ -1,4 +1,4 @@
-"""How far two networks are from each other, layer by layer, measured on their weights.
+"""Distances between the weights of two networks, layer by layer.
 
 For the matrices A and B of a layer in two networks (a convolution has several: sums run over all of them):
 
@@ -10,8 +10,9 @@ For the matrices A and B of a layer in two networks (a convolution has several: 
     overlap     ‖U_kᵀ(A) U_k(B)‖_F² / k             mean squared cosine of the angles between the k largest directions
 
 CKA is taken with the rows (outputs) as cases, X and Y having one row each, and with the columns (inputs), as they are
-and with the mean over cases subtracted. It sees no rotation of the other side and no scale. WeightWatcher's "cka" is
-the root of the uncentred one of the columns' side. Two random subspaces overlap by k/n, which is given as ``chance``.
+and with the mean over cases subtracted. It is invariant to rotations of the other side and to scale. WeightWatcher's
+"cka" is the root of the uncentred one of the columns' side. Two random subspaces overlap by k/n, which is given as
+``chance``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class DistanceStatus(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Overlap(Record):
-    """How much the ``directions`` largest singular directions of two layers agree: 1 the same, ``chance`` at random."""
+    """The agreement of the ``directions`` largest singular directions: 1 the same, ``chance`` at random."""
 
     directions: int
     outputs: float

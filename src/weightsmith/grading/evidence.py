@@ -1,4 +1,4 @@
-"""How much evidence is gathered for each α, as an option: ``none``, ``fast`` or ``full``."""
+"""The option family for the amount of evidence for each α: ``none``, ``fast`` or ``full``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Evidence", "FastEvidence", "FullEvidence", "NoEvidence"]
 
 
 class Evidence(Option):
-    """The family of amounts of evidence."""
+    """A family: how much evidence is computed for each α."""
 
 
 class NoEvidence(Evidence, name="none"):

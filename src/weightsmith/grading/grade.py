@@ -1,4 +1,4 @@
-"""The verb: grade a network from its weights alone."""
+"""Grade a network from its weights alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads, subseed
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import TailCut
-from weightsmith.grading.layer import Conv, How, Normalise, grade_layer
+from weightsmith.grading.layer import Conv, GradingOptions, Normalise, grade_layer
 from weightsmith.grading.measures import measure_network
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
 from weightsmith.grading.spectra.spectrum import Method, Precision
@@ -57,7 +57,7 @@ def grade(
 
     ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or a fit for each
     (``slices``). ``normalise``: ``none`` leaves WᵀW as it is, convolutions scaled as WeightWatcher scales them;
-    ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is asked
+    ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed
     beside α. ``fold`` folds batch norms into the layers before them first; ``base`` grades the difference to another
     network. With ``workers`` layers are graded in parallel, with the same result.
 
@@ -75,7 +75,7 @@ def grade(
     _check_choice("method", method, ("gram", "svd"))
     import scipy.linalg  # noqa: F401 (its BLAS can be pinned below only once it is loaded)
 
-    how = How(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
+    how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     subseed(seed)  # refuses what is no seed, also when nothing will be drawn
     _check_device(device)
     source = _Source(network, base, layers, fold)
@@ -114,7 +114,7 @@ _calls = itertools.count()
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """What is graded, in a form that another process can open for itself; ``call`` tells one call from the next."""
+    """The graded network in a form that another process can open; ``call`` identifies the call."""
 
     network: Network
     base: Network | None
@@ -124,7 +124,7 @@ class _Source:
 
     @property
     def at_rest(self) -> bool:
-        """Whether all of it lies in files."""
+        """Whether all weights are in files."""
         return not self.fold and all(isinstance(given, str | Path | None) for given in (self.network, self.base))
 
     def open(self) -> Walk:
@@ -137,7 +137,7 @@ class _Source:
 
 
 def _graded(
-    source: _Source, walked: Walk, how: How, workers: int, progress: StepCallback | None
+    source: _Source, walked: Walk, how: GradingOptions, workers: int, progress: StepCallback | None
 ) -> Iterator[LayerGrade]:
     """The grades in the order of the layers."""
     total = len(walked)
@@ -162,7 +162,7 @@ def _graded(
         yield from results[index]
 
 
-def _read_and_grade(source: _Source, how: How, index: int) -> tuple[LayerGrade, ...]:
+def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[LayerGrade, ...]:
     """In a worker: read one layer of a file, which is opened once for the call, and grade it."""
     if _in_worker.get("call") != (os.getppid(), source.call):
         _in_worker.update(call=(os.getppid(), source.call), walk=source.open())
@@ -207,7 +207,7 @@ def _check_device(device: str) -> None:
 def _coverage(walked: Walk, graded: tuple[LayerGrade, ...]) -> Coverage:
     fitted = [layer for layer in graded if layer.fitted]
     unfitted = [
-        Omitted(_place(layer), layer.parameters, f"{layer.status.value}: {layer.reason}")
+        Omitted(_layer_name(layer), layer.parameters, f"{layer.status.value}: {layer.reason}")
         for layer in graded
         if not layer.fitted
     ]
@@ -222,7 +222,7 @@ def _coverage(walked: Walk, graded: tuple[LayerGrade, ...]) -> Coverage:
     )
 
 
-def _place(layer: LayerGrade) -> str:
+def _layer_name(layer: LayerGrade) -> str:
     return layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]"
 
 

@@ -1,4 +1,4 @@
-"""One layer in, its grade out: a pure function, so that layers can be graded anywhere and in any order."""
+"""Grade one layer: a pure function, so that layers can be graded in parallel and in any order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weightsmith.grading.spectra.spectrum import Method, Precision, Spectrum, sp
 from weightsmith.grading.verdicts import not_fitted, verdict
 from weightsmith.networks.layers.walk import LayerWeights
 
-__all__ = ["LEAST", "Conv", "How", "Normalise", "grade_layer"]
+__all__ = ["LEAST", "Conv", "GradingOptions", "Normalise", "grade_layer"]
 
 Conv = Literal["pooled", "slices"]
 Normalise = Literal["none", "seed"]
@@ -33,8 +33,8 @@ _SMALLEST, _LARGEST = 1e-140, 1e140  # largest weights of a layer whose eigenval
 
 
 @dataclass(frozen=True)
-class How:
-    """The choices of :func:`weightsmith.grading.grade.grade` that a layer must know."""
+class GradingOptions:
+    """The options of :func:`weightsmith.grading.grade.grade` that apply to each layer."""
 
     conv: Conv
     normalise: Normalise
@@ -46,7 +46,7 @@ class How:
     device: str
 
 
-def grade_layer(layer: LayerWeights, how: How) -> tuple[LayerGrade, ...]:
+def grade_layer(layer: LayerWeights, how: GradingOptions) -> tuple[LayerGrade, ...]:
     """The grade of a layer; with ``conv="slices"`` one for each matrix of a convolution."""
     count, rows, columns = layer.matrices.shape
     low, high = (float(value) for value in torch.aminmax(layer.matrices))
@@ -68,7 +68,7 @@ def grade_layer(layer: LayerWeights, how: How) -> tuple[LayerGrade, ...]:
 
 
 def _examine(matrices: Tensor, low: float, high: float) -> tuple[Status, str] | None:
-    """What keeps a layer from having a spectrum worth fitting, seen from its smallest and its largest value."""
+    """The reason why a layer has no spectrum to fit, from its smallest and its largest value."""
     if not (math.isfinite(low) and math.isfinite(high)):
         broken = matrices.numel() - int(torch.isfinite(matrices).sum())
         return Status.NON_FINITE, f"{broken:,} of {matrices.numel():,} values are NaN or infinite"
@@ -102,8 +102,8 @@ def _about(layer: LayerWeights) -> dict[str, Any]:
     }
 
 
-def _factor(layer: LayerWeights, how: How) -> float:
-    """What the eigenvalues of WᵀW are multiplied by.
+def _factor(layer: LayerWeights, how: GradingOptions) -> float:
+    """The factor of the eigenvalues of WᵀW.
 
     ``seed``: 1/N, eq. 2 of the seed. ``none``: nothing, except that convolutions are scaled as WeightWatcher scales
     them, so that numbers compare: by 1/2 when pooled, by half the number of kernel positions as slices.
@@ -118,7 +118,7 @@ def _factor(layer: LayerWeights, how: How) -> float:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What gets one grade: a whole layer, or with ``index`` one of its matrices; ``plain`` is the spectrum of WᵀW."""
+    """The unit of grading: a whole layer, or with ``index`` one of its matrices; ``plain`` is the spectrum of WᵀW."""
 
     layer: LayerWeights
     matrices: Tensor
@@ -134,7 +134,7 @@ class _Piece:
         return facts
 
 
-def _grade(piece: _Piece, how: How) -> LayerGrade:
+def _grade(piece: _Piece, how: GradingOptions) -> LayerGrade:
     """Fit a spectrum, gather the evidence, and judge."""
     scaled = piece.plain.scaled(piece.factor)
     unfit = _unfit(scaled) if piece.index is None else _examine_slice(piece.matrices) or _unfit(scaled)
@@ -186,8 +186,8 @@ def _slices(piece: _Piece, fit: PowerLaw, cut: TailCut) -> tuple[SliceFit, ...]:
     return (SliceFit(piece.index or 0, fit.evals, fit.alpha, fit.xmin / piece.factor, fit.D, fit.tail, largest),)
 
 
-def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: How) -> dict[str, Any]:
-    """The evidence that was asked for; what draws numbers draws them from a stream of the layer's own."""
+def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions) -> dict[str, Any]:
+    """The evidence that was asked for; each layer has its own random stream."""
     asked = how.evidence
     if isinstance(asked, NoEvidence):
         return {}

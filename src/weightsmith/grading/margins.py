@@ -1,4 +1,4 @@
-"""The product of the layers' norms, measured against the margin by which the network decides.
+"""Margin-normalised product norms.
 
 Scaling the last layer up scales the product of all norms and changes no decision, so the product alone says little.
 Divided by the margin it says how far apart the network pulls the classes for the size of its weights:
@@ -100,8 +100,8 @@ def margins(
     """The margin-normalised product norms of ``network`` (or a file that ``load`` reads) over one split of ``data``.
 
     Without ``split`` it is the training split, for which the bound is stated, or the only one there is. ``fold`` takes
-    the norms of the twin with batch norm folded into its layers: before a batch norm the size of weights is arbitrary.
-    Inputs are normalised as the network's card says; ``progress`` is told (images done, images in all).
+    the norms of a copy with batch norm folded into its layers: before a batch norm the size of weights is arbitrary.
+    Inputs are normalised as the network's card says; ``progress`` is called with (images done, images in all).
     """
     if not 0 < quantile < 1:
         raise OptionError(f"quantile must be > 0 and < 1, not {quantile!r}")
@@ -191,7 +191,7 @@ def _squared_norms(network: nn.Module) -> tuple[list[tuple[float, float]], tuple
 def _status(
     gamma: float | None, norms: list[tuple[float, float]], quantile: float, strange: int
 ) -> tuple[MarginStatus, str | None]:
-    """The first thing that stands in the way, in words."""
+    """The first reason why there is no value, in words."""
     broken = sum(not math.isfinite(total) for _, total in norms)
     if broken or gamma is None:
         where = f"{broken} of {len(norms)} layers" if broken else f"the outputs for {strange} inputs"

@@ -1,4 +1,4 @@
-"""Numbers for a whole network: α-hat in all its variants, means of the metrics, and the norms that need no fit.
+"""Measures of a whole network: α-hat in all its variants, means of the metrics, and the norms that need no fit.
 
 α-hat = Σ_l α_l · log₁₀ λ_l,max (Martin & Mahoney, seed 004, eq. 3). The document leaves open, or later tools changed,
 whether it is a sum or a mean, whether a convolution counts once (its eigenvalues pooled) or once per kernel position,
@@ -117,7 +117,7 @@ def _evidence(fitted: Sequence[LayerGrade]) -> list[Measure]:
 
 
 def _baselines(fitted: Sequence[LayerGrade]) -> list[Measure]:
-    """What orders networks with no power law at all, over the layers that α is a mean of."""
+    """Baselines without a power law, over the same layers as α."""
     metrics = [layer.metrics for layer in fitted if layer.metrics is not None]
     table = "eigenvalues as in the table"
     return [
@@ -144,7 +144,7 @@ def _products(layers: Sequence[LayerGrade]) -> list[Measure]:
 
 
 def _median(name: str, terms: _Terms, meaning: str) -> Measure:
-    """A median, for what has a pole: eq. 6 at λ_max = 1."""
+    """A median, for metrics with a pole (eq. 6 at λ_max = 1)."""
     return Measure(name, statistics.median(terms) if terms else None, len(terms), meaning, baseline=True)
 
 

@@ -1,4 +1,4 @@
-"""What the spectrum of one layer says beside the fit: norms, ranks, entropy.
+"""Metrics of the spectrum of one layer: norms, ranks, entropy.
 
 With λ the eigenvalues of X (so that λ_max = ‖W‖₂² and Σλ = ‖W‖_F²), log to base 10:
 
@@ -31,7 +31,7 @@ _WEAK = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class LayerMetrics(Record):
-    """Norms, ranks and entropy of one layer; the formulas stand at the head of the file."""
+    """Norms, ranks and entropy of one layer; the formulas are in the module docstring."""
 
     lambda_max: float
     lambda_smallest: float

@@ -1,4 +1,4 @@
-"""Keep ratios from α: what grading advises a reduction to do, as a :class:`LayerPlan`."""
+"""Layer-wise keep ratios from α, as a :class:`LayerPlan`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def alpha_plan(grades: Grades, keep: float = 0.5, *, spread: float = 0.3) -> Lay
     share *kept* is mapped, and every layer has its own α. Slices of one layer count with their mean α.
 
     A layer without a fit keeps ``keep`` and is named in ``unscored``. One α far above the others presses those
-    together: compare with :func:`norm_plan` and :meth:`LayerPlan.uniform`, because α alone is doubtful advice.
+    together: compare with :func:`weightsmith.networks.layer_plan.norm_plan` and :meth:`LayerPlan.uniform`, because α
+    alone is doubtful advice.
     """
     if not isinstance(grades, Grades):
         raise UsageError(f"alpha_plan is made from grades, not from a {type(grades).__name__}: ws.grade(network) first")

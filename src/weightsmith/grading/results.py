@@ -1,4 +1,4 @@
-"""What grading returns: a status and optional numbers for each layer, and aggregates that say what they leave out."""
+"""The results of grading: a status and optional numbers for each layer, and aggregates with their coverage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Status(enum.Enum):
 
 
 class VerdictKind(enum.Enum):
-    """What can be said about a layer, in the order in which it is asked."""
+    """The verdicts on a layer, in the order in which they are tested."""
 
     CANNOT_BE_FITTED = "cannot be fitted"
     NO_HEAVY_TAIL = "no heavy tail"
@@ -60,7 +60,7 @@ class VerdictKind(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Verdict(Record):
-    """What is said about a layer, and the numbers it rests on."""
+    """The verdict on a layer, and the numbers behind it."""
 
     kind: VerdictKind
     because: str
@@ -210,7 +210,7 @@ class Omitted(Record):
 
 @dataclass(frozen=True, eq=False)
 class Coverage(Record):
-    """How much of a network was graded. ``graded`` are parameters in layers with a fit.
+    """The graded share of a network. ``graded`` are parameters in layers with a fit.
 
     Where each matrix of a convolution has a fit of its own, ``layers`` and ``fitted`` count these; ``unit`` says so.
     """
@@ -254,7 +254,7 @@ class Grades(Record):
         return any(name in (layer, layer.name) for layer in self.layers)
 
     def __getitem__(self, which: int | str) -> LayerGrade:
-        """The layer called ``which`` (the first of its slices), or the one at that place."""
+        """The layer called ``which`` (the first of its slices), or the one at that index."""
         if isinstance(which, int):
             return self.layers[which]
         for layer in self.layers:
@@ -290,7 +290,7 @@ class Grades(Record):
         return {kind: count for kind, count in counts.items() if count}
 
     def to_table(self) -> dict[str, Any]:
-        """What ``--json`` prints: ``layers`` as flat rows, ``summary``, ``coverage``, and how they came about."""
+        """The output of ``--json``: ``layers`` as flat rows, ``summary``, ``coverage``, and their origin."""
         return {
             "source": self.source,
             "layers": [layer.row() for layer in self.layers],

@@ -1,12 +1,12 @@
-"""Networks with fewer eigen-directions: smoothing keeps the largest of each layer, sharpening takes them away.
+"""Spectral smoothing and sharpening: keep, or remove, the largest eigen-directions of each layer.
 
-With W = U Σ Vᵀ and S the set of directions a rule points at,
+With W = U Σ Vᵀ and S the set of directions that a rule selects,
 
     smooth:   W ← W V_S V_Sᵀ          sharpen:   W ← W (1 − V_S V_Sᵀ)
 
 so that the singular values outside (inside) S become zero and the others stay as they are. V comes from the Gram matrix
 of the smaller side in double precision. A convolution is treated per kernel position, a recurrent layer per gate.
-The rule ``traps`` does it to W with its entries in random order, and puts what is left of them back in place.
+The rule ``traps`` acts on W with permuted entries, and undoes the permutation afterwards.
 WeightWatcher's ``SVDSmoothing`` and ``SVDSharpness`` do this to the network they are given, keep the same number in
 every kernel position, and skip kinds of layers they do not know; here a new network is returned, each position keeps
 what is its own, and every layer that stays as it was is named with the reason.
@@ -61,7 +61,7 @@ Operation = Literal["smooth", "sharpen"]
 
 @dataclass(frozen=True, eq=False)
 class ChangedLayer(Record):
-    """What became of a layer: ``kept`` of its ``directions`` and the share ``mass`` of ‖W‖_F² that they carry.
+    """The change of a layer: ``kept`` of its ``directions`` and the share ``mass`` of ‖W‖_F² that they carry.
 
     ``directions`` are those of all its ``matrices`` together; for the rule ``traps``, in random order. A layer that
     stayed as it was has a ``reason``.
@@ -78,7 +78,7 @@ class ChangedLayer(Record):
 
 @dataclass(frozen=True, eq=False)
 class DirectionsReport(Record):
-    """What was done, by which rule, to which layers; ``untouched`` names what is no layer and was copied."""
+    """The operation, its rule and the layers; ``untouched`` names copied tensors that are no layers."""
 
     operation: Operation
     directions: Directions
@@ -109,35 +109,35 @@ class Smoothed:
 def smooth(
     network: object, keep: Directions | str = "tail:erg", *, layers: str | None = None, seed: int = 0
 ) -> Smoothed:
-    """A copy of ``network`` that keeps only the directions ``keep`` points at, in the layers a glob matches."""
+    """A copy of ``network`` that keeps only the directions that ``keep`` selects, in the layers a glob matches."""
     return _changed(network, "smooth", Directions.of(keep), layers, seed)
 
 
 def sharpen(
     network: object, remove: Directions | str = "traps", *, layers: str | None = None, seed: int = 0
 ) -> Smoothed:
-    """A copy of ``network`` without the directions ``remove`` points at, in the layers a glob matches."""
+    """A copy of ``network`` without the directions that ``remove`` selects, in the layers a glob matches."""
     return _changed(network, "sharpen", Directions.of(remove), layers, seed)
 
 
 def _changed(network: object, operation: Operation, rule: Directions, layers: str | None, seed: int) -> Smoothed:
     source = opened(network)
     digest = weights_digest(source)
-    told: list[ChangedLayer] = []
+    entries: list[ChangedLayer] = []
 
     def change(layer: LayerWeights) -> Tensor | None:
         rng = stream(seed, "directions", layer.name)  # the same for both, so that they add up to the layer
         matrices, entry = _project(layer, rule, rng, keeps=operation == "smooth")
-        told.append(entry)
+        entries.append(entry)
         return matrices
 
     made = rewritten(source, change, layers=layers)
     if isinstance(source, nn.Module) and isinstance(made.network, nn.Module):
         card = card_of(source)
         with_card(made.network, dataclasses.replace(card, lineage=card.lineage.then(f"{operation} {rule}", digest)))
-    told += [ChangedLayer(name, (), 0, 0, reason=reason) for name, reason in made.kept.items()]
+    entries += [ChangedLayer(name, (), 0, 0, reason=reason) for name, reason in made.kept.items()]
     origin = Origin(seed=seed, inputs={"network": digest})
-    return Smoothed(made.network, DirectionsReport(operation, rule, tuple(told), _untouched(made), origin))
+    return Smoothed(made.network, DirectionsReport(operation, rule, tuple(entries), _untouched(made), origin))
 
 
 def _untouched(made: Rewritten) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def _untouched(made: Rewritten) -> tuple[str, ...]:
 def _project(
     layer: LayerWeights, rule: Directions, rng: np.random.Generator, *, keeps: bool
 ) -> tuple[Tensor | None, ChangedLayer]:
-    """The new matrices of a layer and what is to be told; no matrices where it stays as it is."""
+    """The new matrices of a layer and its entry in the report; no matrices where it is unchanged."""
     count, rows, columns = layer.matrices.shape
     entry = ChangedLayer(layer.name, layer.shape, count, count * min(rows, columns))
     largest = float(layer.matrices.abs().max())
@@ -158,8 +158,8 @@ def _project(
     scaled = layer.matrices.to(torch.float64) / largest
     order = rule.order(scaled, rng)
     if order is not None:
-        places = torch.from_numpy(order)
-        scaled = scaled.flatten(1).gather(1, places).reshape(scaled.shape)
+        permutation = torch.from_numpy(order)
+        scaled = scaled.flatten(1).gather(1, permutation).reshape(scaled.shape)
     values, vectors = torch.linalg.eigh(scaled.mT @ scaled if rows >= columns else scaled @ scaled.mT)
     found = _spectrum(values, max(rows, columns))
     counts = rule.count(found, scaled, rng)
@@ -175,7 +175,7 @@ def _project(
     projector = kept @ vectors.mT
     made = (scaled @ projector if rows >= columns else projector @ scaled) * largest
     if order is not None:
-        made = torch.empty_like(made).flatten(1).scatter_(1, places, made.flatten(1)).reshape(made.shape)
+        made = torch.empty_like(made).flatten(1).scatter_(1, permutation, made.flatten(1)).reshape(made.shape)
     mass = math.fsum(found.parts[mask]) / math.fsum(found.parts.ravel())
     return made, dataclasses.replace(entry, kept=int(mask.sum()), mass=mass)
 
@@ -188,34 +188,35 @@ def _spectrum(values: Tensor, rows: int) -> Spectrum:
     return Spectrum(positive, parts, rows, parts.shape[1], positive.size, "gram float64")
 
 
-# Which eigen-directions of a layer carry what it has learnt: rules that point at the largest of each matrix.
+# Rules that select the largest eigen-directions of each matrix.
 #
-#     share:0.8              the largest share of the directions of each matrix     count:10               so many of
-# each matrix     noise:level=0.01       those beyond what the noise of the matrix reaches     tail:ks
-# those in the power-law tail, λ ≥ λ_min, by any rule for λ_min (``tail:erg`` is |det X| = 1)     traps
-# those beyond the noise after the entries were put in random order
+#     share:0.8              a share of the directions of each matrix
+#     count:10               a number of directions of each matrix
+#     noise:level=0.01       those beyond the noise threshold of the matrix
+#     tail:ks                those in the power-law tail, λ ≥ λ_min, by any rule for λ_min (``tail:erg`` is |det X| = 1)
+#     traps                  those beyond the noise threshold after a random permutation of the entries
 #
 # The tail is that of all matrices of a layer together, so that the kernel positions of a convolution share one λ_min.
 
 
 Counts = NDArray[np.int64]
-Places = NDArray[np.int64]
+Permutations = NDArray[np.int64]
 
 
 class Directions(Option):
     """The family of rules."""
 
-    def order(self, matrices: Tensor, rng: np.random.Generator) -> Places | None:  # noqa: ARG002
-        """In which order the entries of each matrix are to be looked at, one row of places per matrix.
+    def order(self, matrices: Tensor, rng: np.random.Generator) -> Permutations | None:  # noqa: ARG002
+        """A permutation of the entries of each matrix, one row of indices per matrix.
 
-        None: as they stand. Otherwise spectrum and directions are those of the reordered matrices, and what is made of
-        these is put back in place.
+        None: no permutation. Otherwise spectrum and directions are those of the permuted matrices, and the permutation
+        of the result is undone.
         """
         return None
 
     @abstractmethod
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:
-        """How many of the largest directions of each matrix are meant, or why it cannot be said."""
+        """The number of the largest directions of each matrix, or why it is undefined."""
 
 
 class TopShare(Directions, name="share"):
@@ -267,23 +268,23 @@ class InTail(Directions, name="tail"):
 
 
 class Traps(Directions, name="traps"):
-    """Correlation traps: directions beyond the noise of a matrix whose entries were put in random order.
+    """Correlation traps: directions beyond the noise of a matrix with permuted entries.
 
-    What was learnt is lost in that order. What is still beyond the noise are entries that are too large wherever they
-    stand, or a mean that is not zero. Sharpening takes these directions away *in that order*, and puts the entries back
-    in place, as WeightWatcher's does: the large entry goes, and what was learnt stays. All other entries change a
+    The permutation destroys what was learnt. What is still beyond the noise are entries that are too large at any
+    position, or a mean that is not zero. Sharpening removes these directions *from the permuted matrix* and undoes the
+    permutation, as WeightWatcher's does: the large entry goes, and what was learnt stays. All other entries change a
     little, so that zeros do not stay zero.
     """
 
     level: float = param(default=0.01, ge=1e-9, le=0.5, doc="of the Tracy–Widom law")
 
-    def order(self, matrices: Tensor, rng: np.random.Generator) -> Places | None:
+    def order(self, matrices: Tensor, rng: np.random.Generator) -> Permutations | None:
         """A random one, the same that :func:`~weightsmith.grading.random_matrix.twin.randomised_twin` draws."""
         from weightsmith.grading.random_matrix.twin import shuffle_matrices
 
-        places = np.tile(np.arange(matrices[0].numel()), (len(matrices), 1))
-        shuffle_matrices(places, rng)
-        return places
+        permutation = np.tile(np.arange(matrices[0].numel()), (len(matrices), 1))
+        shuffle_matrices(permutation, rng)
+        return permutation
 
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:  # noqa: ARG002
         """Those above the threshold of their matrix, which has been reordered."""

@@ -1,9 +1,9 @@
-"""What the numbers of a layer amount to, in words; the first question that is answered decides.
+"""The verdict on a layer from its numbers; the first of these questions that applies decides.
 
 1. Can the layer be fitted? Otherwise its status is the verdict.
 2. Does any eigenvalue lie beyond the edge of the noise (Marchenko–Pastur, at 1 %)? Otherwise there is no heavy tail,
    whatever α says: α is between 2 and 6 on a quarter of all matrices of pure noise.
-3. Is the power law rejected (p < 0.1), or does the interval of α reach into more than one class? Then nobody can say.
+3. Is the power law rejected (p < 0.1), or does the interval of α reach into more than one class? Then it is undecided.
 4. α < 2 over-regularised, 2 to 6 well trained, beyond 6 weakly trained.
 """
 

@@ -1,4 +1,4 @@
-"""The card that travels with a network: what a file of weights does not say by itself."""
+"""The card of a network: metadata that the weights do not contain."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _NUMPY_TYPES = {torch.float32, torch.float64, torch.float16, torch.int64, torch.
 class Card(Record):
     """How to build the network again, what to feed it, what its outputs mean, and where it came from.
 
-    ``widths`` are for a module of the user's own with fewer units than its function builds: the units that each changed
-    dense layer or convolution gives out. One of our architectures says them itself.
+    ``widths`` are for a user-defined module with fewer units than its function builds: the number of output units of
+    each changed dense layer or convolution. Built-in architectures contain them already.
     """
 
     architecture: Architecture | None = None
@@ -40,7 +40,7 @@ class Card(Record):
 
 
 def card_of(network: nn.Module) -> Card:
-    """The card of a network; one without gets a plain card with what can be told from the module."""
+    """The card of a network; without one, a plain card with what the module itself shows."""
     card = getattr(network, "card", None)
     if isinstance(card, Card):
         return card
@@ -55,15 +55,15 @@ def with_card(network: nn.Module, card: Card) -> nn.Module:
 
 
 def meaning_digest(card: Card) -> str:
-    """A digest of what the card says that weights alone do not: how they are used, what is fed in, what comes out.
+    """A digest of the card's architecture, input and output fields, which the weights do not contain.
 
-    Two networks with equal weights are the same only if this is equal too; where they came from plays no part.
+    Two networks with equal weights are the same only if this is equal too; provenance is not included.
     """
     return dataclasses.replace(card, lineage=Lineage("any"), notes=()).digest()
 
 
 def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
-    """SHA-256 over names, types as stored, shapes and values of all tensors: what lineage calls a network by.
+    """SHA-256 over names, stored types, shapes and values of all tensors: the identifier of a network in lineages.
 
     From a file one tensor is in memory at a time.
 
@@ -81,7 +81,7 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
 
 @functools.lru_cache(maxsize=1024)  # a network has few
 def _kind(dtype: torch.dtype, shape: torch.Size) -> str:
-    """Type and shape as they stand in a JSON list."""
+    """Type and shape as a JSON list."""
     return json.dumps([str(dtype), list(shape)])[1:-1]
 
 

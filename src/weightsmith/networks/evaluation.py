@@ -1,4 +1,4 @@
-"""How often a network is right, with intervals, on data it is given."""
+"""Evaluate a network: accuracy with intervals, loss, recall per class, confusion matrix."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["Evaluation", "batches_for", "evaluate", "labels_for", "scores"]
 class Evaluation(Record):
     """Accuracy with its Wilson interval, top-5, mean cross-entropy, recall per class, and the confusion matrix.
 
-    ``confusion[i][j]`` counts images of class i that were called j. A class without images has no recall. An image for
-    which the network gives NaN or infinity is called nothing: it counts in ``not_finite`` and as wrong, and there is no
-    loss.
+    ``confusion[i][j]`` counts images of class i that were classified as j. A class without images has no recall. An
+    image for which the network gives NaN or infinity has no predicted class: it counts in ``not_finite`` and as wrong,
+    and there is no loss.
     """
 
     data: str
@@ -67,7 +67,7 @@ def evaluate(
 
     The network may also be a file that ``load`` reads without help. Without ``split`` it is the test split, or the only
     one there is. Inputs are normalised as the network's card says, and classes of network and data are matched by name.
-    ``progress`` is told (images done, images in all).
+    ``progress`` is called with (images done, images in all).
     """
     if not isinstance(network, nn.Module):
         if not isinstance(network, str | Path):
@@ -123,25 +123,25 @@ def scores(
 ) -> Tensor:
     """The network's outputs for inputs ``x`` (normalised by its card), batch by batch.
 
-    The network itself stays where and as it is: on another ``device`` a copy runs, and every module keeps its mode.
+    The network itself is not moved or changed: on another ``device`` a copy runs, and every module keeps its mode.
     """
     if batch < 1 or len(x) == 0:
         raise UsageError(f"batches of {batch} from {len(x)} inputs: both must be at least 1")
     try:
-        place = torch.device(device)
+        target = torch.device(device)
     except RuntimeError as error:
         raise UsageError(f"device {device!r} is none that torch knows") from error
     card, running = card_of(network), network
-    like = like_of(network, place)
-    if like.device != place:
-        running = copy.deepcopy(network).to(place)
+    like = like_of(network, target)
+    if like.device != target:
+        running = copy.deepcopy(network).to(target)
     modes = [(module, module.training) for module in running.modules()]
     running.eval()
     results = []
     try:
         with pinned_threads(threads):
             for done, inputs in batches_for(card, x, batch, like.dtype):
-                results.append(_outputs(running, inputs.to(place)).cpu())
+                results.append(_outputs(running, inputs.to(target)).cpu())
                 if progress is not None:
                     progress(done, len(x))
     finally:
@@ -151,7 +151,7 @@ def scores(
 
 
 def batches_for(card: Card, x: Tensor, batch: int, dtype: torch.dtype = torch.float32) -> Iterator[tuple[int, Tensor]]:
-    """Batches of ``x`` as the network of that card takes them, each with the number of inputs up to its end."""
+    """Batches of ``x``, normalised and shaped as the card says, each with the number of inputs up to its end."""
     _check_shape(tuple(x.shape[1:]), card.input_shape)
     for start in range(0, len(x), batch):
         inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape).to(dtype)

@@ -1,8 +1,8 @@
-"""Networks that come from each other as a family tree, and its drawing.
+"""The family tree of networks derived from each other, and its drawing.
 
-Every network names the digest of its parent and the operation that made it. Members that share an ancestor meet in it,
-a parent that nobody brought along stands there by its digest alone, and whatever the files claim (circles, twins, names
-with control characters) the result is a forest: each network once, under one parent.
+Every network names the digest of its parent and the operation that made it. Members with a common ancestor share its
+node, a parent that is not among the members is shown by its digest alone, and whatever the files claim (cycles,
+duplicates, names with control characters) the result is a forest: each network once, under one parent.
 
 >>> trained = Member("b2", parent="a1", operation="trained", name="runs/big")
 >>> tree = family([trained, Member("c3", "b2", "reduced"), Member("d4", "b2", "spike lif", "runs/snn")])
@@ -45,10 +45,10 @@ class Member(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kin(Record):
-    """A network, by its digest, in its place: below ``parent`` (None for a root), ``depth`` generations down.
+    """A node of the tree, by its digest: below ``parent`` (None for a root), ``depth`` generations down.
 
-    Members with the same digest are one: ``operations`` are all that are said to have made it (none if it is known as a
-    parent only), ``names`` all it is called. ``also_from`` are parents that it is said to have besides.
+    Members with the same digest are merged: ``operations`` are all operations that members name for it (none if it is
+    known as a parent only), ``names`` all its names. ``also_from`` are further parents that members name.
     """
 
     network: str
@@ -75,11 +75,11 @@ class Family(Record):
 
     @property
     def roots(self) -> tuple[Kin, ...]:
-        """The oldest that are known."""
+        """The networks without a known parent."""
         return tuple(each for each in self.kin if each.parent is None)
 
     def branches(self, *, plain: bool = False) -> list[str]:
-        """What stands before each network when the tree is drawn; ``plain``: in ASCII."""
+        """The tree lines before each network; ``plain``: in ASCII."""
         middle, end, line, space, far = _PLAIN_BRANCHES if plain else _BRANCHES
         last = _last_of_siblings(self.kin)
         found: list[str] = []
@@ -94,9 +94,9 @@ class Family(Record):
         return found
 
     def lines(self, label: Callable[[Kin], str] | None = None, *, plain: bool = False) -> list[str]:
-        """The drawing, a line for each network; ``label`` says what stands in it."""
-        told = [each.label if label is None else one_line(label(each)) for each in self.kin]
-        return [branch + text for branch, text in zip(self.branches(plain=plain), told, strict=True)]
+        """The drawing, a line for each network; ``label`` gives its text."""
+        labels = [each.label if label is None else one_line(label(each)) for each in self.kin]
+        return [branch + text for branch, text in zip(self.branches(plain=plain), labels, strict=True)]
 
 
 def ancestry(digest: str, lineage: Lineage | None, name: str = "") -> tuple[Member, ...]:
@@ -106,11 +106,11 @@ def ancestry(digest: str, lineage: Lineage | None, name: str = "") -> tuple[Memb
     steps = [*lineage.ancestors, lineage]
     made = digest
     found: list[Member] = []
-    for place in range(len(steps) - 1, -1, -1):
-        parent = steps[place].parent
-        if parent is None and place:
-            parent = f"{UNKNOWN}{digest}:{place}"  # no two of them are the same network
-        found.append(Member(made, parent, steps[place].operation, "" if found else name))
+    for index in range(len(steps) - 1, -1, -1):
+        parent = steps[index].parent
+        if parent is None and index:
+            parent = f"{UNKNOWN}{digest}:{index}"  # no two of them are the same network
+        found.append(Member(made, parent, steps[index].operation, "" if found else name))
         made = parent or ""
     return tuple(reversed(found))
 
@@ -118,7 +118,7 @@ def ancestry(digest: str, lineage: Lineage | None, name: str = "") -> tuple[Memb
 def family(members: Iterable[Member]) -> Family:
     """The forest of ``members`` and the parents they name, in the order in which these first occur.
 
-    Of several parents the first that is named counts. A circle is cut above the member of it that occurs first.
+    Of several parents the first that is named counts. A cycle is cut above its first member.
     """
     grouped: dict[str, list[Member]] = {}
     parents: dict[str, str] = {}
@@ -143,7 +143,7 @@ def family(members: Iterable[Member]) -> Family:
 
 
 def one_line(text: str, most: int = _LONGEST) -> str:
-    """A text from a file as it may stand in a line: nothing that acts on a terminal, not too long.
+    """A text from a file, safe for one line: no control characters, not too long.
 
     >>> one_line("reduced\\x1b[2J\\nby \\u202eangles")
     'reduced�[2J�by �angles'
@@ -153,7 +153,7 @@ def one_line(text: str, most: int = _LONGEST) -> str:
 
 
 def short_digest(digest: str) -> str:
-    """The first digits of a digest, or that it is not known."""
+    """The first digits of a digest, or "unknown"."""
     return "unknown" if digest.startswith(UNKNOWN) else one_line(digest[:_SHORT])
 
 
@@ -169,8 +169,8 @@ def _kin(digest: str, parent: str | None, depth: int, members: Sequence[Member])
 
 
 def _in_circles(everyone: Sequence[str], parents: Mapping[str, str]) -> list[str]:
-    """One of every circle of ancestors, the one that occurs first; each network is visited once."""
-    order = {one: place for place, one in enumerate(everyone)}
+    """The first member of every cycle of ancestors; each network is visited once."""
+    order = {one: index for index, one in enumerate(everyone)}
     seen: dict[str, int] = {}
     found = []
     for start, walk in enumerate(everyone):
@@ -187,7 +187,7 @@ def _in_circles(everyone: Sequence[str], parents: Mapping[str, str]) -> list[str
 
 
 def _last_of_siblings(kin: Sequence[Kin]) -> list[bool]:
-    """Whether no brother or sister comes after each."""
+    """Whether each network is the last of its siblings."""
     last: list[bool] = []
     deeper: list[bool] = []  # by depth: whether one of that depth comes before the next of its ancestors
     for each in reversed(kin):

@@ -1,4 +1,4 @@
-"""Save a network with everything needed to use it again, and load it, ours or another tool's."""
+"""Save networks with their cards, and load them, also from files of other tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["load", "read_card", "save"]
 def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     """Write ``network`` to ``path`` (``.safetensors``) with its card; fields of the card may be given by name.
 
-    A module of the user's own needs ``factory="package.module:function"`` to be loaded without help later. The file
+    A user-defined module needs ``factory="package.module:function"`` to be loaded without help later. The file
     is written atomically and sealed: a damaged one is refused on reading.
     """
     path = Path(path)
@@ -62,7 +62,7 @@ def load(
     Our own files build themselves from their card; known files of others are recognised by their keys. Otherwise
     ``network`` says what to build: the text form of an architecture (``input_shape`` and ``classes`` complete it),
     ``package.module:function``, a function that builds it, or a module to fill. Where the file is of a network with
-    fewer units than that, and its card says so (``widths``), the layers are re-laid first.
+    fewer units than that, and its card says so (``widths``), the layers are resized first.
     """
     weights = open_weights(path)
     card = read_card(weights)
@@ -101,7 +101,7 @@ def read_card(weights: Weights) -> Card | None:
 
 
 def _checked_card(card: Card, changes: dict[str, object]) -> Card:
-    """The card with the changes, if it can be written and read again as it is."""
+    """The card with the changes, if it survives a round trip through JSON."""
     known = [field.name for field in dataclasses.fields(card)]
     for name in changes:
         if name not in known:
@@ -135,7 +135,7 @@ def _rebuild(card: Card, weights: Weights) -> nn.Module:
 
 
 def _reduce(network: nn.Module, weights: Weights, keys: dict[str, str], widths: dict[str, int]) -> None:
-    """Re-lay the layers of ``network`` that have fewer units in the file, if card and file agree which they are."""
+    """Resize the layers of ``network`` that have fewer units in the file, if card and file agree on them."""
     shapes = {key: weights.entries[name].shape for name, key in keys.items()}
     what = f"{weights.path}: does not fit the network"
     try:
@@ -189,7 +189,8 @@ def _card_of_match(match: Match, weights: Weights) -> Card:
 
 
 def _card_as_asked(network: nn.Module, weights: Weights, stored: Card | None, notes: tuple[str, ...]) -> Card:
-    """The card of a network the caller named: its own first, then what the file says, then what its keys tell."""
+    """The card of a network named by the caller: its own fields first, then the file's, then those inferred from
+    keys."""
     own = card_of(network)
     if stored is not None:
         return dataclasses.replace(
@@ -233,9 +234,9 @@ def _check_fit(found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int,
     missing = [key for key in expected if key not in found and not is_counter(key)]
     strange = [key for key in found if key not in expected and not is_counter(key)]
     if missing or strange:
-        told = f"lacks {missing[0]}" if missing else f"has {strange[0]}, which the network does not"
+        difference = f"lacks {missing[0]}" if missing else f"has {strange[0]}, which the network does not"
         more = f" and {len(missing) + len(strange) - 1} more" if len(missing) + len(strange) > 1 else ""
-        raise DataMismatch(f"{what}: it {told}{more}")
+        raise DataMismatch(f"{what}: it {difference}{more}")
     for key, shape in expected.items():
         if found.get(key, shape) != shape:
             raise DataMismatch(f"{what}: {key} has shape {found[key]}, the network needs {shape}")
@@ -251,6 +252,6 @@ def _fill(network: nn.Module, weights: Weights, keys: dict[str, str]) -> nn.Modu
     for key, target in state.items():
         if key in names:
             target.copy_(weights.tensor(names[key]))
-        else:  # a batch counter: statistics that were read must not be taken for none at all
+        else:  # a batch counter: with 0 the statistics just read would be treated as unset
             target.fill_(1)
     return network

@@ -1,4 +1,4 @@
-"""How much of each layer to keep: the advice that one workshop gives another without importing it.
+"""Layer-wise keep ratios: which share of each layer to keep when pruning.
 
 A rule gives every layer a score s, and a plan turns scores into shares kept:
 
@@ -39,7 +39,7 @@ class LayerPlan(Record):
     """The share of each layer to keep, in (0, 1], by the layer's name.
 
     ``source`` says which rule made it, ``target`` the share of all ``parameters`` (by layer) it is meant to keep,
-    ``unscored`` which layers keep the target because the rule had nothing to say of them, and
+    ``unscored`` which layers keep the target because the rule gives them no score, and
     ``origin.inputs["network"]`` is the digest of the network it was made for.
     """
 
@@ -56,8 +56,8 @@ class LayerPlan(Record):
             _check_share(share, f"the share kept of {name}")
         strange = [*(set(self.values) ^ set(self.parameters)), *(set(self.unscored) - set(self.values))]
         if not self.values or strange:
-            told = f"{min(strange)!r} is not in all of its parts" if strange else "there are no layers"
-            raise UsageError(f"a plan names a share and a size for each layer: {told}")
+            problem = f"{min(strange)!r} is not in all of its parts" if strange else "there are no layers"
+            raise UsageError(f"a plan names a share and a size for each layer: {problem}")
 
     @property
     def mean(self) -> float:
@@ -66,7 +66,7 @@ class LayerPlan(Record):
 
     @classmethod
     def uniform(cls, network: object, keep: float = 0.5, *, layers: str | Sequence[str] | None = None) -> Self:
-        """The same share of every layer (of those the glob ``layers`` matches): what other plans must beat.
+        """The same share of every layer (of those the glob ``layers`` matches): the baseline of all other plans.
 
         ``network`` is anything that :func:`weightsmith.networks.walk` takes.
         """
@@ -124,7 +124,7 @@ def norm_plan(
 ) -> LayerPlan:
     """Layers with larger weights keep more: the score is the root mean square, sqrt(Σ w²/p) over p parameters.
 
-    The plain baseline beside any cleverer rule: what pruning by magnitude does over all layers at once, softened by
+    The simple baseline: what global magnitude pruning does over all layers at once, softened by
     ``spread``. A layer that holds NaN or infinity has no score.
     """
     found = opened(network)

@@ -1,4 +1,4 @@
-"""How much a network computes: the multiply–accumulate operations (MACs) of one input.
+"""Multiply–accumulate operations (MACs) of a network for one input.
 
 Counted where they happen, in a forward pass, so that a layer used twice counts twice and one that is never reached
 counts nothing:

@@ -1,4 +1,4 @@
-"""A safetensors file with a seal: one flipped bit anywhere in it is noticed.
+"""Sealed safetensors files: a digest over the whole file detects any flipped bit.
 
 The file is an ordinary safetensors file that every other tool reads. Its metadata holds our content under
 ``weightsmith`` and, under ``weightsmith.seal``, SHA-256 over *all* bytes of the file, the 64 digits of the seal itself

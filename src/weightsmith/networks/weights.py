@@ -1,10 +1,10 @@
-"""Weights at rest: what a file holds, known at once; its values, one tensor at a time.
+"""Weight files: names and shapes at once, values one tensor at a time.
 
 :func:`open_weights` finds the format by content, checks every declared size against the size of the file before
 anything is allocated, and refuses what could run code, leave its folder or exhaust memory. One interface for all:
 
     weights.entries     name → shape and type, in file order, without reading a value
-    weights.tensor(n)   the values of one tensor in memory of its own, float32 (float64 stays)
+    weights.tensor(n)   a copy of the values of one tensor, float32 (float64 stays)
     weights.left_out    what the file also holds and could not be read as weights, with the reason
 """
 
@@ -76,11 +76,11 @@ class LeftOut:
 
 
 class Weights(ABC):
-    """Weights at rest. A reader hands its stored tensors to ``__init__`` and implements ``_read`` for one of them.
+    """A weight file. A reader passes its stored tensors to ``__init__`` and implements ``_read`` for one of them.
 
-    ``kinds`` is what the format itself says a tensor is: a form of :mod:`.walking.forms` such as ``Conv2d(groups=2)``,
-    or ``Bias``, ``Scale``, ``Buffer``. ``aliases`` maps a name to the earlier name whose values it shares (tied
-    weights); both are entries.
+    ``kinds`` is what the format itself says a tensor is: a form of :mod:`weightsmith.networks.layers.forms` such as
+    ``Conv2d(groups=2)``, or ``Bias``, ``Scale``, ``Buffer``. ``aliases`` maps a name to the earlier name whose values
+    it shares (tied weights); both are entries.
     """
 
     format: ClassVar[str]
@@ -126,10 +126,10 @@ class Weights(ABC):
 
     @abstractmethod
     def _read(self, name: str) -> Tensor:
-        """The stored tensor ``name`` with its shape and type, in memory of its own."""
+        """A copy of the stored tensor ``name`` with its shape and type."""
 
     def tensor(self, name: str) -> Tensor:
-        """The values of ``name`` in memory of their own: float32 (float64 stays), integers and truth values as stored.
+        """A copy of the values of ``name``: float32 (float64 stays), integers and booleans as stored.
 
         Quantised values are multiplied by their scale. Nothing else of the file stays in memory.
         """
@@ -200,7 +200,7 @@ def open_weights(path: str | Path) -> Weights:
 
 
 def _signature(path: Path) -> tuple[int, int, int] | None:
-    """What tells whether a file is still the same; None for what is no file (a folder, a state dict)."""
+    """The modification signature of a file; None for a folder or a state dict."""
     try:
         status = path.stat()
     except OSError:

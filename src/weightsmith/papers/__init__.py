@@ -1,1 +1,1 @@
-"""What serves one document only: its protocol, its figures, its experiments."""
+"""Reproductions of single documents: their protocols, figures and experiments."""

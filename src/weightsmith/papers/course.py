@@ -183,7 +183,7 @@ def run_course(
     workers: int = 1,
     on_row: Callable[[dict[str, Any]], object] | None = None,
 ) -> CourseTable:
-    """Run the experiments (or ``only`` those named) and set them beside the course's figures.
+    """Run the experiments (or ``only`` those named) and compare them with the course's figures.
 
     With ``journal`` the same call goes on where it was stopped. Other ``data`` or ``epochs`` are for trying it out.
     """
@@ -201,8 +201,8 @@ def run_course(
     )
     summaries = runs.summary("validation_accuracy")  # in the order of the experiments, as the runs are
     rows = tuple(
-        _row(experiment, summary, runs.rows[place * len(seeds) : (place + 1) * len(seeds)])
-        for place, (experiment, summary) in enumerate(zip(chosen, summaries, strict=True))
+        _row(experiment, summary, runs.rows[index * len(seeds) : (index + 1) * len(seeds)])
+        for index, (experiment, summary) in enumerate(zip(chosen, summaries, strict=True))
     )
     return CourseTable({name: str(value) for name, value in protocol.items()}, TOLERANCE, rows, runs)
 

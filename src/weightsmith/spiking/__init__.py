@@ -1,1 +1,1 @@
-"""Trained networks as spiking ones."""
+"""Convert trained networks into spiking ones, run them and measure them."""

@@ -1,4 +1,4 @@
-"""Images as spikes or currents.
+"""Encodings of images as spikes or currents.
 
 ``poisson``: at every step a pixel x fires with probability scale·|x|, and the spike carries the sign of x: spikes
 −1, 0, +1 (seed 000 and its code base, which calls these Bernoulli trains Poisson). ``constant``: the value itself flows
@@ -60,7 +60,7 @@ class ConstantInput(Encode, name="constant"):
     """The value of the pixel as a current, the same at every step."""
 
 
-Constant = ConstantInput  # inside this room, where no learning rate has that name
+Constant = ConstantInput  # inside this package, where no learning-rate schedule has that name
 
 
 def image_keys(seed: int, images: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Spiking networks on disk: one sealed ``.safetensors`` file that is read again to the last bit.
+"""Save and load spiking networks as sealed ``.safetensors`` files, exactly.
 
-Tensors stand under ``node.field`` (``conv1.weight``, ``relu1.threshold``). Everything else is JSON in the file's
+Tensors are stored under ``node.field`` (``conv1.weight``, ``relu1.threshold``). Everything else is JSON in the file's
 metadata, where a plain network has its card: ``spiking`` is the version of this layout, then come the nodes in order,
 the neuron, the encoding and the card of the network it was converted from, whose lineage names the parent.
 """
@@ -78,7 +78,7 @@ def load_spiking(path: str | Path) -> SpikingNetwork:
 def is_spiking(path: str | Path) -> bool:
     """Whether a file (or the network of a result folder) says that it is a spiking network; only its head is read.
 
-    What cannot be read is not one: whoever opens it then says what is wrong.
+    False for what cannot be read: opening it gives the error.
     """
     path = Path(path)
     path = path / "network.safetensors" if path.is_dir() else path
@@ -98,7 +98,7 @@ def is_spiking(path: str | Path) -> bool:
 
 
 def spiking_digest(network: SpikingNetwork) -> str:
-    """SHA-256 of everything that decides what the network answers: nodes, weights, neuron, encoding, normalisation."""
+    """SHA-256 of everything that determines the network's answers: nodes, weights, neuron, encoding, normalisation."""
     content = _content(network)
     facts = {**content, "card": {"normalisation": content["card"]["normalisation"]}}
     return digest_of(json.dumps([facts, weights_digest(_tensors(network))], sort_keys=True))
@@ -128,7 +128,7 @@ def _content(network: SpikingNetwork) -> dict[str, Any]:
 
 
 def _described(node: Node) -> dict[str, Any]:
-    """The kind of a node and its fields, but for tensors, which stand beside the JSON."""
+    """The kind of a node and its fields, without tensors, which are not in the JSON."""
     facts: dict[str, Any] = {"kind": type(node).__name__}
     for name, hint in field_hints(type(node)).items():
         if not _is_tensor(hint):
@@ -212,7 +212,7 @@ def _decoded(path: Path, value: Any, hint: Any, where: str) -> Any:
     raise FileRefused(path, f"{where} cannot be {shown(value)}")
 
 
-# The last check of every spiking network that comes from a file: nothing in it may be impossible or hostile.
+# The final check of every spiking network from a file: sizes and values must be plausible.
 
 
 _WIDEST = 1 << 20  # of a window, its step or its margin

@@ -1,8 +1,8 @@
-"""A spiking network as data: populations of neurons and what lies between them.
+"""The nodes of a spiking network: populations of neurons and the operations between them.
 
-Nodes stand in an order in which they can be computed; each names the nodes it reads, ``INPUT`` being what is fed in.
-Neurons give spikes of size 1: what a spike is worth is part of the weights that follow. What the last node gives is
-added up over the steps, and the largest sum is the answer.
+Nodes are in topological order; each names the nodes it reads, ``INPUT`` being the network's input.
+Neurons give spikes of size 1: their amplitude is part of the weights that follow. The outputs of the last node are
+summed over the steps, and the largest sum is the answer.
 
 Everything between two populations is linear, except a :class:`Gate`, the spiking form of max pooling.
 """
@@ -167,7 +167,7 @@ Node = Synapses | Pool | Gate | Flatten | Scale | Add | Neurons
 def shapes_of(nodes: Iterable[Node], input_shape: Shape) -> dict[str, Shape]:
     """The shape of what each node gives for one image: (channels, height, width) or (features,).
 
-    Names that stand twice, nodes that read what does not stand before them, and sizes that do not fit are refused.
+    Repeated names, nodes that read a later one, and sizes that do not fit are refused.
     """
     if len(input_shape) not in (1, 3) or min(input_shape) < 1:
         raise UsageError(f"an input has one or three dimensions, not the shape {tuple(input_shape)}")

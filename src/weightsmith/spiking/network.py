@@ -1,6 +1,6 @@
-"""The spiking network: nodes, neuron and encoding as one frozen thing that can be run.
+"""The spiking network: nodes, neuron and encoding in one frozen object that can be run.
 
-Nothing of a run stays behind in it: every run starts from clean membranes, so that a reset cannot be forgotten.
+It holds no state of a run: every run starts from clean membranes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Precision = Literal["float32", "float64", "int8"]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpikingNetwork:
-    """Nodes in an order in which they can be computed, the neuron they are made of, and how inputs are encoded.
+    """Nodes in topological order, the neuron model, and the input encoding.
 
     ``card`` is that of the network it was converted from: its normalisation is applied to whatever is fed in.
     """
@@ -89,7 +89,7 @@ class SpikingNetwork:
 
     @property
     def classes(self) -> int:
-        """How many scores come out."""
+        """The number of output classes."""
         return self.shapes[self.nodes[-1].name][0]
 
     def node(self, name: str) -> Node:

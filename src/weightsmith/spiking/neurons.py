@@ -1,4 +1,4 @@
-"""Integrate-and-fire neurons: what a step does to a membrane.
+"""Integrate-and-fire neuron models.
 
 At every step, for a current I, threshold θ and leak β (the factor per step; 1 leaks nothing):
 

@@ -1,4 +1,4 @@
-"""What converting a network gives: the spiking network, how often it is right after each step, and what it costs."""
+"""The results of a conversion: the spiking network, its accuracy after each step, and its cost."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class Decisions(Record):
 
     def accuracy(self, steps: int) -> Interval:
         """The accuracy after so many steps, with its Wilson interval."""
-        return wilson(int(self.correct[self._place(steps)]), self.images)
+        return wilson(int(self.correct[self._index(steps)]), self.images)
 
     def cost_after(self, steps: int) -> Comparison:
         """The spiking network after so many steps against the network, paired (McNemar)."""
-        place = self._place(steps)
-        lost, right = int(self.only_network[place]), int(self.correct[place])
+        index = self._index(steps)
+        lost, right = int(self.only_network[index]), int(self.correct[index])
         both = round(self.network.value * self.images) - lost
         # Images in the order: both right, only the spiking network, only the network, neither.
         number = np.arange(self.images)
         return mcnemar(number < right, (number < both) | ((number >= right) & (number < right + lost)))
 
-    def _place(self, steps: int) -> int:
+    def _index(self, steps: int) -> int:
         if not 1 <= steps <= len(self.correct):
             raise UsageError(f"the network was run for {len(self.correct)} steps: there are no answers after {steps}")
         return steps - 1
@@ -85,7 +85,7 @@ class Decisions(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Watched(Record):
-    """What was looked at closely, for a few images: statistics of firing, rates against activations, some trains."""
+    """Detailed measurements on a few images: firing statistics, rates against activations, some spike trains."""
 
     activity: ActivityRecord
     correspondence: Correspondence
@@ -94,7 +94,7 @@ class Watched(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpikeRecord(Record):
-    """Everything there is to say of a conversion without its weights and without durations."""
+    """The record of a conversion, without weights and durations."""
 
     settings: dict[str, Any]
     network: str
@@ -121,7 +121,7 @@ class SpikeRun:
         return f"SpikeRun({self})"
 
     def __str__(self) -> str:
-        """One line: of what neurons, how right after how many steps, at what cost."""
+        """One line: neuron, accuracy, steps and cost."""
         record = self.record
         decisions, cost = record.decisions, record.cost
         share = "" if cost.ratio is None else f" ({cost.ratio:.2g} of the network's)"

@@ -1,4 +1,4 @@
-"""Spike: a trained network as a spiking one, with what it answers after each step and what it costs."""
+"""``spike``: convert a trained network, run it on test data, and record its accuracy and cost."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def spike(
     first layer by their L4 norms. ``images`` of the test rows are drawn by the seed (None: all). ``early``
     (``Margin(3)``) ends an image once its answer is clear; outputs of the first ``settle`` steps are left out of the
     sums, because deep layers need some steps until their rates are right. ``mismatch`` gives every neuron its own
-    threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are looked at closely:
-    statistics of firing, rates against activations, some spike trains (0: none). With ``out``, a folder, the spiking
-    network and the record are written.
+    threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are measured in detail: firing
+    statistics, rates against activations, some spike trains (0: none). With ``out``, a folder, the spiking network and
+    the record are written.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -153,7 +153,7 @@ def spike(
 
 
 def decisions_of(subject: Subject, responses: Responses) -> Decisions:
-    """The answers of a run beside those of the network."""
+    """The answers of a run compared with those of the network."""
     labels, answers = subject.judged.y.numpy(), subject.answers.numpy()
     right = responses.correct(labels)
     plain = answers == labels
@@ -215,7 +215,7 @@ def _watched(
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is a file, or that holds what another verb wrote: a plain network, a record, a journal."""
+    """Refuse a folder that is a file, or that holds other results: a plain network, a record, a journal."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; out is a folder")
     network = folder / "network.safetensors"

@@ -1,1 +1,1 @@
-"""Training: every technique of the slides (seed 002) as an option object, one verb, one record out."""
+"""Training: the techniques of the slides (seed 002) as option objects, behind one function ``train``."""

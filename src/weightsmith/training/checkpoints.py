@@ -1,4 +1,4 @@
-"""Where a run stands between two epochs, in memory and on disk.
+"""Checkpoints of a training run after each epoch, in memory and on disk.
 
 A folder holds ``checkpoint.safetensors`` (sealed, written anew after each epoch: weights, best weights, the optimiser's
 state, how many epochs are done), ``journal.jsonl`` (a line per epoch: its row of the history, the gradients that were
@@ -32,7 +32,7 @@ _FILE, _PROBES = "checkpoint.safetensors", "probes"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing(Record):
-    """The facts of a run after some epochs; the tensors stand beside it. ``probes`` has a part for each epoch."""
+    """The state of a run after some epochs, without its tensors. ``probes`` has a part for each epoch."""
 
     rows: tuple[EpochRow, ...] = ()
     schedule: Watch = dataclasses.field(default_factory=Watch)
@@ -112,13 +112,13 @@ class Checkpoints:
         return _tensors(open_weights(self._folder / _kept_file(epoch)).path)
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Release the folder for other processes."""
         if self._journal is not None:
             self._journal.close()
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file whose seal was checked, as they are: nothing is taken for a quantised weight."""
+    """All tensors of a sealed file, as stored: none is treated as a quantised weight."""
     from safetensors.torch import load_file
 
     # Copied, because they are the mapped file itself, and the next epoch replaces it.

@@ -1,4 +1,4 @@
-"""Gradient clipping: the same word means three things, so here each has its own name.
+"""Gradient clipping: three different operations, each with its own name.
 
 ======================  ======================  =====================================
 ours                    Keras                   torch
@@ -33,7 +33,7 @@ class Clip(Option):
 
     @abstractmethod
     def __call__(self, whole: Tensor, parts: Sequence[Tensor]) -> bool:
-        """Clip in place and say whether anything was clipped.
+        """Clip in place; returns whether anything was clipped.
 
         ``whole`` is the gradient of all parameters in one vector, ``parts`` its pieces per parameter: the same memory.
         """
@@ -62,7 +62,7 @@ class ClipValue(Clip, name="value"):
 class ClipNorm(Clip, name="norm"):
     """g ← g·c/‖g‖ for each parameter (weight or bias) whose ‖g‖ > c: its direction stays (seed 002, "clipnorm").
 
-    The parameters do not know of each other, so the direction of the step as a whole may change.
+    Each parameter is clipped separately, so the direction of the whole step may change.
 
     >>> gradient = torch.tensor([0.9, 100.0])
     >>> ClipNorm(1.0)(gradient, [gradient]), gradient

@@ -1,4 +1,4 @@
-"""Several processes train one network: each computes the gradient of its share of every batch, and they add them up.
+"""Data-parallel training: each process computes the gradient of its share of every batch, and the gradients are summed.
 
     torchrun --nproc-per-node 2 -m weightsmith train digits --network mlp:64,32 --out runs/two
 
@@ -30,14 +30,14 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Team:
-    """The processes that train together, seen from one of them; a process alone is a team of one."""
+    """The process group, seen from one process; a process alone is a team of one."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def first(self) -> bool:
-        """Whether this process writes the files and speaks to the user."""
+        """Whether this process (rank 0) writes the files and reports progress."""
         return self.rank == 0
 
     def share(self, rows: Tensor) -> Tensor:
@@ -72,10 +72,10 @@ class Team:
                 self.sum(buffer).div_(self.size)
 
     def from_first(self, tensors: Mapping[str, Tensor], facts: Any) -> tuple[dict[str, Tensor], Any]:
-        """Hand the tensors and the JSON values of the first process to all others."""
+        """Broadcast the tensors and the JSON values of the first process to all others."""
         if self.size == 1:
             return dict(tensors), facts
-        kinds = {name: [list(held.shape), str(held.dtype).removeprefix("torch.")] for name, held in tensors.items()}
+        kinds = {name: [list(value.shape), str(value.dtype).removeprefix("torch.")] for name, value in tensors.items()}
         kinds, facts = json.loads(self._text_of_first(json.dumps([kinds, facts])))
         received: dict[str, Tensor] = {}
         for name, (shape, dtype) in kinds.items():
@@ -88,7 +88,7 @@ class Team:
     def unless_first_refuses(self, make: Callable[[], Made]) -> Made:
         """``make()`` in every process; an error of the first one is raised in all of them, so that none is left behind.
 
-        A process that went alone would leave the others in the middle of an exchange, which gloo does not always
+        A process that failed alone would leave the others in the middle of an exchange, which gloo does not always
         survive: it may abort the process instead of raising.
         """
         refused: WeightsmithError | None = None
@@ -118,7 +118,7 @@ class Team:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Say it in words when another process has gone."""
+        """Raise a readable error when another process has ended."""
         try:
             yield
         except RuntimeError as error:
@@ -138,7 +138,7 @@ def team() -> Team:
 
 @contextmanager
 def joined() -> Iterator[Team]:
-    """Join the processes that torchrun started (it tells by WORLD_SIZE and RANK); alone without it.
+    """Join the process group of torchrun (from WORLD_SIZE and RANK); without it, a team of one.
 
     Inside another process group, or in a process that torchrun did not start, nothing is joined.
     """

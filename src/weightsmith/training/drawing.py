@@ -1,7 +1,7 @@
-"""What a run draws at random, all of it from the seed, the epoch and the process, and from nothing that came before.
+"""The random draws of a run: all are functions of the seed, the epoch and the process.
 
-So a resumed run needs no state of a generator, and the same batches come whoever asks for them: training, the rate
-finder, the gradient diagnosis.
+So a resumed run needs no generator state, and training, the rate finder and the gradient diagnosis see the same
+batches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["batches_of", "begin_epoch", "endless", "own_random_state"]
 
 
 def batches_of(plan: TrainingPlan, epoch: int) -> tuple[Tensor, ...]:
-    """The rows of each batch of an epoch: every training row once, in an order of its own."""
+    """The rows of each batch of an epoch: every training row once, shuffled."""
     order = torch.randperm(len(plan.train), generator=torch_stream(plan.settings.seed, "order", epoch))
     return torch.split(order[: len(order) - plan.left_out], plan.settings.batch)
 
@@ -47,6 +47,6 @@ def endless(plan: TrainingPlan) -> Generator[tuple[Tensor, Tensor]]:
 
 @contextmanager
 def own_random_state() -> Iterator[None]:
-    """Let modules that read torch's global generator do so, and put it back afterwards."""
+    """Let modules draw from torch's global generator, and restore its state afterwards."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield

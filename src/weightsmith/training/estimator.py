@@ -7,7 +7,7 @@ It drops into pipelines, cross-validation and searches, whose grids may hold opt
 >>> grid = {"hidden": [(8,), (32, 16)], "clip": [None, ClipNorm(1.0), "value:0.5"]}
 >>> search = GridSearchCV(Classifier(epochs=20), grid)
 
-This module imports scikit-learn, so nothing else of the room imports it.
+This module imports scikit-learn, so no other module of ``training`` imports it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """The probability of each class of ``classes_``, by softmax, for each row."""
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
-        # In double precision a row's answer does not depend on the rows it is asked with, but for the last digits.
+        # In double precision a row's result does not depend on the other rows of its batch, except for the last digits.
         network = copy.deepcopy(self.network_).double()
         with pinned_threads(self.threads), torch.no_grad():
             answers = [torch.softmax(network(part), 1) for part in torch.split(self._inputs(rows), _ROWS)]

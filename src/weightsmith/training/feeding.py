@@ -32,7 +32,8 @@ _AHEAD = 2  # batches prepared before they are needed
 
 @dataclass(frozen=True)
 class Layout:
-    """How inputs reach the network: their shape (empty: as they are), type, place, and whether channels come last."""
+    """The layout of inputs for the network: shape (empty: as they are), type, device, and whether channels come
+    last."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -63,7 +64,7 @@ class Feed:
         self.comfortable = max(1, _VALUES // (split.x.numel() // len(split)))  # rows at a time, to measure
         self.ready = self._augment is None and split.x.numel() * layout.dtype.itemsize <= _ROOM
         if self.ready:
-            # Floats that need no normalisation are read where they are.
+            # Floats that need no normalisation are not copied.
             as_given = split.x.is_floating_point() and not normalisation.mean
             self._x = layout.arrange(split.x if as_given else normalisation.apply(split.x))
             # Rows of a channels-last image lie together: picked as (n, h, w, c), they need no rearranging afterwards.

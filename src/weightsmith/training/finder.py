@@ -1,4 +1,4 @@
-"""The learning-rate finder: one short sweep from a tiny rate to a huge one shows which rates learn (Smith 2017)."""
+"""The learning-rate finder: a short sweep from a tiny rate to a huge one (Smith 2017)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weightsmith.training.settings import Settings
 
 __all__ = ["RateCurve", "find_rate"]
 
-_KEPT = 0.8  # of the running mean that says whether the loss has left
+_KEPT = 0.8  # of the running mean that detects divergence
 _FEWEST = 10  # steps without which there is no curve
 _CERTAIN, _VISIBLE = 4.0, 0.05  # standard errors, and share of the first level, that a fall must have to be one
 
@@ -42,7 +42,7 @@ class RateCurve(Record):
     ``smoothed`` is a line fitted around each point (Gaussian weights over neighbouring steps, so it does not lag).
     ``suggestion`` is the rate at which it falls most steeply per decade of the rate (Smith 2017), ``tenth`` a tenth of
     the rate at its minimum: two customary readings, which agree within a factor of a few on a good curve. Both are None
-    if the loss does not fall clearly. A sweep ends early (``stopped``) when the loss has left; ``reason`` says where.
+    if the loss does not fall clearly. A sweep ends early (``stopped``) when the loss diverges; ``reason`` says where.
     """
 
     rates: tuple[float, ...]
@@ -137,7 +137,7 @@ def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped
 
 
 class _Departure:
-    """Watches a running mean of the loss, and says when it has left its lowest value for good."""
+    """Detects divergence: a running mean of the loss far above its lowest value."""
 
     def __init__(self) -> None:
         self._sum = self._weight = 0.0
@@ -157,7 +157,7 @@ def _read(losses: list[float], width: float) -> tuple[tuple[float, ...], int | N
     if len(losses) < _FEWEST:
         return tuple(losses), None, None
     values = np.asarray(losses)
-    # The leap at the end of a sweep that diverged would drown what lies before it.
+    # The jump at the end of a diverged sweep would dominate the fit.
     values = np.minimum(values, values[0] + abs(values[0]))
     levels, slopes = _lines(len(values), width)
     smooth = levels @ values

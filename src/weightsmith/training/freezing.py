@@ -1,4 +1,4 @@
-"""Layers that training leaves alone, and the mode in which a network with such layers is trained.
+"""Freeze and unfreeze layers, and the training mode of partly frozen networks.
 
 A frozen parameter has ``requires_grad=False``. That alone does not freeze a batch norm: in training mode torch goes on
 to move its running statistics with every batch, so that the frozen part drifts away from what it was. A batch norm
@@ -57,7 +57,7 @@ def train_mode(network: nn.Module) -> None:
 
 
 def _is_held(norm: nn.Module) -> bool:
-    """Without parameters (``affine=False``) there is nothing that could tell but the mark left by :func:`freeze`."""
+    """Whether a norm is frozen; without parameters (``affine=False``) only the mark of :func:`freeze` shows it."""
     parameters = list(norm.parameters())
     return not any(p.requires_grad for p in parameters) if parameters else bool(getattr(norm, _HELD, False))
 
@@ -90,5 +90,5 @@ def _matches(name: str, globs: list[str]) -> bool:
 
 
 def _parts(parameters: Iterable[str]) -> list[str]:
-    """What a message can suggest: the uppermost parts of the network."""
+    """The top-level parts of the network, as suggestions for messages."""
     return sorted({name.partition(".")[0] for name in parameters})

@@ -1,4 +1,4 @@
-"""``train``: a plain torch loop over tensors in memory, with everything the slides ask for around it."""
+"""``train``: the training loop with the techniques of the slides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses by name: what training makes small, a mean over the images of a batch.
+"""Losses by name, as means over the images of a batch.
 
 ``labels`` are class numbers; a row of targets per image (floating point, the shape of the scores) is taken as well.
 """

@@ -1,14 +1,14 @@
-"""Monte Carlo dropout: many passes with dropout left on, so that a prediction comes with its own doubt.
+"""Monte Carlo dropout: predictions with uncertainty from many passes with dropout on.
 
 With p_t the softmax output of pass t = 1 … T, H(p) = −Σ_c p_c ln p_c in nats, and p̄ = (1/T) Σ_t p_t
 
     probabilities           p̄
     spread                  sqrt((1/T) Σ_t (p_t − p̄)²), class by class
-    entropy                 H(p̄)                      all of the doubt
-    mean_entropy            (1/T) Σ_t H(p_t)          the doubt each pass has by itself: classes that overlap
-    mutual_information      H(p̄) − (1/T) Σ_t H(p_t)   the passes disagree: what more data could teach
+    entropy                 H(p̄)                      total uncertainty
+    mean_entropy            (1/T) Σ_t H(p_t)          aleatoric uncertainty: overlapping classes
+    mutual_information      H(p̄) − (1/T) Σ_t H(p_t)   epistemic uncertainty: reducible by more data
 
-(Gal & Ghahramani 2016; the slides, seed 002, point to it). Only what drops is switched on: batch norm keeps
+(Gal & Ghahramani 2016; the slides, seed 002, point to it). Only dropout is switched on: batch norm keeps
 using its running statistics, and neither they nor anything else in the network change.
 """
 
@@ -36,7 +36,7 @@ __all__ = ["Prediction", "monte_carlo"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prediction(Record):
-    """What Monte Carlo dropout says of n inputs: arrays of shape (n, classes) or (n,), as the module's head defines."""
+    """The predictions for n inputs: arrays of shape (n, classes) or (n,), as defined in the module docstring."""
 
     predicted: NDArray[np.int64]
     probabilities: NDArray[np.float64]
@@ -57,7 +57,7 @@ def monte_carlo(
     """Predict the classes of ``x`` (raw inputs; the network's card normalises them) by ``passes`` passes with dropout.
 
     Our :class:`Dropout`, torch's dropout layers, and the dropout inside torch's recurrent and attention layers count.
-    Dropout called as a function cannot be told from the switch of a batch norm: such a network is refused.
+    Dropout called as a function cannot be distinguished from the switch of a batch norm: such a network is refused.
     Each pass draws from its own stream of ``seed``; torch's global generator is left as it was. The batch size decides
     in which order the draws are used up, so another one gives another sample.
     """
@@ -100,7 +100,7 @@ def _entropy(p: Tensor) -> Tensor:
 
 
 class _View(nn.Module):
-    """The network under a roof that mode switches do not pass: ``scores`` asks for eval mode and must not get it."""
+    """A wrapper that ignores mode switches, since ``scores`` asks for eval mode."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class _View(nn.Module):
 
 @contextmanager
 def _dropping(network: nn.Module) -> Iterator[_View]:
-    """The network with only its dropout on; every mode and generator is put back afterwards."""
+    """The network with only its dropout on; every mode and generator is restored afterwards."""
     dropping = {module for module in network.modules() if _drops(module)}
     if not dropping:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Optimisers by name: how a gradient becomes a step. The learning rate itself belongs to the schedule.
+"""Optimisers by name. The learning rate itself belongs to the schedule.
 
 Symbols: θ the parameters, g their gradient, η the rate of this step, t the step counted from 1. All operations are
 per number, on one flat parameter. Descent with and without momentum is written out; the adaptive ones are torch's own,

@@ -1,4 +1,4 @@
-"""What is going to be trained, on what and how: everything resolved and checked before the first step."""
+"""The plan of a training run: network, data and settings, resolved and checked before the first step."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class TrainingPlan:
         """The card of the network after ``epoch``; before training it is still the one that came in."""
         if epoch == 0:
             return self.card
-        told = self.written
-        length = f"epoch {epoch} of {told['epochs']}"
-        operation = f"trained on {told['data']} ({told['optimiser']}, {told['schedule']}, {length})"
+        settings = self.written
+        length = f"epoch {epoch} of {settings['epochs']}"
+        operation = f"trained on {settings['data']} ({settings['optimiser']}, {settings['schedule']}, {length})"
         return dataclasses.replace(self.card, lineage=self.card.lineage.then(operation, self.inputs["network"]))
 
     @property
@@ -97,7 +97,7 @@ def make_plan(
     module, brings = _network(network, known, settings.seed)
     check_state(module)
     card = card_of(module)
-    # A network that was loaded or trained brings the normalisation it is used to.
+    # A network that was loaded or trained has its own normalisation.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
     layout = _layout(module, card, settings.device)
     memory = torch.channels_last if layout.channels_last else torch.contiguous_format
@@ -187,15 +187,15 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
 def _layout(network: nn.Module, card: Card, device: str) -> Layout:
     """How inputs reach the network, which is moved to its device."""
     try:
-        place = torch.device(device)
-        network.to(place)
+        target = torch.device(device)
+        network.to(target)
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
         first = str(error).splitlines()[0]
         raise UsageError(f"device {device!r} cannot be used here ({first})") from error
     like = like_of(network)
     convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
     last = bool(convolutions) and not any(map(_overflows, convolutions))
-    return Layout(card.input_shape, like.dtype, place, last)
+    return Layout(card.input_shape, like.dtype, target, last)
 
 
 def _overflows(convolution: nn.Conv2d) -> bool:
@@ -207,8 +207,8 @@ def _overflows(convolution: nn.Conv2d) -> bool:
 
 
 def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, ...]:
-    """What the outputs will be called: as in the data; as before, if the data have no names, or the same at the same
-    places; else nothing, because there are outputs that stand for no class."""
+    """The class names of the outputs: those of the data; the old ones, if the data have no names or the same names at
+    the same indices; else none, because some outputs belong to no class."""
     nameless = data.name == NAMELESS or not data.classes
     if len(card) == outputs and (nameless or card[: len(data.classes)] == data.classes):
         return card
@@ -216,7 +216,7 @@ def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, 
 
 
 def _left_out(network: nn.Module, rows: int, batch: int, processes: int) -> int:
-    """Rows of the last batch that batch norm, which needs two at least in each process, has to go without."""
+    """Rows of the last batch that are left out, because batch norm needs at least two in each process."""
     train_mode(network)
     norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     if not any(norm.training for norm in norms):

@@ -1,4 +1,4 @@
-"""Settings that belong together under one name.
+"""Presets: named combinations of settings.
 
 ``spike-ready`` prepares a network for conversion into a spiking one (seed 000): a spiking neuron has neither bias nor
 batch norm, ReLU is what its rate computes, average pooling passes rates on where maximum pooling does not, and signed
@@ -44,7 +44,8 @@ _CONVERTIBLE: Mapping[type[Architecture], Mapping[str, object]] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Preset(Record):
-    """What a preset makes of an architecture, and what to train it with; ``changes`` says what was asked otherwise."""
+    """The adapted architecture and the settings to train it with; ``changes`` lists the parameters that were
+    changed."""
 
     architecture: Architecture
     normalisation: Normalisation

@@ -1,4 +1,4 @@
-"""What training gives: a history, the reason it ended, the diagnosis, the network."""
+"""The results of training: history, reason of the end, diagnosis, network."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class History(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainRecord(Record):
-    """Everything there is to say of a training run without its weights.
+    """The record of a training run, without its weights.
 
     ``restored`` is the epoch whose weights the network has: the last one, or the best one (by ``monitor``) when early
     stopping asks for it or the run diverged; 0 means the weights before training. ``settings`` holds every option in
@@ -120,7 +120,7 @@ Hook = Callable[[EpochEnd], Mapping[str, float] | None]
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Where training stands: counted from 1; means over the epoch so far; ``left`` in seconds, None at the start."""
+    """The progress of training: counted from 1; means over the epoch so far; ``left`` in seconds, None at the start."""
 
     epoch: int
     epochs: int
@@ -144,10 +144,10 @@ class TrainRun:
         return f"TrainRun({self})"
 
     def __str__(self) -> str:
-        """One line: what was trained, for how long, why it ended, and where it stands."""
-        rows, told = self.record.history.rows, self.record.settings
+        """One line: network, data, epochs, reason of the end, and last accuracy."""
+        rows, settings = self.record.history.rows, self.record.settings
         last = f", {self.record.monitor} {rows[-1].value(self.record.monitor):.4g}" if rows else ""
-        return f"{told['network']} on {told['data']}: {len(rows)} epochs{last}, {self.record.reason}"
+        return f"{settings['network']} on {settings['data']}: {len(rows)} epochs{last}, {self.record.reason}"
 
     @property
     def history(self) -> History:

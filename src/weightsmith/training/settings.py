@@ -1,4 +1,4 @@
-"""How a run is trained: every option, read from its text form where one is given."""
+"""The settings of a training run: every option, parsed from its text form where one is given."""
 
 from __future__ import annotations
 

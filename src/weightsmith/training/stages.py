@@ -1,4 +1,4 @@
-"""The stages of transfer learning on one cut of the base: trained frozen, then with its top blocks free.
+"""The stages of transfer learning on one cut of the base (frozen, then with its top blocks free), and the remedies.
 
 What is frozen follows from the cut and the stage alone and is set anew whenever a stage begins, so a run that was
 interrupted and goes on freezes what it had frozen.
@@ -65,7 +65,7 @@ class Tried:
 
 @dataclasses.dataclass(frozen=True)
 class TransferRecipe:
-    """What all stages have in common; ``unfreeze`` None frees every block of the base."""
+    """The settings common to all stages; ``unfreeze`` None frees every block of the base."""
 
     base: nn.Module
     data: Data
@@ -92,7 +92,7 @@ class TransferRecipe:
         return network
 
     def stages(self, cut: ReusedPart, before: tuple[Tried, ...] = ()) -> Iterator[Tried]:
-        """Train with the base frozen, then with its top blocks free; ``before`` is what other cuts gave."""
+        """Train with the base frozen, then with its top blocks free; ``before`` are the results of other cuts."""
         first = self.stage(self.graft(cut), cut, 0, before)
         yield first
         count = cut.taken if self.unfreeze is None else min(self.unfreeze, cut.taken)
@@ -104,7 +104,7 @@ class TransferRecipe:
         freeze(network, "base")
         for block in reused(network)[cut.taken - unfrozen :]:
             unfreeze(network, block.layers)
-        held = frozen(network)
+        frozen_names = frozen(network)
         number, kind = len(before) + 1, "unfrozen" if unfrozen else "frozen"
         run = train(
             network,
@@ -123,7 +123,7 @@ class TransferRecipe:
             reuse=cut.reuse,
             fresh=cut.fresh,
             unfrozen=unfrozen,
-            frozen=held,
+            frozen=frozen_names,
             accuracy=wilson(int(right.sum()), len(right)),
             gain=None if best is None else mcnemar(right, best.right),
             training=run.record,
@@ -164,7 +164,7 @@ def _name(cut: ReusedPart, unfrozen: int) -> str:
     return ", ".join([f"top {unfrozen} unfrozen" if unfrozen else "frozen", *words])
 
 
-# What to do when reusing a network did not work out: cut more of it off, or draw its top afresh.
+# Remedies when transfer did not help: drop or reinitialise the top blocks of the base.
 #
 # The slides (seed 002): if freezing and unfreezing "do not produce an accurate DNN", then with too little data drop
 # the top hidden layers and repeat; otherwise replace them rather than drop them. A dropped block is gone; a replaced

@@ -1,4 +1,4 @@
-"""When a run ends before its last epoch."""
+"""Early stopping."""
 
 from __future__ import annotations
 

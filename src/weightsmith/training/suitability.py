@@ -1,4 +1,4 @@
-"""Whether data and network fit each other: what cannot be trained is refused, what is doubtful is said."""
+"""Check whether data and network fit each other: errors for what cannot be trained, warnings for what is doubtful."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
 
 
 def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple[str, ...]:
-    """What is allowed but probably not meant, a sentence each."""
+    """Warnings about what is allowed but probably not meant, a sentence each."""
     part, found = data.split("train"), []
     if batch > len(part):
         found.append(f"batch {batch} is larger than the {len(part)} training rows: every epoch is a single step")

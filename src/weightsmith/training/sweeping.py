@@ -1,10 +1,10 @@
-"""Training over many settings and seeds: what may be varied, one run as one flat row, and the table of all of them.
+"""Training sweeps over settings and seeds, with one row per run.
 
     train_sweep("fashion-mnist", grid(rate=[0.1, 0.01], width=[50, 100]), network="mlp:50,50", seeds=range(3))
 
 A setting may hold any option of :func:`~weightsmith.training.loop.train`, any parameter of the network (``activation``,
-``dropout``, ``batch_norm`` …), and three words for what is usually searched: ``rate`` (of the schedule, whichever it
-is), ``width`` and ``depth`` (of an MLP's hidden layers).
+``dropout``, ``batch_norm`` …), and three shorthands for what is usually searched: ``rate`` (of the schedule, whichever
+it is), ``width`` and ``depth`` (of an MLP's hidden layers).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def train_sweep(
     """
     chosen = [dict(setting) for setting in settings]
     for setting in chosen:
-        _check(training_options({**fixed, **setting}))  # what is wrong is told before the first run, not after it
+        _check(training_options({**fixed, **setting}))  # errors are raised before the first run, not after it
     digest = _read(data, path, None).digest()
     inputs = {"data": digest, **{name: _text(value) for name, value in fixed.items()}}
     function = functools.partial(train_once, data=data, path=path, digest=digest, **fixed)

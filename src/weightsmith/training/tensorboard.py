@@ -1,4 +1,4 @@
-"""The history of a run as TensorBoard shows it, written while it goes on."""
+"""Write the history of a run to TensorBoard while it trains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TensorBoard:
             ws.train(network, data, hooks=[alpha, board])
 
     What other hooks measure is written as well if they stand before it. A run that is resumed goes on in the same
-    folder: TensorBoard is told to forget what came after the epoch it goes on with. Of several processes only the
+    folder: events after the epoch at which it resumes are purged. Of several processes only the
     first one writes. Each epoch is on the disk when its hook returns; :meth:`close` only ends the file.
     """
 

@@ -1,4 +1,4 @@
-"""The epochs of a run: batches in an order of their own, validation, hooks, checkpoint, and when to end."""
+"""The epoch loop: shuffled batches, validation, hooks, checkpoints, stopping and progress."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Diverged(Exception):
 
 
 class Trainer:
-    """Trains the network of a plan; ``standing`` is where it stands."""
+    """Trains the network of a plan; ``standing`` is the state so far."""
 
     def __init__(
         self,
@@ -103,7 +103,8 @@ class Trainer:
         return Ended(Stopped.EARLY, reason, restored)
 
     def release(self, ended: Ended) -> tuple[nn.Module, tuple[str, ...]]:
-        """The network with the weights that ``ended`` names, on its own again, and what the penalties removed."""
+        """The network with the weights that ``ended`` names, released from the trainer, and what the penalties
+        removed."""
         network = self._plan.network
         if ended.restored != len(self.standing.rows) or ended.stopped is Stopped.DIVERGED:
             self._load(self._best)
@@ -113,7 +114,7 @@ class Trainer:
         return network.to(memory_format=torch.contiguous_format), removed  # type: ignore[call-overload]
 
     def diagnosis(self) -> GradientDiagnosis | None:
-        """What the probe saw; None if there was none or the run ended before its first step."""
+        """The diagnosis of the probe; None if there was none or the run ended before its first step."""
         return self._probe.diagnosis() if self._probe is not None and self._probe.probes else None
 
     def _epoch(self, epoch: int) -> EpochRow:
@@ -139,7 +140,7 @@ class Trainer:
         return self._row(epoch, rate, total)
 
     def _step(self, number: int, x: Tensor, y: Tensor, rows: int, rate: float) -> Step:
-        """A step; chosen ones go under the probe, and one that fails is looked at once more before it is given up."""
+        """A step; chosen ones are probed, and one that fails is repeated under the probe before the run ends."""
         if self._probe is None:
             return self._stepper(x, y, rows, rate)
         if number % self._plan.span.steps == 0 or number in _PROBED_EARLY:
@@ -187,7 +188,7 @@ class Trainer:
         return measured
 
     def _note(self, row: EpochRow) -> None:
-        """Take the epoch into the standing: the best so far, the schedule's and the stop's watch."""
+        """Update the state after an epoch: the best so far, the watches of schedule and early stopping."""
         plan, before = self._plan, self.standing
         value = _seen(row, plan.monitor)
         better = improves(value, before.best, plan.monitor)
@@ -247,17 +248,17 @@ class Trainer:
     def _resume(self) -> None:
         """Go on from the checkpoint, which the first process reads for all; without one, from its weights."""
         found = self._team.unless_first_refuses(self._checkpoints.read)
-        held, standing = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
-        tensors, facts = self._team.from_first(held, standing)
+        stored, standing = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
+        tensors, facts = self._team.from_first(stored, standing)
         self._load(_under(_NETWORK, tensors))
         if facts is None:
             return
         self.standing = Standing.from_dict(facts)
         self._best = self._state() if self._is_best else _under(_BEST, tensors)
-        place = self._plan.layout.device
+        device = self._plan.layout.device
         momenta = {
             # A count of steps stays on the CPU, as torch has it.
-            name: value.to(place) if value.dim() else value
+            name: value.to(device) if value.dim() else value
             for name, value in _under(_OPTIMISER, tensors).items()
         }
         if momenta:
@@ -303,7 +304,7 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-# What is told while an epoch runs: its means so far, and the time left.
+# Progress within an epoch: the means so far, and the time left.
 
 
 _REPORT = 0.1  # seconds between two reports
@@ -316,7 +317,7 @@ class Total:
         self._loss, self._correct, self._rows = 0.0, 0, 0
 
     def add(self, step: Step) -> None:
-        """Take a step in."""
+        """Add a step."""
         self._loss += step.loss * step.rows
         self._correct += step.correct
         self._rows += step.rows
@@ -333,12 +334,12 @@ class Total:
 
 
 class Clock:
-    """Tells the progress at intervals, with an estimate of the time left."""
+    """Reports progress at intervals, with an estimate of the time left."""
 
     def __init__(self, progress: Callable[[Progress], None] | None, steps: int) -> None:
         self._progress, self._steps = progress, steps
         self._skipped = self._done = 0
-        self._began, self._told = time.monotonic(), 0.0
+        self._began, self._last_report = time.monotonic(), 0.0
 
     def skip(self, steps: int) -> None:
         """Count steps that an earlier run has done."""
@@ -350,8 +351,8 @@ class Clock:
         if self._progress is None:
             return
         now = time.monotonic()
-        if now - self._told < _REPORT and number + 1 < span.steps:
+        if now - self._last_report < _REPORT and number + 1 < span.steps:
             return
-        self._told = now
+        self._last_report = now
         left = (now - self._began) / (self._done - self._skipped) * (self._steps - self._done)
         self._progress(Progress(epoch, span.epochs, number + 1, span.steps, total.loss, total.accuracy, rate, left))

@@ -48,7 +48,7 @@ _OPTIONS = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TransferRecord(Record):
-    """All stages, the number of the best one (from 0), and what they teach, in words."""
+    """All stages, the number of the best one (from 0), and advice in words."""
 
     stages: tuple[TransferStage, ...]
     best: int
@@ -77,7 +77,7 @@ class TransferRun:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What the stages teach."""
+        """The advice drawn from the stages."""
         return self.record.advice
 
 
@@ -109,7 +109,7 @@ def transfer(
     are those of the frozen and of the unfrozen stage. A ``remedy`` (``drop``, ``replace``, ``by-data``) is tried when
     the second stage did not help or, if an ``accuracy`` is asked for, while no stage has reached it. Without a
     validation split, ``validation`` (0.2) of the training rows become one. Inputs are normalised as the base's card
-    says, unless ``normalise`` tells otherwise. Further options are those of ``train``. With ``out``, a folder, the same
+    says, unless ``normalise`` is given. Further options are those of ``train``. With ``out``, a folder, the same
     call goes on where it was stopped, and what was frozen stays frozen.
 
     >>> import weightsmith as ws
@@ -210,19 +210,19 @@ def _follow(
 
 
 def _best(tried: Sequence[Tried]) -> int:
-    """The place of the best stage; of equal ones the first, which changed the base least."""
-    return max(range(len(tried)), key=lambda place: (int(tried[place].right.sum()), -place))
+    """The index of the best stage; of equal ones the first, which changed the base least."""
+    return max(range(len(tried)), key=lambda index: (int(tried[index].right.sum()), -index))
 
 
 def _outcome(stage: TransferStage) -> str:
-    told = f"{stage.name} ({stage.reuse} blocks reused): {stage.accuracy.value:.1%} of the validation images are right"
+    text = f"{stage.name} ({stage.reuse} blocks reused): {stage.accuracy.value:.1%} of the validation images are right"
     if stage.gain is None or stage.gain.p is None:
-        return told
+        return text
     points, chance = 100 * stage.gain.difference, f"p = {stage.gain.p:.2g}"
     if points <= 0:
-        return f"{told}, which is no gain ({points:+.1f} points, {chance})"
+        return f"{text}, which is no gain ({points:+.1f} points, {chance})"
     doubt = "" if stage.gain.p < _LEVEL else ", which may be chance"
-    return f"{told}, {points:+.1f} points on the best before ({chance}{doubt})"
+    return f"{text}, {points:+.1f} points on the best before ({chance}{doubt})"
 
 
 def _step(cut: ReusedPart, following: ReusedPart | None, images: float, *, taken: bool) -> str:

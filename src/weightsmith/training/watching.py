@@ -1,4 +1,4 @@
-"""What is remembered of a column of the history: its best value, and for how long it has not improved.
+"""The state of a monitored metric: its best value, and the epochs without improvement.
 
 The state is a record that is handed in and out, so that a resumed run goes on where it stopped, and both users of it
 (:class:`~weightsmith.training.schedules.Plateau`, :class:`~weightsmith.training.stopping.EarlyStopping`) stay frozen:

@@ -43,8 +43,8 @@ def photos(head, tmp_path):
 
 
 def test_every_face_is_described_and_every_other_image_listed(photos):
-    told = []
-    features = describe_faces(photos, progress=lambda done, total: told.append((done, total)))
+    calls = []
+    features = describe_faces(photos, progress=lambda done, total: calls.append((done, total)))
     assert features.lpq.shape == (8, 4096)
     assert features.phog.shape == (8, 5456)
     assert features.labels.tolist() == [0] * 4 + [1] * 4
@@ -52,7 +52,7 @@ def test_every_face_is_described_and_every_other_image_listed(photos):
     assert features.paths == tuple(f"{name}/{i}.png" for name in ("left", "right") for i in range(4))
     assert features.splits == ("train",) * 8
     assert features.recipe == "face 128×128, lpq, phog"
-    assert told == [(i, 12) for i in range(1, 13)]
+    assert calls == [(i, 12) for i in range(1, 13)]
     reasons = dict(features.left_out)
     assert list(reasons) == ["left/blank.png", "left/broken.jpg", "right/cut.png", "right/deep.png"]
     assert reasons["left/blank.png"] == "no face found"

@@ -40,7 +40,7 @@ def test_brightness_and_contrast_do_not_matter(describe, noise):
 
 
 @pytest.mark.parametrize(
-    ("image", "said"),
+    ("image", "message"),
     [
         (np.zeros((8, 8, 3)), r"a grey image \(h, w\) of numbers is needed, not float64 \(8, 8, 3\)"),
         (np.full((8, 8), "x"), "of numbers is needed"),
@@ -48,8 +48,8 @@ def test_brightness_and_contrast_do_not_matter(describe, noise):
         (np.zeros((4, 8)), "8×4 pixels is too small, 5 a side"),
     ],
 )
-def test_what_is_no_grey_image_is_refused(image, said):
-    with pytest.raises(DataMismatch, match=f"thing: .*{said}"):
+def test_what_is_no_grey_image_is_refused(image, message):
+    with pytest.raises(DataMismatch, match=f"thing: .*{message}"):
         grey_image(image, 5, "thing")
 
 

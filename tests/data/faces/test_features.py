@@ -90,7 +90,7 @@ def test_saved_and_loaded_to_the_last_bit(features, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"labels": np.arange(40) % 5}, "numbers of the 4 classes"),
         ({"labels": np.zeros(39, int)}, "as many rows of everything"),
@@ -103,19 +103,19 @@ def test_saved_and_loaded_to_the_last_bit(features, tmp_path):
         ({"phog": None}, "has no array 'phog'"),
     ],
 )
-def test_damaged_files_are_refused_by_name(features, tmp_path, change, said):
+def test_damaged_files_are_refused_by_name(features, tmp_path, change, message):
     path = features.save(tmp_path / "faces.npz")
-    with np.load(path) as held:
-        arrays = {name: held[name] for name in held.files} | change
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files} | change
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
-    with pytest.raises(FileRefused, match=f"faces.npz: .*{said}"):
+    with pytest.raises(FileRefused, match=f"faces.npz: .*{message}"):
         FaceFeatures.load(path)
 
 
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK nonsense")
-    for name, said in (("x.npz", "not a readable NumPy archive"), ("gone.npz", "no such file")):
-        with pytest.raises(FileRefused, match=said):
+    for name, message in (("x.npz", "not a readable NumPy archive"), ("gone.npz", "no such file")):
+        with pytest.raises(FileRefused, match=message):
             FaceFeatures.load(tmp_path / name)
 
 

@@ -35,28 +35,28 @@ def test_archives_are_found_in_a_folder_under_the_official_name_or_given_under_a
 
 
 def test_parquet_comes_first(cifar, layout, files):
-    place = files({**cifar.python(), "train.parquet": b"", "test-00000-of-00001.parquet": b""})
-    found = find_cifar(place, BOTH, layout)
+    path = files({**cifar.python(), "train.parquet": b"", "test-00000-of-00001.parquet": b""})
+    found = find_cifar(path, BOTH, layout)
     assert isinstance(found, ParquetFiles)
-    assert found.parts["test"] == (place / "test-00000-of-00001.parquet",)
+    assert found.parts["test"] == (path / "test-00000-of-00001.parquet",)
     assert found.label_column == ("label" if cifar.classes == 10 else "fine_label")
-    one = find_cifar(place / "train.parquet", ("train",), layout)
-    assert one.parts == {"train": (place / "train.parquet",)}
+    one = find_cifar(path / "train.parquet", ("train",), layout)
+    assert one.parts == {"train": (path / "train.parquet",)}
 
 
 def test_what_lacks_a_split_asked_for_is_not_found(cifar, layout, files, tmp_path):
     members = cifar.binary()
     del members[f"{layout.batches['test'][0]}.bin"]
-    place = files(members)
-    assert find_cifar(place, BOTH, layout) is None
-    assert find_cifar(place, ("train",), layout) is not None
+    path = files(members)
+    assert find_cifar(path, BOTH, layout) is None
+    assert find_cifar(path, ("train",), layout) is not None
     assert find_cifar(tmp_path / "nowhere", BOTH, layout) is None
 
 
 def test_the_other_cifar_is_not_mistaken_for_this_one(cifar10, files, tar):
-    place = files(cifar10.binary())
+    path = files(cifar10.binary())
     tar(cifar10.python(), "files/cifar-10-python.tar.gz")
-    assert find_cifar(place, BOTH, CIFAR100_FILES) is None
+    assert find_cifar(path, BOTH, CIFAR100_FILES) is None
 
 
 def layout_of(cifar):
@@ -67,8 +67,8 @@ def layout_of(cifar):
 @pytest.mark.parametrize("packed", ["folder", "archive"])
 def test_both_official_forms_packed_or_not(cifar, files, tar, form, packed):
     members = getattr(cifar, form)()
-    place = files(members) if packed == "folder" else tar(members)
-    parts = BatchFiles(place, layout_of(cifar)).read(("train", "test"))
+    path = files(members) if packed == "folder" else tar(members)
+    parts = BatchFiles(path, layout_of(cifar)).read(("train", "test"))
     for split in ("train", "test"):
         images, labels = cifar.expected(split)
         assert np.array_equal(parts[split].x, images)
@@ -116,7 +116,7 @@ def python_batch(python2, **changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"data": None}, "its 'data' is not an array of rows of 3072 bytes"),
         ({"data": np.zeros((2, 3071), np.uint8)}, "rows of 3072"),
@@ -128,15 +128,15 @@ def python_batch(python2, **changes):
         ({"labels": [0, 10]}, "label 10 in row 1 is not one of the 10 classes"),
     ],
 )
-def test_python_batches_that_are_no_batches(cifar10, files, python2, changes, said):
-    place = files({"test_batch": python_batch(python2, **changes)})
-    with pytest.raises(FileRefused, match=said) as caught:
-        BatchFiles(place, CIFAR10_FILES).read(("test",))
-    assert str(place / "test_batch") in str(caught.value)
+def test_python_batches_that_are_no_batches(cifar10, files, python2, changes, message):
+    path = files({"test_batch": python_batch(python2, **changes)})
+    with pytest.raises(FileRefused, match=message) as caught:
+        BatchFiles(path, CIFAR10_FILES).read(("test",))
+    assert str(path / "test_batch") in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("member", "content", "said"),
+    ("member", "content", "message"),
     [
         ("test_batch.bin", bytes(3073 * 2 - 1), "has 6,145 bytes, which is not a whole number of 3073-byte records"),
         ("test_batch.bin", b"", "has 0 bytes"),
@@ -146,18 +146,18 @@ def test_python_batches_that_are_no_batches(cifar10, files, python2, changes, sa
         ("test_batch.bin", None, "test_batch is not there; the test split needs it"),
     ],
 )
-def test_binary_batches_that_are_no_batches(cifar10, files, member, content, said):
+def test_binary_batches_that_are_no_batches(cifar10, files, member, content, message):
     members = cifar10.binary() | {member: content}
-    place = files({name: content for name, content in members.items() if content is not None})
-    with pytest.raises(FileRefused, match=said):
-        BatchFiles(place, CIFAR10_FILES).read(("test",))
+    path = files({name: content for name, content in members.items() if content is not None})
+    with pytest.raises(FileRefused, match=message):
+        BatchFiles(path, CIFAR10_FILES).read(("test",))
 
 
 @pytest.mark.parametrize("meta", [[b"cat"] * 9, [1] * 10, 5])
 def test_python_class_names_that_are_none(cifar10, files, python2, meta):
-    place = files({**cifar10.python(), "batches.meta": python2.dumps({b"label_names": meta})})
+    path = files({**cifar10.python(), "batches.meta": python2.dumps({b"label_names": meta})})
     with pytest.raises(FileRefused, match=r"batches\.meta: (names 9 classes|the class names are not text)"):
-        BatchFiles(place, CIFAR10_FILES).read(("test",))
+        BatchFiles(path, CIFAR10_FILES).read(("test",))
 
 
 def test_a_batch_missing_in_the_middle_is_named(cifar10, tar):

@@ -51,7 +51,7 @@ def test_what_is_not_complete_is_not_found(folder):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "starts with , not with the IDX magic 00 00 08 03"),
         (b"\x00\x00\x08\x01" + bytes(20), "starts with 00 00 08 01"),
@@ -65,12 +65,12 @@ def test_what_is_not_complete_is_not_found(folder):
         (gzip.compress(idx(PIXELS), mtime=0)[:-5] + b"\x01\x01\x01\x01\x01", "gzip stream is damaged or cut short"),
     ],
 )
-def test_damaged_files_are_refused_in_one_line(tmp_path, content, said):
+def test_damaged_files_are_refused_in_one_line(tmp_path, content, message):
     path = tmp_path / "images"
     path.write_bytes(content)
     with pytest.raises(FileRefused) as caught:
         read_idx(path, 3)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
 
@@ -87,16 +87,16 @@ def test_a_promise_takes_no_memory(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("member", "content", "said"),
+    ("member", "content", "message"),
     [
         ("train-labels-idx1-ubyte", idx(LABELS[:2]), "holds 2 labels for the 3 images"),
         ("train-labels-idx1-ubyte", idx(np.array([0, 1, 3], np.uint8)), "label 3 in row 2"),
         ("train-images-idx3-ubyte.gz", idx(PIXELS.reshape(3, 5, 4)), r"images of \(5, 4\) pixels, not of \(4, 5\)"),
     ],
 )
-def test_files_that_do_not_belong_together(folder, member, content, said):
+def test_files_that_do_not_belong_together(folder, member, content, message):
     (folder / member).write_bytes(content)
-    with pytest.raises(FileRefused, match=said):
+    with pytest.raises(FileRefused, match=message):
         IdxFiles.find(folder, ("train",), (4, 5), 3).read(("train",))
 
 

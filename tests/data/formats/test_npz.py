@@ -46,7 +46,7 @@ def test_images_of_bytes_stay(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"x": X}, "has no array 'y', only x"),
         ({"y": [0]}, "has no array 'x', only y"),
@@ -60,8 +60,8 @@ def test_images_of_bytes_stay(tmp_path):
         ({"x": np.where(X == 3, 1e300, X), "y": [0, 1, 2]}, "row 1 of x holds an infinite number"),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(tmp_path, arrays, said):
-    with pytest.raises(FileRefused, match=said):
+def test_arrays_that_do_not_fit_are_named(tmp_path, arrays, message):
+    with pytest.raises(FileRefused, match=message):
         read_npz(saved(tmp_path, **{key: np.asarray(value) for key, value in arrays.items()}))
 
 

@@ -91,7 +91,7 @@ IMAGES = [encoded(image) for image in PIXELS]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"images": [*IMAGES[:6], encoded(PIXELS[0].transpose(1, 0, 2))]}, "image 6 has 4×6 pixels, not 6×4"),
         ({"images": [*IMAGES[:4], IMAGES[4][:40], *IMAGES[5:]]}, "image 4 cannot be decoded"),
@@ -109,11 +109,11 @@ IMAGES = [encoded(image) for image in PIXELS]
         ({"metadata": {"huggingface": "[]"}}, "metadata in its schema is damaged"),
     ],
 )
-def test_damaged_files_are_refused_in_one_line(tmp_path, change, said):
+def test_damaged_files_are_refused_in_one_line(tmp_path, change, message):
     path = write(tmp_path / "train.parquet", **change)
     with pytest.raises(FileRefused) as caught:
         read(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

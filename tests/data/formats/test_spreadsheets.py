@@ -27,10 +27,10 @@ def test_row_numbers_are_those_of_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"a,b\n\xff,1", "not UTF-8 text \\(byte 4"), (b'a,b\n"1"x,2\n', "line 2 is not CSV")]
+    ("content", "message"), [(b"a,b\n\xff,1", "not UTF-8 text \\(byte 4"), (b'a,b\n"1"x,2\n', "line 2 is not CSV")]
 )
-def test_what_is_not_csv(tmp_path, content, said):
-    with pytest.raises(FileRefused, match=said):
+def test_what_is_not_csv(tmp_path, content, message):
+    with pytest.raises(FileRefused, match=message):
         read_csv(csv(tmp_path, content))
 
 

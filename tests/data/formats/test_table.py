@@ -122,7 +122,7 @@ def test_tables_without_a_header(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([["label", "x"], [0, 1], [1, "abc"]], "row 3, column x: 'abc' is not a finite number"),
         ([["label", "x"], [0, 1], [1, "inf"]], "row 3, column x: 'inf' is not a finite number"),
@@ -138,10 +138,10 @@ def test_tables_without_a_header(tmp_path):
         ([], "holds no rows"),
     ],
 )
-def test_damaged_tables_are_named_by_row_and_column(tmp_path, rows, said):
+def test_damaged_tables_are_named_by_row_and_column(tmp_path, rows, message):
     with pytest.raises(FileRefused, match=None) as caught:
         Table(csv(tmp_path, rows)).read()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

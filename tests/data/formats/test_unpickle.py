@@ -85,7 +85,7 @@ def test_the_payload_of_this_test_would_run_if_unpickled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"\x80\x02cos\nsystem\n.", "asks for os.system"),
         (b"\x80\x02cnumpy\nndarray\n.", "holds a name in place of a value"),
@@ -110,10 +110,10 @@ def test_the_payload_of_this_test_would_run_if_unpickled(tmp_path):
         (b"\x80\x02T\xff\xff\xff\x7fab", "damaged"),
     ],
 )
-def test_hostile_and_damaged_pickles_are_refused_in_one_line(content, said):
+def test_hostile_and_damaged_pickles_are_refused_in_one_line(content, message):
     with pytest.raises(FileRefused) as caught:
         read_pickle(content, "f")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
 

@@ -46,13 +46,13 @@ def slow_exponential(tail: np.ndarray) -> np.ndarray:
 
 
 def slow_lognormal(tail: np.ndarray) -> np.ndarray:
-    def likelihoods(place: np.ndarray) -> np.ndarray:
-        mu, sigma = place[0], math.exp(place[1])
+    def likelihoods(parameters: np.ndarray) -> np.ndarray:
+        mu, sigma = parameters[0], math.exp(parameters[1])
         z = (np.log(tail) - mu) / sigma
         return norm.logpdf(z) - np.log(tail * sigma) - norm.logsf((math.log(tail[0]) - mu) / sigma)
 
     logs = np.log(tail)
-    best = searched(lambda place: -likelihoods(place).sum(), [[logs.mean(), math.log(logs.std())]])
+    best = searched(lambda parameters: -likelihoods(parameters).sum(), [[logs.mean(), math.log(logs.std())]])
     return likelihoods(best)
 
 
@@ -60,8 +60,8 @@ def slow_truncated(tail: np.ndarray) -> np.ndarray:
     """λ^(−α)·e^(−βλ), normalised by adaptive quadrature over ln(λ/λ_min)."""
     scaled = tail / tail[0]
 
-    def likelihoods(place: np.ndarray) -> np.ndarray:
-        alpha, beta = place[0], math.exp(place[1])
+    def likelihoods(parameters: np.ndarray) -> np.ndarray:
+        alpha, beta = parameters[0], math.exp(parameters[1])
         edge = math.log1p((60 + 20 * max(1 - alpha, 0)) / beta)
         # The factor e^β keeps the integral in range.
         points = list(np.linspace(0, edge, 12)[1:-1])
@@ -71,7 +71,9 @@ def slow_truncated(tail: np.ndarray) -> np.ndarray:
         return -alpha * np.log(scaled) - beta * (scaled - 1) - math.log(area) - math.log(tail[0])
 
     rate = 1 / (scaled.mean() - 1)
-    best = searched(lambda place: -likelihoods(place).sum(), [[0.5, math.log(rate)], [1.5, math.log(rate / 10)]])
+    best = searched(
+        lambda parameters: -likelihoods(parameters).sum(), [[0.5, math.log(rate)], [1.5, math.log(rate / 10)]]
+    )
     return likelihoods(best)
 
 

@@ -204,16 +204,16 @@ def test_a_tail_that_is_none_is_rejected():
 @pytest.mark.parametrize("body", [0, 1], ids=["tail alone", "with a body"])
 def test_the_interval_covers_the_truth(size, trials, body):
     """Fixed seeds, all α of the study in turn; the bounds are 92–98 % and two standard errors of so many trials."""
-    held, known = [], []
+    covered, known = [], []
     for trial in range(trials):
         alpha = (2.0, 3.0, 4.5)[trial % 3]
         found = alpha_interval(pareto(alpha, size, trial, body * size), rng=draws(trial))
         fit = fit_power_law(pareto(alpha, size, trial, body * size))
-        held.append(found.low <= alpha <= found.high)
+        covered.append(found.low <= alpha <= found.high)
         known.append(abs(fit.alpha - alpha) <= 1.96 * fit.sigma)
     slack = 2 * math.sqrt(0.05 * 0.95 / trials)
-    assert 0.92 - slack <= np.mean(held) <= 0.98 + slack
-    assert np.mean(known) < np.mean(held)
+    assert 0.92 - slack <= np.mean(covered) <= 0.98 + slack
+    assert np.mean(known) < np.mean(covered)
 
 
 @pytest.mark.slow

@@ -97,13 +97,13 @@ def test_loud_and_quiet_matrices_are_no_structure():
     assert max(twin.distance for twin in twins) < 0.03  # 0.16 where entries change their matrix
 
 
-def test_places_are_shuffled_as_weights_are():
-    weights, places = np.linspace(0, 1, 24).reshape(2, 12), np.tile(np.arange(12), (2, 1))
+def test_indices_are_shuffled_as_weights_are():
+    weights, indices = np.linspace(0, 1, 24).reshape(2, 12), np.tile(np.arange(12), (2, 1))
     shuffled = weights.copy()
     shuffle_matrices(shuffled, rng(3))
-    shuffle_matrices(places, rng(3))
-    np.testing.assert_array_equal(shuffled, np.take_along_axis(weights, places, axis=1))
-    assert sorted(places[1]) == list(range(12)) != places[1].tolist() != places[0].tolist()
+    shuffle_matrices(indices, rng(3))
+    np.testing.assert_array_equal(shuffled, np.take_along_axis(weights, indices, axis=1))
+    assert sorted(indices[1]) == list(range(12)) != indices[1].tolist() != indices[0].tolist()
 
 
 def test_noise_rarely_has_traps():

@@ -30,10 +30,10 @@ def test_blocks_hold_every_layer_once_in_order(name):
     network = SMALL[name]()
     blocks = Chain(network).blocks
     assert len(blocks) == COUNTS[name]
-    told = [layer for block in blocks for layer in block.layers]
+    layers = [layer for block in blocks for layer in block.layers]
     holding = [layer for layer, module in network.named_modules() if any(True for _ in module.parameters(False))]
-    assert sorted(told) == sorted(holding)
-    first = {layer: place for place, layer in enumerate(holding)}
+    assert sorted(layers) == sorted(holding)
+    first = {layer: index for index, layer in enumerate(holding)}
     assert [first[block.layers[0]] for block in blocks] == sorted(first[block.layers[0]] for block in blocks)
 
 

@@ -54,14 +54,14 @@ PAIRS = {
 
 @pytest.mark.parametrize("case", PAIRS)
 def test_a_layer_becomes_as_if_made_at_its_new_sizes(case):
-    layer, twin, shape = PAIRS[case]
+    layer, expected, shape = PAIRS[case]
     with torch.no_grad():
-        for tensor in twin.state_dict().values():
+        for tensor in expected.state_dict().values():
             tensor.copy_(drawn(*tensor.shape).abs() + 0.5 if tensor.is_floating_point() else tensor)
-    set_tensors(layer, twin.state_dict())
-    assert str(layer) == str(twin)
-    assert {k: v.shape for k, v in layer.state_dict().items()} == {k: v.shape for k, v in twin.state_dict().items()}
-    assert torch.equal(layer.eval()(drawn(*shape)), twin.eval()(drawn(*shape)))
+    set_tensors(layer, expected.state_dict())
+    assert str(layer) == str(expected)
+    assert {k: v.shape for k, v in layer.state_dict().items()} == {k: v.shape for k, v in expected.state_dict().items()}
+    assert torch.equal(layer.eval()(drawn(*shape)), expected.eval()(drawn(*shape)))
 
 
 def test_type_and_training_stay_and_values_are_copied():
@@ -94,7 +94,7 @@ def test_groups_can_be_said():
 
 
 @pytest.mark.parametrize(
-    ("layer", "tensors", "told"),
+    ("layer", "tensors", "message"),
     [
         (nn.LSTM(2, 3), {"weight": torch.ones(2)}, "LSTM cannot be given other sizes"),
         (nn.ReLU(), {}, "ReLU cannot be given other sizes"),
@@ -114,12 +114,12 @@ def test_groups_can_be_said():
         (prune.random_unstructured(nn.Linear(2, 3), "weight", 0.5), {"bias": torch.ones(3)}, "computed from other"),
     ],
 )
-def test_what_does_not_fit_changes_nothing(layer, tensors, told):
-    before, said = {name: id(value) for name, value in layer.named_parameters()}, str(layer)
-    with pytest.raises(UsageError, match=told) as caught:
+def test_what_does_not_fit_changes_nothing(layer, tensors, message):
+    before, shown = {name: id(value) for name, value in layer.named_parameters()}, str(layer)
+    with pytest.raises(UsageError, match=message) as caught:
         set_tensors(layer, tensors)
     assert "\n" not in str(caught.value)
-    assert ({name: id(value) for name, value in layer.named_parameters()}, str(layer)) == (before, said)
+    assert ({name: id(value) for name, value in layer.named_parameters()}, str(layer)) == (before, shown)
 
 
 def test_an_unknown_tensor_is_named():
@@ -183,7 +183,7 @@ def test_resize_gives_a_bias_where_the_shapes_have_one():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"tail.weight": (3,)}, "tail.weight: the network has no such tensor"),
         ({"scale": (3,)}, "Own cannot be given other sizes"),
@@ -191,9 +191,9 @@ def test_resize_gives_a_bias_where_the_shapes_have_one():
         ({"body.1.weight": (10**9,)}, "body.1: bias of shape"),
     ],
 )
-def test_resize_names_what_it_cannot_do_before_it_begins(changes, told):
+def test_resize_names_what_it_cannot_do_before_it_begins(changes, message):
     network = Own()
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         resize(network, {**shapes_of(Own()), "twin.weight": (10**7, 10**7), **changes})
     assert network.twin.weight.shape == (6, 4)
 

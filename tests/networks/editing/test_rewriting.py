@@ -34,18 +34,18 @@ def zoo() -> Zoo:
     return Zoo()
 
 
-def places(matrices: torch.Tensor) -> torch.Tensor:
+def numbered(matrices: torch.Tensor) -> torch.Tensor:
     """Every value is told by its layer's shape and its place in the matrices."""
     return torch.arange(matrices.numel(), dtype=torch.float64).reshape(matrices.shape)
 
 
 def test_a_module_gets_back_exactly_the_matrices_it_is_given(zoo):
     before = copy.deepcopy(zoo.state_dict())
-    made = rewritten(zoo, lambda layer: places(layer.matrices)).network
+    made = rewritten(zoo, lambda layer: numbered(layer.matrices)).network
     layers = list(walk(made))
     assert len(layers) == 18
     for layer in layers:
-        assert torch.equal(layer.matrices.double(), places(layer.matrices)), layer.name
+        assert torch.equal(layer.matrices.double(), numbered(layer.matrices)), layer.name
     assert made.head.weight is made.embedding.weight
     assert torch.equal(made.conv.bias, zoo.conv.bias)
     for name, value in zoo.state_dict().items():

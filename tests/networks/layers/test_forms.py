@@ -31,7 +31,7 @@ def test_convolution_is_the_sum_of_its_positions(dimensions, groups):
     out = []
     for group, inputs in enumerate(image[0].chunk(groups)):
         slices = matrices[group * len(positions) :]
-        out.append(sum(slices[i] @ inputs[(slice(None), *place)] for i, place in enumerate(positions)))
+        out.append(sum(slices[i] @ inputs[(slice(None), *position)] for i, position in enumerate(positions)))
     torch.testing.assert_close(torch.cat(out), CONVOLVE[dimensions](image, weight, groups=groups).flatten())
 
 
@@ -45,9 +45,9 @@ def test_transposed_convolution_writes_one_matrix_per_position(dimensions, group
     out = SPREAD[dimensions](pixel, weight, groups=groups)[0]
     positions = list(itertools.product(*map(range, kernel)))
     assert matrices.shape == (groups * len(positions), 12 // groups, 6 // groups)
-    for i, place in enumerate(positions):
+    for i, position in enumerate(positions):
         parts = [matrices[g * len(positions) + i] @ part.flatten() for g, part in enumerate(pixel[0].chunk(groups))]
-        torch.testing.assert_close(torch.cat(parts), out[(slice(None), *place)])
+        torch.testing.assert_close(torch.cat(parts), out[(slice(None), *position)])
 
 
 def test_gates_are_rows_cut_into_equal_parts():

@@ -61,9 +61,9 @@ def test_reasons_to_be_no_layer(name, shape, reason):
 
 
 @pytest.mark.parametrize(("gates", "kind"), [(4, "LSTM"), (3, "GRU"), (1, "RNN")])
-@pytest.mark.parametrize("place", ["_l0", "_l3_reverse", ""])
-def test_recurrent_layers_by_their_hidden_size(gates, kind, place):
-    known = entries(**{f"r__weight_ih{place}": (gates * 5, 7), f"r__weight_hh{place}": (gates * 5, 5)})
+@pytest.mark.parametrize("suffix", ["_l0", "_l3_reverse", ""])
+def test_recurrent_layers_by_their_hidden_size(gates, kind, suffix):
+    known = entries(**{f"r__weight_ih{suffix}": (gates * 5, 7), f"r__weight_hh{suffix}": (gates * 5, 5)})
     for name, entry in known.items():
         assert guess(name, entry.shape, known, Channels()) == (Form(kind, gates=gates), [])
 

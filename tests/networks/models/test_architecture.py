@@ -173,23 +173,25 @@ def test_the_resized_spec_builds_what_cutting_by_hand_leaves(case):
     x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     assert torch.equal(built.eval()(x), network.eval()(x))
     assert Architecture.parse(str(resized)) == resized
-    before = {name: output_units(module) for name, module in spec.outline().named_modules() if name in spec.places()}
+    before = {
+        name: output_units(module) for name, module in spec.outline().named_modules() if name in spec.width_slots()
+    }
     assert resized.resized(before).widths_in_use() == spec.widths_in_use()
 
 
 @pytest.mark.parametrize("case", CUTS)
 def test_every_free_layer_can_be_resized_alone_and_coupled_ones_together(case):
     spec, _ = CUTS[case]
-    places = spec.places()
+    slots = spec.width_slots()
     modules = dict(spec.outline().named_modules())
-    for place in {*places.values()}:
-        together = [layer for layer in places if places[layer] == place]
+    for slot in {*slots.values()}:
+        together = [layer for layer in slots if slots[layer] == slot]
         number = output_units(modules[together[0]]) - 1
         built = spec.resized(dict.fromkeys(together, number)).build()
         changed = {
             name: output_units(module)
             for name, module in built.named_modules()
-            if name in places and output_units(module) != output_units(modules[name])
+            if name in slots and output_units(module) != output_units(modules[name])
         }
         assert changed == dict.fromkeys(together, number)
         built(torch.zeros(2, 1, 8, 8))
@@ -214,7 +216,7 @@ def test_widths_are_written_as_short_as_they_can_be():
 
 
 @pytest.mark.parametrize(
-    ("spec", "units", "error", "told"),
+    ("spec", "units", "error", "message"),
     [
         (SMALL[0], {"output": 2}, OptionError, r"output \(Linear\) has no width of its own: the output layer"),
         (SMALL[1], {"classifier.4": 2}, OptionError, "classifier.4"),
@@ -230,8 +232,8 @@ def test_widths_are_written_as_short_as_they_can_be():
         (Mlp((3,)), {"output": 2}, OptionError, "needs input_shape and classes"),
     ],
 )
-def test_what_cannot_be_resized_is_named(spec, units, error, told):
-    with pytest.raises(error, match=told):
+def test_what_cannot_be_resized_is_named(spec, units, error, message):
+    with pytest.raises(error, match=message):
         spec.resized(units)
 
 

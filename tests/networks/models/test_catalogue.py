@@ -94,8 +94,8 @@ def test_dense_layers_are_put_in_order_only_where_that_is_certain(tmp_path):
     )
     assert recognise(stored(tmp_path, {f"{n}.weight": square for n in "qkvo"})) is None
     assert recognise(stored(tmp_path, {"lora_A.weight": torch.zeros(2, 8), "lora_B.weight": torch.zeros(8, 2)})) is None
-    told = recognise(stored(tmp_path, {"z.weight": torch.zeros(5, 4), "a.weight": torch.zeros(3, 5)}))
-    assert told.keys == {"z.weight": "dense1.weight", "a.weight": "output.weight"}
+    match = recognise(stored(tmp_path, {"z.weight": torch.zeros(5, 4), "a.weight": torch.zeros(3, 5)}))
+    assert match.keys == {"z.weight": "dense1.weight", "a.weight": "output.weight"}
     prefixed = {f"mlp.{name}": tensor for name, tensor in mlp(8, 8, 8, 8).state_dict().items()}
     assert recognise(stored(tmp_path, prefixed)).keys["mlp.dense1.weight"] == "dense1.weight"
 

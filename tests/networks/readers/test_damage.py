@@ -113,9 +113,9 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
     for _ in range(int(rng.choice([1, 1, 1, 2, 8]))):
         # Headers are at the ends, so these are hit more often.
         reach = int(rng.choice([64, 400, len(content)]))
-        place = int(rng.integers(min(reach, len(content))))
-        place = place if rng.random() < 0.6 else len(content) - 1 - place
-        changed[place] = int(rng.choice([0, 255, rng.integers(256), changed[place] ^ (1 << int(rng.integers(8)))]))
+        offset = int(rng.integers(min(reach, len(content))))
+        offset = offset if rng.random() < 0.6 else len(content) - 1 - offset
+        changed[offset] = int(rng.choice([0, 255, rng.integers(256), changed[offset] ^ (1 << int(rng.integers(8)))]))
     return bytes(changed)
 
 

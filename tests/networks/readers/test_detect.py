@@ -67,7 +67,7 @@ def test_names_no_file_can_have(name, reason, tmp_path):
         open_path(tmp_path / name)
 
 
-def test_folders_and_indices_are_told_apart(tmp_path):
+def test_folders_and_indices_are_distinguished(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "m.safetensors")
     assert open_path(tmp_path).format == "safetensors"
     (tmp_path / "m.safetensors.index.json").write_text('{"weight_map": {"a": "m.safetensors"}}')

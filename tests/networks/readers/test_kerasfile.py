@@ -140,11 +140,11 @@ def legacy(path: Path, config: bool) -> Path:
         "memory": "LSTM",
         "head": "Dense",
     }
-    told = [{"class_name": kinds.get(name, "Flatten"), "config": {"name": name}} for name in layers]
+    configs = [{"class_name": kinds.get(name, "Flatten"), "config": {"name": name}} for name in layers]
     with h5py.File(path, "w") as file:
         root: Any = file
         if config:
-            file.attrs["model_config"] = json.dumps({"class_name": "Sequential", "config": {"layers": told}})
+            file.attrs["model_config"] = json.dumps({"class_name": "Sequential", "config": {"layers": configs}})
             file.attrs["keras_version"] = "2.9.0"
             root = file.create_group("model_weights")
             file["optimizer_weights/iteration"] = np.array(3)

@@ -126,17 +126,19 @@ def test_gru():
 
 
 def test_names_and_forms():
-    def told(role: str, shape: tuple[int, ...], facts: LayerFacts = UNKNOWN, gates: int = 0) -> tuple[str, str]:
+    def name_and_form(
+        role: str, shape: tuple[int, ...], facts: LayerFacts = UNKNOWN, gates: int = 0
+    ) -> tuple[str, str]:
         layout = layout_of(role, shape, facts, gates)
         return layout.name, str(layout.form)
 
-    assert told("embeddings", (9, 4)) == ("weight", "Embedding")
-    assert told("gamma", (4,)) == ("weight", "None")
-    assert told("moving_variance", (4,)) == ("running_var", "None")
-    assert told("bias", (4,)) == ("bias", "None")
-    assert told("pointwise_kernel", (1, 1, 4, 6)) == ("pointwise.weight", "Conv2d")
-    assert told("kernel", (5, 12), LayerFacts(backward=True), 4) == ("weight_ih_l0_reverse", "LSTM(gates=4)")
-    assert told("strange", (2, 2)) == ("strange", "None")
+    assert name_and_form("embeddings", (9, 4)) == ("weight", "Embedding")
+    assert name_and_form("gamma", (4,)) == ("weight", "None")
+    assert name_and_form("moving_variance", (4,)) == ("running_var", "None")
+    assert name_and_form("bias", (4,)) == ("bias", "None")
+    assert name_and_form("pointwise_kernel", (1, 1, 4, 6)) == ("pointwise.weight", "Conv2d")
+    assert name_and_form("kernel", (5, 12), LayerFacts(backward=True), 4) == ("weight_ih_l0_reverse", "LSTM(gates=4)")
+    assert name_and_form("strange", (2, 2)) == ("strange", "None")
 
 
 @pytest.mark.parametrize(

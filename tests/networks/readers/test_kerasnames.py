@@ -105,9 +105,9 @@ def test_the_older_format_has_names_everywhere():
 
 def test_facts_of_the_configuration():
     config = sequential(("Conv2D", {"name": "c", "groups": 4}), ("EinsumDense", {"equation": "ab,bc->ac"}))
-    told = Configuration(config)
-    assert told.by_path["layers/conv2d"].groups == told.by_name["c"].groups == 4
-    assert told.by_path["layers/einsum_dense"].equation == "ab,bc->ac"
+    configuration = Configuration(config)
+    assert configuration.by_path["layers/conv2d"].groups == configuration.by_name["c"].groups == 4
+    assert configuration.by_path["layers/einsum_dense"].equation == "ab,bc->ac"
 
 
 @pytest.mark.parametrize(

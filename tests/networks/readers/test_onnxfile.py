@@ -75,11 +75,11 @@ def test_convolutions_with_their_groups(groups, tmp_path):
 def test_gates_come_in_the_order_of_torch(module, order, tmp_path):
     """ONNX keeps i o f c and z r h; ``order`` is where each of its gates stands in torch."""
     made = module(5, 4)
-    told = {}
+    weights = {}
     for letter, part in (("W", "ih"), ("R", "hh")):
         pieces = getattr(made, f"weight_{part}_l0").detach().chunk(len(order))
-        told[letter] = torch.cat([pieces[place] for place in order])[None].numpy()
-    path = saved(tmp_path / "m.onnx", [node(module.__name__, "x", "W", "R", hidden_size=4)], told)
+        weights[letter] = torch.cat([pieces[index] for index in order])[None].numpy()
+    path = saved(tmp_path / "m.onnx", [node(module.__name__, "x", "W", "R", hidden_size=4)], weights)
     found = {layer.name: layer for layer in walk(path)}
     expected = {layer.name: layer for layer in walk(made)}
     for letter, name in (("W", "weight_ih_l0"), ("R", "weight_hh_l0")):
@@ -252,9 +252,9 @@ def test_numbers_must_be_as_many_as_the_shape_says():
 def test_scales_along_an_axis(scale, axis, block, expected):
     codes = numpy_helper.from_array(np.arange(1, 9, dtype="i1").reshape(2, 4), "w")
     values = OnnxValues(PATH, {"w": codes, "s": numpy_helper.from_array(np.array(scale, "f4"), "s")})
-    told = Quantisation("s", None, axis, block)
-    assert values.can_scale("w", told)
-    assert values.dequantised("w", told).tolist() == expected
+    quantisation = Quantisation("s", None, axis, block)
+    assert values.can_scale("w", quantisation)
+    assert values.dequantised("w", quantisation).tolist() == expected
 
 
 def test_zero_point_and_missing_scale():

@@ -7,9 +7,9 @@ from weightsmith.networks.readers.quantised import APPLIED, Scaling, is_quantise
 from weightsmith.networks.weights import Entry
 
 
-def entries(**told: tuple[str, tuple[int, ...]]) -> dict[str, Entry]:
+def entries(**kinds: tuple[str, tuple[int, ...]]) -> dict[str, Entry]:
     return {
-        name.replace("__", "."): Entry(name.replace("__", "."), shape, dtype) for name, (dtype, shape) in told.items()
+        name.replace("__", "."): Entry(name.replace("__", "."), shape, dtype) for name, (dtype, shape) in kinds.items()
     }
 
 
@@ -41,7 +41,7 @@ def test_scales_of_blocks():
     values = Scaling("s").apply(codes, scale, None)
     assert values.shape == (130, 300)
     corners = {(0, 0): 1, (127, 127): 1, (127, 128): 2, (0, 299): 3, (128, 0): 4, (129, 299): 6}
-    assert {place: values[place].item() for place in corners} == corners
+    assert {index: values[index].item() for index in corners} == corners
 
 
 @pytest.mark.parametrize("ending", ["_scale", ".scale", "_scale_inv"])

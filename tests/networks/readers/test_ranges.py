@@ -89,10 +89,10 @@ def test_links_in_a_circle(tmp_path):
 def test_only_the_blobs_beside_the_snapshots_are_open(tmp_path):
     folder = tmp_path / "snapshots" / "abc"
     folder.mkdir(parents=True)
-    for place in ("blobs", "secrets"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "1").write_text("x")
-        (folder / place).symlink_to(tmp_path / place / "1")
+    for name in ("blobs", "secrets"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1").write_text("x")
+        (folder / name).symlink_to(tmp_path / name / "1")
     assert inside(folder, "blobs", folder).read_text() == "x"
     with pytest.raises(FileRefused, match="link"):
         inside(folder, "secrets", folder)

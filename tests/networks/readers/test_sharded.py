@@ -14,8 +14,8 @@ from weightsmith.core.errors import FileRefused
 from weightsmith.networks.weights import open_weights
 
 
-def write_index(folder: Path, name: str, places: dict[str, str]) -> None:
-    (folder / name).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+def write_index(folder: Path, name: str, weight_map: dict[str, str]) -> None:
+    (folder / name).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
 
 
 def test_two_shards_read_as_one(tmp_path):
@@ -41,8 +41,8 @@ def test_two_shards_read_as_one(tmp_path):
 def test_shards_of_pickled_files(tmp_path):
     torch.save({"a": torch.ones(2)}, tmp_path / "pytorch_model-1.bin")
     torch.save({"b": torch.zeros(2)}, tmp_path / "pytorch_model-2.bin")
-    places = {"a": "pytorch_model-1.bin", "b": "pytorch_model-2.bin"}
-    write_index(tmp_path, "pytorch_model.bin.index.json", places)
+    weight_map = {"a": "pytorch_model-1.bin", "b": "pytorch_model-2.bin"}
+    write_index(tmp_path, "pytorch_model.bin.index.json", weight_map)
     assert open_weights(tmp_path).tensor("b").tolist() == [0, 0]
 
 
@@ -112,7 +112,7 @@ TENSOR = 256 << 20
 
 def sparse_folder(folder: Path, shards: int, tensors: int) -> Path:
     """Shards of zeros that take no room on the disk; each tensor has 256 MB."""
-    places = {}
+    weight_map = {}
     for number in range(shards):
         name = f"model-{number}.safetensors"
         header = {
@@ -123,12 +123,12 @@ def sparse_folder(folder: Path, shards: int, tensors: int) -> Path:
             }
             for i in range(tensors)
         }
-        places.update(dict.fromkeys(header, name))
+        weight_map.update(dict.fromkeys(header, name))
         text = json.dumps(header).encode()
         with (folder / name).open("wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
             file.truncate(8 + len(text) + tensors * TENSOR)
-    write_index(folder, "model.safetensors.index.json", places)
+    write_index(folder, "model.safetensors.index.json", weight_map)
     return folder
 
 

@@ -168,9 +168,9 @@ WEIGHTS = {"a.weight": tensor(), "a.bias": tensor(), "version": 3}
 def test_weights_are_found_under_their_usual_names(root):
     chosen = choose(root, PATH)
     assert list(chosen.tensors) == ["a.weight", "a.bias"]
-    place, found = chosen.tensors["a.bias"]
+    keys, found = chosen.tensors["a.bias"]
     value = root
-    for key in place:
+    for key in keys:
         value = value[key]
     assert value is found
 

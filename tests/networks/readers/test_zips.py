@@ -51,16 +51,16 @@ def test_names_that_differ_in_case_only(tmp_path):
 
 
 def central(content: bytes, number: int) -> int:
-    place = -1
+    offset = -1
     for _ in range(number + 1):
-        place = content.index(b"PK\x01\x02", place + 1)
-    return place
+        offset = content.index(b"PK\x01\x02", offset + 1)
+    return offset
 
 
 def patched(path: Path, number: int, offset: int, value: bytes) -> Path:
     content = bytearray(path.read_bytes())
-    place = central(content, number) + offset
-    content[place : place + len(value)] = value
+    begin = central(content, number) + offset
+    content[begin : begin + len(value)] = value
     path.write_bytes(content)
     return path
 

@@ -65,12 +65,12 @@ def test_the_same_seed_gives_the_same_bytes_and_touches_no_global_generator():
 def test_groups_have_equal_rows_similar_widths_and_everyone_once():
     x, y = rows(40)
     widths = [100, 3, 500, 5, 98, 7, 4000, 4100, 4200]
-    tasks = [FoldNetwork(x[: 40 - place % 2], y, units, place) for place, units in enumerate(widths)]
+    tasks = [FoldNetwork(x[: 40 - index % 2], y, units, index) for index, units in enumerate(widths)]
     groups = _groups(tasks)
-    assert sorted(place for group in groups for place in group) == list(range(len(tasks)))
+    assert sorted(index for group in groups for index in group) == list(range(len(tasks)))
     for group in groups:
-        units = [tasks[place].units for place in group]
-        assert len({len(tasks[place].x) for place in group}) == 1
+        units = [tasks[index].units for index in group]
+        assert len({len(tasks[index].x) for index in group}) == 1
         assert max(units) <= 1.25 * min(units) + 8
         assert max(units) * len(units) <= 8192 or len(units) == 1
     assert len(groups) < len(tasks)

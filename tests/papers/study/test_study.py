@@ -118,9 +118,9 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, study):
 
     with pytest.raises(Stop):
         quick(out=tmp_path, progress=stop)
-    told = []
-    resumed = quick(out=tmp_path, progress=lambda done, total: told.append((done, total)))
-    assert told == [(4, 4)]
+    calls = []
+    resumed = quick(out=tmp_path, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(4, 4)]
     assert resumed == study
     assert (tmp_path / "study.csv").read_text() == study.to_csv()
     assert Study.from_json((tmp_path / "study.json").read_text()) == study
@@ -171,12 +171,12 @@ def test_the_four_methods_of_the_paper_are_the_default():
         ({"workers": 0}, OptionError, "workers must be"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_trained(options, error, message):
+def test_what_is_wrong_is_reported_before_anything_is_trained(options, error, message):
     with pytest.raises(error, match=message):
         quick(**options)
 
 
-def test_one_class_constant_columns_and_divergence_are_told():
+def test_one_class_constant_columns_and_divergence_are_reported():
     x, y = rows()
     with pytest.raises(DataMismatch, match="one class only"):
         quick((x, y * 0))

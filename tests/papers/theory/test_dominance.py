@@ -25,10 +25,10 @@ def test_the_neuron_with_the_larger_l4_norm_wins_inputs_closer_to_the_other(foun
     assert low > middle > high
     assert middle > 22.5 + 5  # mean 1, threshold 2
     # At 30° A is nearer, and B fires more all the same, by many standard errors.
-    place = int(np.flatnonzero(found.angles == 30.0)[0])
-    assert found.lead[0, place] > 5
-    assert found.winner[0, place] == 1
-    assert found.rates_b[0, place] > found.rates_a[0, place]
+    index = int(np.flatnonzero(found.angles == 30.0)[0])
+    assert found.lead[0, index] > 5
+    assert found.winner[0, index] == 1
+    assert found.rates_b[0, index] > found.rates_a[0, index]
 
 
 def test_above_the_threshold_a_hard_reset_turns_it_round_and_a_soft_one_does_not(found):
@@ -83,7 +83,7 @@ def test_same_seed_same_record():
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "told"),
+    ("options", "kind", "message"),
     [
         ({"angle_b": 50.0}, OptionError, "angle_b < angle_a ≤ 90 degrees, not 50.0 and 45.0"),
         ({"angle_a": 91.0}, OptionError, "angle_a ≤ 90 degrees"),
@@ -97,7 +97,7 @@ def test_same_seed_same_record():
         ({"duration": -1.0}, OptionError, "duration must be > 0 and finite, not -1.0"),
     ],
 )
-def test_bad_input_is_named(options, kind, told):
+def test_bad_input_is_named(options, kind, message):
     with pytest.raises(kind) as caught:
         dominance(**options)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -48,7 +48,7 @@ def test_the_curve_is_odd_about_45_degrees_and_largest_where_its_derivative_is_z
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "message"),
     [
         (lambda: angle_drift([1.0, 2.0, 3.0]), DataMismatch, "two entries along their last axis, not shape (3,)"),
         (lambda: angle_drift([1.0, -2.0]), OptionError, "entries ≥ 0 of which one is > 0"),
@@ -57,7 +57,7 @@ def test_the_curve_is_odd_about_45_degrees_and_largest_where_its_derivative_is_z
         (lambda: hadamard_drift(largest=0.0), OptionError, "largest must be > 0 and finite, not 0.0"),
     ],
 )
-def test_bad_input_is_named(call, kind, told):
+def test_bad_input_is_named(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -53,9 +53,9 @@ def test_shares_fall_from_all_to_none(above):
     for values in (above.simulated, above.lognormal, above.normal):
         assert values.shape == (2, above.levels.size)
         assert (np.diff(values) <= 0).all()
-    place = int(np.flatnonzero(above.levels == 4.0)[0])
-    assert above.simulated[:, place].tolist() == list(above.above_simulated)
-    assert_allclose(above.lognormal[:, place], above.above_lognormal, rtol=1e-14)
+    index = int(np.flatnonzero(above.levels == 4.0)[0])
+    assert above.simulated[:, index].tolist() == list(above.above_simulated)
+    assert_allclose(above.lognormal[:, index], above.above_lognormal, rtol=1e-14)
 
 
 def test_the_area_below_the_shares_is_the_mean(above):

@@ -84,10 +84,10 @@ def test_nothing_leaves_the_figure_and_every_axis_is_named(figures, name):
     assert whole.x1 <= width + 0.03
     assert whole.y1 <= height + 0.03
     for axes in figure.axes:
-        place = axes.get_subplotspec()
-        if place is not None and place.is_last_row():
+        spec = axes.get_subplotspec()
+        if spec is not None and spec.is_last_row():
             assert axes.get_xlabel()
-        if place is not None and place.is_first_row() and not axes.get_label().startswith("share"):
+        if spec is not None and spec.is_first_row() and not axes.get_label().startswith("share"):
             assert title(axes)
 
 
@@ -139,20 +139,20 @@ def test_same_mean_shows_spikes_as_high_as_weights_and_moments_as_bands(records,
 def test_above_threshold_shows_paths_shares_and_tails(records, figures):
     example, figure = records["above"], figures["above"]
     named = {axes.get_label(): axes for axes in figure.axes}
-    for place, colour in enumerate((ORANGE, BLUE)):
-        path, share = named[f"path {place}"], named[f"share {place}"]
+    for index, colour in enumerate((ORANGE, BLUE)):
+        path, share = named[f"path {index}"], named[f"share {index}"]
         (line,) = lines(path, colour)
-        assert_allclose(line.get_ydata(), example.paths[place])
+        assert_allclose(line.get_ydata(), example.paths[index])
         for axes in (path, share):
             (threshold,) = lines(axes, PURPLE)
             assert list(threshold.get_ydata()) == [4.0, 4.0]
         assert path.get_ylim() == share.get_ylim()
         heights, edges = share.patches[0].get_data()[:2]
         # The bins hold all potentials but the few beyond the last level.
-        assert (heights * np.diff(edges)).sum() == pytest.approx(1 - example.simulated[place, -1])
+        assert (heights * np.diff(edges)).sum() == pytest.approx(1 - example.simulated[index, -1])
         (density,) = lines(share, INK)
         step = example.levels[1]
-        assert (density.get_xdata() * step).sum() == pytest.approx(1 - example.lognormal[place, -1])
+        assert (density.get_xdata() * step).sum() == pytest.approx(1 - example.lognormal[index, -1])
     assert named["share 0"].get_xlim() == named["share 1"].get_xlim()
     tail = named["tail"]
     simulated, lognormal, normal = lines(tail, ORANGE)[:3]
@@ -243,11 +243,11 @@ def test_snapshots_show_both_weights_and_the_input_half_way(records, figures):
     found, figure = records["sweep"], figures["sweep"]
     snapshots = [axes for axes in figure.axes if axes.get_label().startswith("snapshot")]
     assert [title(axes) for axes in snapshots] == ["(a) 0°", "(b) 30°", "(c) 60°", "(d) 90°"]
-    for axes, place in zip(snapshots, (0, 2, 4, 6), strict=True):
+    for axes, index in zip(snapshots, (0, 2, 4, 6), strict=True):
         static, sweeping, shown = axes.texts
         assert static.xy == (1.0, 0.0)
-        assert_allclose(sweeping.xy, found.weights[place])
-        assert_allclose(shown.xy, found.inputs[place])
+        assert_allclose(sweeping.xy, found.weights[index])
+        assert_allclose(shown.xy, found.inputs[index])
         assert same_color(shown.arrow_patch.get_edgecolor(), RED)
         angle = np.degrees(np.arctan2(shown.xy[1], shown.xy[0]))
-        assert angle == pytest.approx(found.angles[place] / 2)
+        assert angle == pytest.approx(found.angles[index] / 2)

@@ -59,10 +59,10 @@ def test_predictions_in_closed_form(found):
 
 
 def test_the_static_neuron_fires_at_the_rate_of_a_run_of_its_own(found):
-    place = at(found, 45.0)
-    train = poisson_train(found.inputs[place], 50_000.0, seed=99)
+    index = at(found, 45.0)
+    train = poisson_train(found.inputs[index], 50_000.0, seed=99)
     spikes = int(count_spikes(train, [[1.0, 0.0]], 1.0, 2.0).sum())
-    assert found.rates[place] * 50_000 == pytest.approx(spikes, abs=6 * math.sqrt(2 * spikes))
+    assert found.rates[index] * 50_000 == pytest.approx(spikes, abs=6 * math.sqrt(2 * spikes))
 
 
 def test_a_soft_reset_shows_the_same_loop():
@@ -78,7 +78,7 @@ def test_same_seed_same_record():
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "told"),
+    ("options", "kind", "message"),
     [
         ({"length": 0.0}, OptionError, "length of the input must be > 0 and finite, not 0.0"),
         ({"repeats": 1}, OptionError, "repeats and points must be ≥ 2, not 1 and 37"),
@@ -88,7 +88,7 @@ def test_same_seed_same_record():
         ({"tau": math.inf}, OptionError, "no steady state: give a time, or a finite tau"),
     ],
 )
-def test_bad_input_is_named(options, kind, told):
+def test_bad_input_is_named(options, kind, message):
     with pytest.raises(kind) as caught:
         threshold_sweep(**options)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -79,8 +79,12 @@ def test_thresholds_are_percentiles_and_spikes_are_worth_them():
         assert torch.equal(node.threshold, (levels[node.name].percentile * 0.5).float())
         assert torch.equal(node.threshold, node.amplitude)
         assert node.start == 0.5
-        told = result.thresholds[node.name]
-        assert (told.layer, told.least, told.largest) == (node.layer, node.threshold.min(), node.threshold.max())
+        thresholds = result.thresholds[node.name]
+        assert (thresholds.layer, thresholds.least, thresholds.largest) == (
+            node.layer,
+            node.threshold.min(),
+            node.threshold.max(),
+        )
     first, second = result.network.populations[:2]
     assert torch.equal(result.network.node(first.layer).weight, before.node(first.layer).weight)
     expected = before.node(second.layer).weight * first.amplitude[:, None, None]
@@ -102,7 +106,7 @@ def test_input_spikes_that_are_rarer_are_worth_more():
     assert torch.equal(rarer.node("output").weight, plain.node("output").weight)
 
 
-def test_channels_that_fire_rarely_or_never_are_told():
+def test_channels_that_fire_rarely_or_never_are_reported():
     network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     with torch.no_grad():
         network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, -1]]))
@@ -150,11 +154,11 @@ def test_neurons_of_residual_blocks_can_keep_threshold_one():
     x = images(5)
     every = balanced(converted, MaxCurrent(steps=30), x)
     stem = balanced(converted, MaxCurrent(steps=30, blocks="one", factor=0.5), x)
-    for name, told in stem.thresholds.items():
+    for name, thresholds in stem.thresholds.items():
         if name.startswith("stem"):
-            assert told.least == told.largest == pytest.approx(0.5 * every.thresholds[name].least)
+            assert thresholds.least == thresholds.largest == pytest.approx(0.5 * every.thresholds[name].least)
         else:
-            assert told.least == told.largest == 0.5
+            assert thresholds.least == thresholds.largest == 0.5
     assert stem.notes == ("8 population(s) of residual blocks were not searched: theirs is 1 times the factor",)
     assert every.notes == ()
 

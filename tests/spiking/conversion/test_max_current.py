@@ -104,10 +104,10 @@ def test_it_is_what_starting_over_for_every_layer_gives(name, neuron, encode, mo
     monkeypatch.setattr(chunked, "_CHUNK", 7)
     monkeypatch.setattr(chunked, "_BUDGET", 3 * 7 * 2 * sum(math.prod(shape) for shape in network.shapes.values()))
     assert chunked.ChunkEngine(network, source, "float32", 40).block == 3
-    told = []
-    assert largest_currents(network, source, 40, progress=lambda *parts: told.append(parts)) == expected
+    calls = []
+    assert largest_currents(network, source, 40, progress=lambda *parts: calls.append(parts)) == expected
     many = len(network.populations)
-    assert told == [(done, many) for done in range(1, many + 1)]
+    assert calls == [(done, many) for done in range(1, many + 1)]
 
 
 @pytest.mark.parametrize("searched", [["relu_2"], ["relu", "relu_2"], ["relu"]])

@@ -49,9 +49,9 @@ def test_levels_are_percentiles_over_images_and_positions(per_channel):
     with_card(network, card_of(network).__class__(input_shape=(3, 8, 8), normalisation=HALF))
     found = convert(network, IF(), Constant())
     x = torch.randint(0, 256, (70, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    told = []
-    levels = activation_levels(found, x, 97.5, per_channel=per_channel, progress=lambda *parts: told.append(parts))
-    assert told == [(32, 70), (64, 70), (70, 70)]
+    calls = []
+    levels = activation_levels(found, x, 97.5, per_channel=per_channel, progress=lambda *parts: calls.append(parts))
+    assert calls == [(32, 70), (64, 70), (70, 70)]
     values = found.activations((x.float() / 255 - 0.5) / 0.5)
     assert list(levels) == list(values)
     for name, level in levels.items():

@@ -102,8 +102,8 @@ def test_devices_differ_by_the_seed() -> None:
 )
 def test_what_the_user_should_know_is_noted(changes: dict[str, Any], note: str) -> None:
     prepared = prepare(subject(), recipe(**changes))
-    (told,) = prepared.notes[len(prepared.balance.notes) :]
-    assert note in told
+    (text,) = prepared.notes[len(prepared.balance.notes) :]
+    assert note in text
 
 
 def test_the_network_is_the_child_of_the_one_that_came_in() -> None:
@@ -112,10 +112,10 @@ def test_the_network_is_the_child_of_the_one_that_came_in() -> None:
 
 
 def test_progress_is_that_of_the_balance() -> None:
-    told: list[tuple[int, int]] = []
-    prepare(subject(), recipe(), lambda done, total: told.append((done, total)))
-    assert told
-    assert told[-1][0] == told[-1][1]
+    calls: list[tuple[int, int]] = []
+    prepare(subject(), recipe(), lambda done, total: calls.append((done, total)))
+    assert calls
+    assert calls[-1][0] == calls[-1][1]
 
 
 def test_a_recipe_as_records_keep_it() -> None:

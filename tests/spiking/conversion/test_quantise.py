@@ -71,10 +71,10 @@ def test_weights_that_are_whole_already_stay():
     ]
     found = chain(nodes, (3, 5, 5))
     x, plain, kept = inputs(found), SpikeRecorder(), SpikeRecorder()
-    twin = found.run(x, 30, precision="float64", path="steps", observers=[plain])
+    expected = found.run(x, 30, precision="float64", path="steps", observers=[plain])
     got = quantised(found).run(x, 30, precision="int8", observers=[kept])
     assert np.array_equal(plain.trains["relu"], kept.trains["relu"])
-    assert got.scores == pytest.approx(twin.scores, rel=1e-6)
+    assert got.scores == pytest.approx(expected.scores, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", CAN)

@@ -121,7 +121,7 @@ def test_a_watcher_refuses_one_name_as_text_and_missing_membranes():
         MembraneMoments().see("fire1", np.arange(1), 0, np.zeros((1, 1, 1, 2), np.uint8), None)
 
 
-# The per-step twins of eqs. 1 and 2: simulated membranes have this mean and this variance after every step.
+# The per-step forms of eqs. 1 and 2: simulated membranes have this mean and this variance after every step.
 
 
 @pytest.mark.parametrize(("leak", "scale"), [(1.0, 1.0), (0.9, 1.0), (0.6, 0.7)])

@@ -62,14 +62,14 @@ def test_the_spikes_and_membranes_kept_are_those_of_the_run():
         assert found.membranes.shape == (2, 40, units)
         again = np.zeros((2, 40, units), bool)
         again[found.spike_images, found.spike_steps, found.spike_rows] = True
-        for place, image in enumerate((2, 7)):
+        for index, image in enumerate((2, 7)):
             for step in range(40):
                 key = found.name, image, step
                 at = found.positions, found.channels
-                assert np.array_equal(again[place, step], everything.spikes[key][at])
-                assert np.array_equal(found.membranes[place, step], everything.tested[key][at])
-            steps, numbers = found.spikes(place)
-            assert len(steps) == again[place].sum() > 0
+                assert np.array_equal(again[index, step], everything.spikes[key][at])
+                assert np.array_equal(found.membranes[index, step], everything.tested[key][at])
+            steps, numbers = found.spikes(index)
+            assert len(steps) == again[index].sum() > 0
             assert (np.diff(steps * units + numbers) > 0).all()
     first, second = record.populations
     assert (first.layer, second.layer) == ("conv", "dense")
@@ -100,9 +100,9 @@ def test_images_that_end_early_have_fewer_steps():
     assert min(record.steps) < 80
     assert (np.array(record.steps) >= responses.ended).all()
     for found in record.populations:
-        for place, steps in enumerate(record.steps):
-            assert not found.membranes[place, steps:].any()
-            assert (found.spikes(place)[0] < steps).all()
+        for index, steps in enumerate(record.steps):
+            assert not found.membranes[index, steps:].any()
+            assert (found.spikes(index)[0] < steps).all()
     assert RasterRecord.from_json(record.to_json()) == record
 
 

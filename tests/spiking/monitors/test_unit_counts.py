@@ -112,7 +112,7 @@ def test_what_cannot_be_counted_is_refused():
 
 
 def from_stepping(gate, steps, images):
-    """Spikes in front of a gate and behind it, (images, steps, positions, channels), from the step-by-step twin."""
+    """Spikes in front of a gate and behind it, (images, steps, positions, channels), from the reference engine."""
     generator = torch.Generator().manual_seed(3)
     nodes = (
         Synapses("first", INPUT, torch.randn(3, 2, 3, 3, generator=generator), padding=(1, 1)),
@@ -134,7 +134,7 @@ def from_stepping(gate, steps, images):
 
 @pytest.mark.parametrize("window", [((2, 2), (2, 2), (0, 0)), ((3, 2), (2, 1), (1, 1))])
 @pytest.mark.parametrize("chunk", [1, 3, 11])
-def test_what_passes_is_what_the_twin_lets_pass(window, chunk, monkeypatch):
+def test_what_passes_is_what_the_reference_lets_pass(window, chunk, monkeypatch):
     monkeypatch.setattr(
         "weightsmith.spiking.monitors.unit_counts._AT_ONCE", 2000
     )  # several images, but not all at once

@@ -554,10 +554,10 @@ def test_a_vector_of_another_file_is_refused(tmp_path):
 )
 def test_a_forged_vector_is_refused(tmp_path, name, value, reason):
     export_nir(mlp(), tmp_path / "n.nir")
-    place = vector_path(tmp_path / "n.nir")
-    arrays = dict(np.load(place))
+    vector = vector_path(tmp_path / "n.nir")
+    arrays = dict(np.load(vector))
     arrays[name] = value
-    np.savez(place, **{key: item for key, item in arrays.items() if item is not None})
+    np.savez(vector, **{key: item for key, item in arrays.items() if item is not None})
     with pytest.raises(FileRefused, match=reason):
         read_vector(tmp_path / "n.nir")
 
@@ -609,7 +609,7 @@ def leaky(shape=(3,), **changes):
 
 def chain(*nodes, shape=(4,), ends=(3,), edges=None, **extra):
     """The dictionary of a graph that nobody has checked."""
-    named = {f"n{place}": node.to_dict() for place, node in enumerate(nodes)}
+    named = {f"n{index}": node.to_dict() for index, node in enumerate(nodes)}
     order = ["input", *named, "output"]
     named["input"] = nir.Input({"input": np.array(shape)}).to_dict()
     named["output"] = nir.Output({"output": np.array(ends)}).to_dict()
@@ -838,8 +838,8 @@ def test_damaged_files_are_refused_or_read_as_they_are(tmp_path):
     draws = np.random.default_rng(0)
     for _ in range(25):
         bad = bytearray(good)
-        for place in draws.integers(0, len(bad), 4):
-            bad[place] ^= 1 << int(draws.integers(8))
+        for offset in draws.integers(0, len(bad), 4):
+            bad[offset] ^= 1 << int(draws.integers(8))
         (tmp_path / "bad.nir").write_bytes(bad[: int(draws.integers(len(bad) // 2, len(bad) + 1))])
         try:
             found = import_nir(tmp_path / "bad.nir")

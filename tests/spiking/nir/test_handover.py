@@ -122,7 +122,7 @@ class Simulated(nn.Module):
 def test_spikes_are_counted_and_compared(tmp_path, monkeypatch, forgetful):
     path = tmp_path / "n.nir"
     export = export_nir(network(IF(reset="hard")), path)
-    loader = (lambda place: Simulated(place, forgetful), ("numpy",))
+    loader = (lambda file: Simulated(file, forgetful), ("numpy",))
     monkeypatch.setitem(handover._LOADERS, "norse", loader)
     check = compare(path, "norse")
     lost = 2 if forgetful else 0  # one of each image

@@ -41,14 +41,14 @@ def _small_parts(monkeypatch):
 
 
 @functools.cache
-def _twin(kind, neuron, encode):
+def _reference(kind, neuron, encode):
     recorder = SpikeRecorder(inputs=True)
     found = network(kind, neuron, encode)
     return found.run(inputs(found), STEPS, path="steps", precision="float64", observers=[recorder]), recorder.trains
 
 
 def _same(found, responses, trains, **options):
-    """Hold a run against the twin's answers and every single spike."""
+    """Hold a run against the reference engine's answers and every single spike."""
     recorder = SpikeRecorder(inputs=True)
     got = found.run(inputs(found), STEPS, observers=[recorder], **options)
     assert set(recorder.trains) == set(trains)
@@ -67,8 +67,8 @@ def _same(found, responses, trains, **options):
 
 @pytest.mark.parametrize("neuron", NEURONS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_spike_is_that_of_the_twin(kind, neuron):
-    responses, trains = _twin(kind, neuron, Poisson(0.75))
+def test_every_spike_is_that_of_the_reference(kind, neuron):
+    responses, trains = _reference(kind, neuron, Poisson(0.75))
     assert min(int(train.sum()) for train in trains.values()) != 0
     for path in PATHS if neuron in NEURONS[:2] else ("events",):
         _same(network(kind, neuron, Poisson(0.75)), responses, trains, path=path, precision="float64")
@@ -77,7 +77,7 @@ def test_every_spike_is_that_of_the_twin(kind, neuron):
 @pytest.mark.parametrize("neuron", [IF(), LIF(0.8125, reset="hard")], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_constant_currents(kind, neuron):
-    responses, trains = _twin(kind, neuron, Constant())
+    responses, trains = _reference(kind, neuron, Constant())
     for precision in ("float64", "float32"):
         got = _same(network(kind, neuron, Constant()), responses, trains, precision=precision)
         assert got.inputs_per_step is None
@@ -87,7 +87,7 @@ def test_constant_currents(kind, neuron):
 @pytest.mark.parametrize("kind", KINDS)
 def test_float32_is_exact_where_sums_are(kind, path):
     """Every current of these networks is a multiple of 1/64, or of 1/256 behind a pool: no rounding at all."""
-    _same(network(kind, IF(), Poisson(0.75)), *_twin(kind, IF(), Poisson(0.75)), path=path)
+    _same(network(kind, IF(), Poisson(0.75)), *_reference(kind, IF(), Poisson(0.75)), path=path)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -122,18 +122,18 @@ def test_float32_with_any_weights(path):
     "kind", ["mlp", "wide mlp", "conv", "eights", "borders", "pools", "gates", "residual", "groups"]
 )
 def test_whole_numbers_are_exact(kind, neuron):
-    """8-bit weights give the very bits of the float64 twin, also with a leak that no binary number is."""
+    """8-bit weights give the very bits of the float64 reference, also with a leak that no binary number is."""
     for encode in (Poisson(), Constant()):
         found = quantised(network(kind, neuron, encode))
         recorder = SpikeRecorder(membranes=True)
-        twin = found.run(inputs(found), STEPS, precision="int8", path="steps", observers=[recorder])
+        reference = found.run(inputs(found), STEPS, precision="int8", path="steps", observers=[recorder])
         for path in ("events", "dense") if isinstance(encode, Poisson) else ("auto",):
             kept = SpikeRecorder(membranes=True)
             got = found.run(inputs(found), STEPS, precision="int8", path=path, observers=[kept])
             for name, train in recorder.trains.items():
                 assert np.array_equal(kept.trains[name], train), (name, path)
                 assert np.array_equal(kept.tested[name], recorder.tested[name]), (name, path)
-            assert np.array_equal(got.scores, twin.scores)
+            assert np.array_equal(got.scores, reference.scores)
 
 
 def test_whole_numbers_beyond_float32():
@@ -154,15 +154,15 @@ def test_whole_numbers_beyond_float32():
 
 
 @pytest.mark.parametrize("kind", ["mlp", "conv", "gates", "units", "flattened"])
-def test_membranes_are_those_of_the_twin(kind):
+def test_membranes_are_those_of_the_reference(kind):
     for neuron in NEURONS:
         found = network(kind, neuron)
-        twin, kept = SpikeRecorder(membranes=True), SpikeRecorder(membranes=True)
-        found.run(inputs(found), STEPS, precision="float64", path="steps", observers=[twin])
+        reference, kept = SpikeRecorder(membranes=True), SpikeRecorder(membranes=True)
+        found.run(inputs(found), STEPS, precision="float64", path="steps", observers=[reference])
         found.run(inputs(found), STEPS, precision="float64", path="events", observers=[kept, SpikeRecorder()])
-        for name, membranes in twin.tested.items():
+        for name, membranes in reference.tested.items():
             assert np.array_equal(kept.tested[name], membranes)
-            assert np.array_equal(kept.trains[name], twin.trains[name])
+            assert np.array_equal(kept.trains[name], reference.trains[name])
 
 
 @pytest.mark.parametrize("encode", [Poisson(), Constant()], ids=str)
@@ -175,11 +175,11 @@ def test_one_image_one_step_one_class(encode):
     found = chain(one, (5,), encode=encode)
     x = inputs(found, 1)
     for steps in (1, 8, 9):
-        twin = found.run(x, steps, path="steps", precision="float64")
+        reference = found.run(x, steps, path="steps", precision="float64")
         got = found.run(x, steps, precision="float64")
-        assert np.array_equal(got.answers, twin.answers)
-        assert np.array_equal(got.scores, twin.scores)
-        assert got.spikes() == twin.spikes()
+        assert np.array_equal(got.answers, reference.answers)
+        assert np.array_equal(got.scores, reference.scores)
+        assert got.spikes() == reference.spikes()
 
 
 def test_memory_bounds_the_block(monkeypatch):
@@ -250,9 +250,9 @@ def test_currents_shared_by_networks_with_other_neurons():
         sharing.shared = first, currents
         tally = Tally(4, STEPS, other.classes, {}, None)
         run_block(sharing, rows, STEPS, tally)
-        twin = other.run(x, STEPS, seed=3, precision="float64", path="steps")
-        assert np.array_equal(tally.responses({}).answers, twin.answers)
-        assert np.array_equal(tally.responses({}).scores, twin.scores)
+        reference = other.run(x, STEPS, seed=3, precision="float64", path="steps")
+        assert np.array_equal(tally.responses({}).answers, reference.answers)
+        assert np.array_equal(tally.responses({}).scores, reference.scores)
 
 
 @pytest.mark.parametrize(("kind", "errors"), [("gates", 12.0), ("residual", 4.0), ("units", 2.0)])
@@ -260,14 +260,14 @@ def test_images_that_end_leave_the_others_alone(kind, errors):
     """Membranes and the counts of gates go on with the images they belong to."""
     found, rule = network(kind, LIF(0.95)), Margin(errors, least=2)
     x = inputs(found, 9)
-    twin = found.run(x, 40, early=rule, precision="float64", path="steps")
-    assert len(set(twin.ended.tolist())) > 3
+    reference = found.run(x, 40, early=rule, precision="float64", path="steps")
+    assert len(set(reference.ended.tolist())) > 3
     for path in PATHS:
         got = found.run(x, 40, early=rule, precision="float64", path=path)
-        assert np.array_equal(got.ended, twin.ended)
-        assert np.array_equal(got.answers, twin.answers)
-        assert np.array_equal(got.scores, twin.scores)
-        assert got.spikes() == twin.spikes()
+        assert np.array_equal(got.ended, reference.ended)
+        assert np.array_equal(got.answers, reference.answers)
+        assert np.array_equal(got.scores, reference.scores)
+        assert got.spikes() == reference.spikes()
 
 
 def test_gates_take_spikes_only():
@@ -298,7 +298,7 @@ def test_events_are_never_sought_behind_the_last(monkeypatch):
         return self.events
 
     monkeypatch.setattr(Values, "listed", guarded)
-    _same(network("borders", IF(), Poisson(0.75)), *_twin("borders", IF(), Poisson(0.75)), path="events")
+    _same(network("borders", IF(), Poisson(0.75)), *_reference("borders", IF(), Poisson(0.75)), path="events")
 
 
 def test_trains_into_a_layer_that_keeps_its_weights():
@@ -306,10 +306,10 @@ def test_trains_into_a_layer_that_keeps_its_weights():
     found = quantised(network("conv", IF(), Constant()))
     assert not torch.equal(found.synapses[0].weight, found.synapses[0].weight.round())
     trains = np.random.default_rng(0).integers(-1, 2, (2, 9, *found.input_shape)).astype(np.int8)
-    twin, kept = SpikeRecorder(), SpikeRecorder()
-    simulate_trains(found, trains, precision="int8", path="steps", observers=[twin])
+    reference, kept = SpikeRecorder(), SpikeRecorder()
+    simulate_trains(found, trains, precision="int8", path="steps", observers=[reference])
     simulate_trains(found, trains, precision="int8", path="events", observers=[kept])
-    assert all(np.array_equal(kept.trains[name], twin.trains[name]) for name in twin.trains)
+    assert all(np.array_equal(kept.trains[name], reference.trains[name]) for name in reference.trains)
 
 
 # Networks of any make
@@ -360,20 +360,20 @@ def _networks(draw):
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(found=_networks(), images=st.integers(1, 3), path=st.sampled_from(PATHS))
 def test_random_networks(found, images, path):
-    x, twin = inputs(found, images)[:images], SpikeRecorder(inputs=True)
-    found.run(x, 11, path="steps", precision="float64", observers=[twin])
+    x, reference = inputs(found, images)[:images], SpikeRecorder(inputs=True)
+    found.run(x, 11, path="steps", precision="float64", observers=[reference])
     for precision in ("float64", "float32"):
         kept = SpikeRecorder(inputs=True)
         found.run(x, 11, path=path, precision=precision, observers=[kept])
-        assert all(np.array_equal(kept.trains[name], train) for name, train in twin.trains.items())
+        assert all(np.array_equal(kept.trains[name], train) for name, train in reference.trains.items())
     try:
         whole = quantised(found)
     except WeightsmithError:
         return
-    kept, twin = SpikeRecorder(), SpikeRecorder()
-    whole.run(x, 11, path="steps", precision="int8", observers=[twin])
+    kept, reference = SpikeRecorder(), SpikeRecorder()
+    whole.run(x, 11, path="steps", precision="int8", observers=[reference])
     whole.run(x, 11, path=path, precision="int8", observers=[kept])
-    assert all(np.array_equal(kept.trains[name], train) for name, train in twin.trains.items())
+    assert all(np.array_equal(kept.trains[name], train) for name, train in reference.trains.items())
 
 
 def test_an_add_of_one_node_with_itself():
@@ -384,11 +384,11 @@ def test_an_add_of_one_node_with_itself():
         Synapses("b", "n", weights(2, 4, seed=3)),
     ]
     found = chain(nodes, (6,))
-    kept, twin = SpikeRecorder(), SpikeRecorder()
-    found.run(inputs(found), 12, path="steps", observers=[twin])
+    kept, reference = SpikeRecorder(), SpikeRecorder()
+    found.run(inputs(found), 12, path="steps", observers=[reference])
     found.run(inputs(found), 12, path="events", observers=[kept])
-    assert np.array_equal(kept.trains["n"], twin.trains["n"])
-    assert int(twin.trains["n"].sum()) > 10
+    assert np.array_equal(kept.trains["n"], reference.trains["n"])
+    assert int(reference.trains["n"].sum()) > 10
 
 
 def test_spike_trains_come_in_channel_order():

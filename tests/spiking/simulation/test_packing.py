@@ -18,10 +18,14 @@ def _form(*, positions=1, part=6, signed=False, unit=1.0, state=np.float32, whol
     return Form(positions, part, signed, unit, state, whole)
 
 
-def _unpacked(table, places):
+def _unpacked(table, positions):
     """(places, depth, outputs and padding) of a table."""
     _, tiles, tile = table.bias.shape
-    return table.rows.reshape(tiles, places, table.depth, tile).transpose(1, 2, 0, 3).reshape(places, table.depth, -1)
+    return (
+        table.rows.reshape(tiles, positions, table.depth, tile)
+        .transpose(1, 2, 0, 3)
+        .reshape(positions, table.depth, -1)
+    )
 
 
 @pytest.mark.parametrize("outputs", OUTPUTS)

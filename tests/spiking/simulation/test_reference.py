@@ -17,7 +17,6 @@ from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.neurons import LIF
 from weightsmith.spiking.simulation import reference as stepping
-from weightsmith.spiking.simulation import reference as twin
 from weightsmith.spiking.simulation.reference import StepEngine, Stepper, convolved
 from weightsmith.spiking.simulation.sources import source_of
 
@@ -280,7 +279,7 @@ def test_several_blocks(monkeypatch):
     monkeypatch.setattr(StepEngine, "block", 2)
     monkeypatch.setattr(StepEngine, "chunk", 4)
     cut = found.run(x, 9, path="steps")
-    assert (twin._BLOCK, twin._CHUNK) == (64, 16)
+    assert (stepping._BLOCK, stepping._CHUNK) == (64, 16)
     assert np.array_equal(cut.answers, whole.answers)
     assert cut.scores == pytest.approx(whole.scores, rel=1e-5, abs=1e-5)
     assert cut.spikes() == whole.spikes()

@@ -136,11 +136,11 @@ def test_counts_are_those_of_the_trains(kind):
     assert (got.images, got.steps) == (4, 10)
 
 
-def test_progress_is_told_block_by_block(monkeypatch):
-    found, told = network("mlp"), []
+def test_progress_is_reported_block_by_block(monkeypatch):
+    found, calls = network("mlp"), []
     monkeypatch.setattr(StepEngine, "block", 2)
-    simulate(found, inputs(found, 5), 3, path="steps", progress=lambda done, total: told.append((done, total)))
-    assert told == [(2, 5), (4, 5), (5, 5)]
+    simulate(found, inputs(found, 5), 3, path="steps", progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(2, 5), (4, 5), (5, 5)]
 
 
 def test_a_block_of_some_rows():

@@ -117,7 +117,7 @@ def test_one_class_has_no_lead():
     assert got.ended.tolist() == [10, 10]
 
 
-def test_the_rows_that_go_on_are_told():
+def test_the_rows_that_go_on_are_reported():
     outputs = np.zeros((3, 8, 2))
     outputs[:, :, 0] = [[1.0], [0.0], [1.0]]
     tally = Tally(3, 16, 2, {}, Margin(2.0, least=4))

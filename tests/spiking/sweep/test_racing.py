@@ -25,9 +25,9 @@ def one_sided(only_leader: int, only_other: int) -> float:
 def test_by_the_exact_test(right: np.ndarray, level: float) -> None:
     lost = dropped(right, Racing(level, least=1))
     leader = int(right.sum(axis=1).argmax())
-    for place, row in enumerate(right):
+    for index, row in enumerate(right):
         more, fewer = int((right[leader] & ~row).sum()), int((row & ~right[leader]).sum())
-        assert lost[place] == (more > fewer and one_sided(more, fewer) < level)
+        assert lost[index] == (more > fewer and one_sided(more, fewer) < level)
     assert not lost[leader]
 
 

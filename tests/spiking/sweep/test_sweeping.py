@@ -63,7 +63,7 @@ def test_every_setting_stands_in_the_table() -> None:
 
 def test_winners_have_most_right_answers_of_those_that_saw_all_images() -> None:
     for chosen in swept().chosen:
-        place = swept().steps.index(chosen.steps)
+        index = swept().steps.index(chosen.steps)
         for winner, adjusted in ((chosen.baseline, False), (chosen.adjusted, True)):
             rivals = [
                 row
@@ -72,9 +72,9 @@ def test_winners_have_most_right_answers_of_those_that_saw_all_images() -> None:
                 and (row.setting.smoothing is not None) == adjusted
                 and not row.lost
             ]
-            best = max(row.correct[place] for row in rivals)
+            best = max(row.correct[index] for row in rivals)
             assert winner is not None
-            assert next(row for row in rivals if row.setting.key == winner.key).correct[place] == best
+            assert next(row for row in rivals if row.setting.key == winner.key).correct[index] == best
 
 
 @pytest.mark.parametrize("smoothing", [None, 1.0])
@@ -106,8 +106,8 @@ def test_gain_is_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     whole = SweepWork.test
 
-    def spied(self: Any, winners: Any, told: Any) -> Any:
-        kept.append(whole(self, winners, told))
+    def spied(self: Any, winners: Any, progress: Any) -> Any:
+        kept.append(whole(self, winners, progress))
         return kept[-1]
 
     monkeypatch.setattr(SweepWork, "test", spied)
@@ -205,7 +205,7 @@ def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
         spike_sweep(network(), digits(), **{**GRID, **change})
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     stages: dict[str, tuple[int, int]] = {}
     grid = {**GRID, "leaks": (1.0,), "resets": ("soft",)}
     spike_sweep(network(), digits(), **grid, progress=lambda stage, done, all_: stages.update({stage: (done, all_)}))

@@ -79,9 +79,9 @@ def test_how_far_a_sweep_had_come(tmp_path: Path) -> None:
 
 
 def test_the_means_are_those_of_the_neuron_and_the_factor() -> None:
-    sweep, told = work(), []
-    sweep.measure_means(GRID.races(), 10, lambda *news: told.append(news))
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    sweep, calls = work(), []
+    sweep.measure_means(GRID.races(), 10, lambda *news: calls.append(news))
+    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert list(sweep._means) == [(leak, "soft", factor) for leak in (1.0, 0.9) for factor in (0.3, 1.5)]
     network = prepare(subject(), RECIPE).network.with_factor(1.5).with_neuron(GRID.neurons()[1])
     x = subject().train.x[calibration_rows(len(subject().train), 10, 0)]
@@ -124,15 +124,15 @@ def test_winners_are_tested_with_other_spikes_and_compared_in_pairs() -> None:
     tested = sweep.test(winners, None)
     base, labels = prepare(subject(), RECIPE).network, subject().judged.y.numpy()
     for chosen in sweep.compared(winners, tested):
-        place = LENGTHS.index(chosen.steps)
+        index = LENGTHS.index(chosen.steps)
         (neuron,) = (neuron for neuron in GRID.neurons() if neuron.leak == chosen.leak)
         network = base.with_factor(chosen.baseline.factor).with_neuron(neuron)
         alone = network.run(subject().judged.x, 12, first=len(subject().train)).correct(labels)
-        without = tested[chosen.baseline.key][:, place]
+        without = tested[chosen.baseline.key][:, index]
         assert np.array_equal(without, alone[:, chosen.steps - 1])
         assert chosen.baseline_test.value == without.mean()
         assert chosen.adjusted is not None
-        with_it = tested[chosen.adjusted.key][:, place]
+        with_it = tested[chosen.adjusted.key][:, index]
         assert chosen.gain == mcnemar(with_it, without)
 
 

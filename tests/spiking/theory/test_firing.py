@@ -122,7 +122,7 @@ TRAIN = poisson_train([1.0, 1.0], 10.0, seed=0)
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "message"),
     [
         (lambda: poisson_train([-1.0], 1.0, 0), OptionError, "rates must be ≥ 0, not -1"),
         (lambda: poisson_train(1.0, 1.0, 0), DataMismatch, "one value per input"),
@@ -141,8 +141,8 @@ TRAIN = poisson_train([1.0, 1.0], 10.0, seed=0)
         (lambda: matching_threshold(TRAIN, [-1.0, -1.0], 1, 0), UsageError, "never fires as often as 0 times"),
     ],
 )
-def test_bad_input_is_named(call, kind, told):
+def test_bad_input_is_named(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -201,7 +201,7 @@ def test_time_constants_out_of_range_are_refused(tau):
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "message"),
     [
         (lambda: shot_noise([1.0], [-0.5], 1), OptionError, "rates must be ≥ 0, not -0.5"),
         (lambda: std_bound([1.0], [-0.5], 1), OptionError, "rates must be ≥ 0, not -0.5"),
@@ -227,10 +227,10 @@ def test_time_constants_out_of_range_are_refused(tau):
         (lambda: exceeds(math.nan, 1.0, 1.0), UsageError, "thresholds hold NaN"),
     ],
 )
-def test_bad_input_is_named(call, kind, told):
+def test_bad_input_is_named(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

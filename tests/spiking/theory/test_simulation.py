@@ -82,7 +82,7 @@ def step_scores():
     return np.array(found), np.array(poisson)
 
 
-def test_steps_of_20_neurons_have_the_moments_of_the_twins(step_scores):
+def test_steps_of_20_neurons_have_the_moments_of_the_formulas(step_scores):
     found, _ = step_scores
     assert found.shape == (20, len(STEPS), 2)
     assert np.abs(found).max() < 4.5
@@ -165,7 +165,7 @@ def test_silence_leaves_the_potential_at_zero():
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "told"),
+    ("call", "kind", "message"),
     [
         (lambda: simulate_shot_noise([1.0], [-1.0], 1, 1, trials=1, seed=0), OptionError, "rates must be ≥ 0, not -1"),
         (lambda: simulate_shot_noise([1.0], [1.0], 0, 1, trials=1, seed=0), OptionError, "tau must be > 0, not 0"),
@@ -190,8 +190,8 @@ def test_silence_leaves_the_potential_at_zero():
         (lambda: simulate_steps([1.0, 2.0], [1.0], 0.9, 1, trials=1, seed=0), DataMismatch, "inputs for 1"),
     ],
 )
-def test_bad_input_is_named(call, kind, told):
+def test_bad_input_is_named(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -123,7 +123,7 @@ def test_an_activation_in_place_changes_nothing():
 
 
 @pytest.mark.parametrize("arrange", ["windows folded into the batch", "steps before images"])
-def test_rows_are_told_apart_by_image(arrange):
+def test_rows_are_distinguished_by_image(arrange):
     class Windows(nn.Module):
         def __init__(self):
             super().__init__()

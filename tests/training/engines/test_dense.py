@@ -135,11 +135,11 @@ def test_the_gradient_is_that_of_differences():
     engine(x, y)
     gradient, step = flat.gradient.clone(), 1e-6
     differences = torch.zeros_like(gradient)
-    for place in range(len(gradient)):
+    for index in range(len(gradient)):
         for sign in (1, -1):
-            flat.parameter.data[place] += sign * step
-            differences[place] += sign * F.cross_entropy(network(x), y).item() / (2 * step)
-            flat.parameter.data[place] -= sign * step
+            flat.parameter.data[index] += sign * step
+            differences[index] += sign * F.cross_entropy(network(x), y).item() / (2 * step)
+            flat.parameter.data[index] -= sign * step
     used = torch.cat([value.data.reshape(-1) for value in flat.values]).numel()
     assert int((differences != 0).sum()) <= used
     torch.testing.assert_close(gradient, differences, rtol=1e-6, atol=1e-8)
@@ -158,7 +158,7 @@ def test_room_is_held_for_no_more_than_the_two_lengths_of_an_epoch():
     assert engine is not None
     for rows in range(1, 30):
         engine(*batch(rows, 7, 4))
-        assert len(engine._places) <= 2
+        assert len(engine._buffers) <= 2
 
 
 @pytest.mark.parametrize("kind", ["inverted", "after"])
@@ -218,11 +218,11 @@ def stacks(draw: Any) -> tuple[nn.Sequential, int, int]:
     rate = st.sampled_from([0.0, 0.25, 0.8])
     kind = st.sampled_from(["inverted", "after"])
     layers: list[nn.Module] = [Dropout(draw(rate), draw(kind))] if draw(st.booleans()) else []
-    for place, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
+    for index, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
         layers.append(nn.Linear(inputs, outputs, bias=draw(st.booleans())))
         if draw(st.booleans()):
             layers.append(ACTIVATIONS[draw(layer_kinds)]())
-        if place < len(widths) - 2 and draw(st.booleans()):
+        if index < len(widths) - 2 and draw(st.booleans()):
             layers.append(Dropout(draw(rate), draw(kind)))
     return nn.Sequential(*layers), widths[0], widths[-1]
 

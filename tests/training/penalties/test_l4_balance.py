@@ -74,7 +74,7 @@ def test_a_dead_unit_gets_no_gradient_and_the_others_a_finite_one(weight):
     assert item.value.grad[0].abs().max() > 0
 
 
-def test_the_first_weight_only_unless_told_otherwise():
+def test_the_first_weight_only_unless_another_is_given():
     network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 3), nn.Linear(4, 2))
     names = {
         "": ["0.weight"],

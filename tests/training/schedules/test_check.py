@@ -48,7 +48,7 @@ def test_schedules_that_fit_are_passed_over(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("exponential:0.01,20", "at step 41 (epoch 1 of 10).*say per=epoch if epochs were meant"),
         ("exponential:0.01,1,per=epoch", "at step 7875 (epoch 4 of 10).*s=10 would leave a tenth"),
@@ -73,9 +73,9 @@ def test_schedules_that_fit_are_passed_over(text):
         ('warm-up:500,"cosine:0.1,over=26250"', "takes 26250 steps and the run after the warm-up has 25750"),
     ],
 )
-def test_each_mistake_is_said_once_with_its_numbers_on_one_line(text, said):
+def test_each_mistake_is_said_once_with_its_numbers_on_one_line(text, message):
     (sentence,) = check(text)
-    pattern = ".*".join(map(re.escape, said.split(".*")))
+    pattern = ".*".join(map(re.escape, message.split(".*")))
     assert re.search(pattern, sentence), sentence
     assert "\n" not in sentence
     inner = Schedule.parse(text)
@@ -107,11 +107,11 @@ def test_the_step_named_is_the_first_faded_one(schedule, steps, epochs):
     span = Span(steps, epochs)
     third = [step for step in range(span.total) if step < span.total / 3]
     faded = next((step for step in third if schedule.at(step, span) < 0.01 * 0.1), None)
-    said = [text for text in check_schedule(schedule, span) if "falls below" in text]
+    message = [text for text in check_schedule(schedule, span) if "falls below" in text]
     if faded is None:
-        assert said == []
+        assert message == []
     else:
-        assert f" at step {faded} (epoch {faded // steps + 1} of {epochs})" in said[0]
+        assert f" at step {faded} (epoch {faded // steps + 1} of {epochs})" in message[0]
 
 
 @pytest.mark.parametrize("text", ["exponential:0.1,5,per=epoch", "power:0.1,5,per=epoch"])

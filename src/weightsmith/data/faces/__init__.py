@@ -1,1 +1,1 @@
-"""Faces as numbers: detection, LPQ and PHOG descriptors, and the table of features."""
+"""Face features: detection, LPQ and PHOG descriptors, and the feature table."""

@@ -1,7 +1,7 @@
-"""Folders of photographs to descriptions of faces: find the face, crop it, describe it by LPQ and PHOG.
+"""Describe the faces in folders of photographs: detect the face, crop it, compute LPQ and PHOG.
 
 An image that shows no face, that cannot be read, or whose face has no edges (and so no PHOG) gives no row; it is listed
-with the reason. Images are taken as the camera meant them (EXIF orientation) and made grey.
+with the reason. Images are rotated by their EXIF orientation and converted to grey.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def describe_faces(
     """The largest face of every image in ``folder``, one subfolder per class, brought to ``size`` pixels a side.
 
     The folder may be divided as for :class:`~weightsmith.data.Folder` (``train/…``, ``test/…``). The faces are
-    written to the folder ``crops``, if given: a cascade also finds faces where there are none, and only the eye tells.
-    ``progress`` is told how many images are done, of how many. Needs the extra ``faces``.
+    written to the folder ``crops``, if given: a cascade has false positives, and only inspection by eye finds them.
+    ``progress`` is called with the number of images done and in all. Needs the extra ``faces``.
     """
     require_opencv()
     root = Path(folder).expanduser()
@@ -222,7 +222,7 @@ def require_opencv() -> Any:
 
 @contextmanager
 def _one_thread(cv2: Any) -> Iterator[None]:
-    """OpenCV takes every core unless told not to, also in each of several workers; its setting is put back."""
+    """Limit OpenCV to one thread (by default it takes every core, also in each of several workers) and restore it."""
     before = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:

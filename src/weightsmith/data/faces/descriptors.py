@@ -21,7 +21,7 @@ __all__ = ["Descriptor", "grey_image", "part_of"]
 
 
 class Descriptor(Option):
-    """A family: what is told of a grey image in a fixed number of values."""
+    """A family: a feature vector of fixed length of a grey image."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ def grey_image(image: ArrayLike, least: int, what: object) -> NDArray[np.float64
     floats: NDArray[np.float64] = array.astype(np.float64)
     if not np.isfinite(floats).all():
         raise DataMismatch(f"{what}: the image holds NaN or infinity")
-    floats -= floats.min()  # exact for a flat image, so that rounding can be told from contrast
+    floats -= floats.min()  # exact for a flat image, so that rounding does not look like contrast
     return floats
 
 

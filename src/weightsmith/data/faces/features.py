@@ -1,7 +1,7 @@
-"""The descriptions of many faces, whole, so that components can be fitted on any training rows.
+"""The full descriptors of many faces, and principal components fitted on training rows only.
 
-Principal components that have seen the test rows flatter the result. So the full descriptors are kept, and each fold
-fits its own:
+Principal components fitted on test rows too would leak and bias the result. So the full descriptors are kept, and each
+fold fits its own:
 
     features = FaceFeatures.load("faces.npz")
     for fold in stratified_folds(features.labels, 10):
@@ -159,7 +159,7 @@ def _words(array: NDArray[np.str_]) -> tuple[str, ...]:
 #
 #     x − mean = U S Vᵀ over the rows given;  scores of a row = (row − mean) V,  the first ``count`` columns
 #
-# The sign of a direction is the machine's choice; here the entry of largest size in each is positive, so that the same
+# The sign of a direction is arbitrary; here the entry of largest magnitude in each is positive, so that the same
 # rows give the same scores.
 
 
@@ -171,7 +171,7 @@ class _Principal(NamedTuple):
     shares: NDArray[np.float64]
 
     def scores(self, x: ArrayLike) -> NDArray[np.float64]:
-        """Rows ``(n, features)`` seen along the directions: ``(n, count)``."""
+        """Rows ``(n, features)`` projected onto the directions: ``(n, count)``."""
         with pinned_threads():
             scores: NDArray[np.float64] = (np.asarray(x, np.float64) - self.mean) @ self.directions.T
         return scores

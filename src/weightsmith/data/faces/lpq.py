@@ -93,7 +93,7 @@ def whitening(window: int, correlation: float) -> NDArray[np.float64]:
     middle = np.arange(window) - window // 2
     at = np.stack(np.meshgrid(middle, middle, indexing="ij"), axis=-1).reshape(-1, 2)
     distance = np.sqrt(((at[:, None] - at) ** 2).sum(axis=-1))
-    # The sine parts of both axes share an eigenvalue; without a tie-break their rotation would be the machine's choice.
+    # The sine parts of both axes share an eigenvalue; without a tie-break their rotation would be arbitrary.
     favour = np.diag(1 + 1e-6 * np.arange(8)[::-1])
     covariance = favour @ basis @ correlation**distance @ basis.T @ favour
     _, vectors = np.linalg.eigh(covariance)

@@ -1,10 +1,10 @@
-"""Pyramid of histograms of oriented gradients (Bosch, Zisserman & Munoz 2007): which edges run where, coarse to fine.
+"""Pyramid of histograms of oriented gradients (Bosch, Zisserman & Munoz 2007): edge directions by cell, coarse to fine.
 
     level l divides the image into 2^l × 2^l cells, l = 0 … L
     each cell has a histogram of the directions of the gradient at its edge pixels, weighted by the gradient's size
     all histograms, level by level, in one vector that sums to 1:  K (1 + 4 + … + 4^L) values for K bins
 
-Edges are Canny's (:mod:`weightsmith.data.faces.phog`), gradients are 3×3 Sobel of the unsmoothed image. Directions are
+Edges are Canny's (:func:`canny`), gradients are 3×3 Sobel of the unsmoothed image. Directions are
 counted anticlockwise as seen, from the right: bin k holds [k, k + 1) · 360°/K. Each pixel goes into one bin.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PHOG", "canny", "sobel"]
 
 
-_ROUNDING = 1e-9  # a direction on the border of two bins belongs to the upper one, whatever the last bit says
+_ROUNDING = 1e-9  # a direction on the border of two bins belongs to the upper one, despite rounding
 
 
 class PHOG(Descriptor, name="phog"):
@@ -75,8 +75,8 @@ class PHOG(Descriptor, name="phog"):
         direction = np.floor(turn % 1 * self.bins + _ROUNDING).astype(np.int64) % self.bins
         side = 2**self.levels
         rows, columns = (part_of(size, side) for size in pixels.shape)
-        place = (rows[:, None] * side + columns) * self.bins + direction
-        sums = np.bincount(place.ravel(), weight.ravel(), minlength=side * side * self.bins)
+        bins = (rows[:, None] * side + columns) * self.bins + direction
+        sums = np.bincount(bins.ravel(), weight.ravel(), minlength=side * side * self.bins)
         return sums.astype(np.float64, copy=False).reshape(side, side, self.bins)
 
 

@@ -1,4 +1,4 @@
-"""Members of a folder or a tar archive, read by name into memory; nothing is ever extracted.
+"""Read members of a folder or a tar archive by name into memory; nothing is ever extracted.
 
 Only the last part of a member's name counts, so a path inside an archive cannot lead anywhere. Links and devices are
 passed over. Sizes are checked before anything is read, also those of the members that are not wanted, since a
@@ -43,15 +43,15 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith((".tar.gz", ".tgz", ".tar")) and path.is_file()
 
 
-def read_members(place: Path, wanted: Collection[str], largest: int) -> dict[str, bytes]:
+def read_members(path: Path, wanted: Collection[str], largest: int) -> dict[str, bytes]:
     """Contents by name of the ``wanted`` files that the folder or archive holds, each ``largest`` bytes at most."""
-    with reading(place):
-        if is_archive(place):
-            return _from_archive(place, wanted, largest)
-        paths = [place / name for name in wanted if (place / name).is_file()]
-        for path in paths:
-            _check(path, path.stat().st_size, largest, "the file")
-        return {path.name: path.read_bytes() for path in paths}
+    with reading(path):
+        if is_archive(path):
+            return _from_archive(path, wanted, largest)
+        files = [path / name for name in wanted if (path / name).is_file()]
+        for file in files:
+            _check(file, file.stat().st_size, largest, "the file")
+        return {file.name: file.read_bytes() for file in files}
 
 
 def _from_archive(path: Path, wanted: Collection[str], largest: int) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, recognised by what is in a folder or by the file given.
+"""CIFAR-10 and CIFAR-100, recognised by the contents of a folder or the name of a file.
 
     Parquet     train.parquet, test.parquet (or train-00000-of-00001.parquet …)
     binary      data_batch_1.bin … test_batch.bin; CIFAR-100: train.bin, test.bin
@@ -58,25 +58,25 @@ class _Layout:
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """The binary or python batches at ``place``, a folder or an archive."""
+    """The binary or python batches at ``path``, a folder or an archive."""
 
-    place: Path
+    path: Path
     layout: _Layout
 
     @property
     def origin(self) -> str:
         """The folder or the archive."""
-        return str(self.place)
+        return str(self.path)
 
     def read(self, splits: Sequence[str]) -> dict[str, Arrays]:
         """Images ``(n, 3, 32, 32)`` and labels of each split, its batches joined in order; one pass over an archive."""
         batches = [name for split in splits for name in self.layout.batches[split]]
         wanted = {*batches, *(f"{name}.bin" for name in batches), *self.layout.names_files}
-        members = read_members(self.place, wanted, _LARGEST)
+        members = read_members(self.path, wanted, _LARGEST)
         suffix = ".bin" if f"{batches[0]}.bin" in members else ""
         for name in batches:
             if f"{name}{suffix}" not in members:
-                raise FileRefused(self.place, f"{name}{suffix} is not there; the {'/'.join(splits)} split needs it")
+                raise FileRefused(self.path, f"{name}{suffix} is not there; the {'/'.join(splits)} split needs it")
         classes = self._class_names(members, suffix)
         return {split: self._split(members, split, suffix, classes) for split in splits}
 
@@ -84,7 +84,7 @@ class BatchFiles:
         decode = self._binary if suffix else self._python
         parts = []
         for name in self.layout.batches[split]:
-            where = self.place / f"{name}{suffix}"
+            where = self.path / f"{name}{suffix}"
             pixels, labels = decode(where, members.pop(where.name))
             parts.append((pixels, checked_labels(where, labels, self.layout.classes)))
         x = np.concatenate([pixels for pixels, _ in parts]).reshape(-1, 3, 32, 32)
@@ -116,7 +116,7 @@ class BatchFiles:
         name = self.layout.names_files[0 if suffix else 1]
         if name not in members:
             return ()
-        where = self.place / name
+        where = self.path / name
         try:
             if suffix:
                 names = members[name].decode().split()
@@ -157,15 +157,15 @@ CIFAR100_FILES = _Layout(
 )
 
 
-def find_cifar(place: Path, splits: Sequence[str], layout: _Layout) -> Files | None:
-    """The files of every split asked for at ``place`` (a folder, a Parquet file or an archive), in whichever form."""
-    parquet = ParquetFiles.find(place, splits, (32, 32), layout.label_name, layout.classes)
+def find_cifar(path: Path, splits: Sequence[str], layout: _Layout) -> Files | None:
+    """The files of every split asked for at ``path`` (a folder, a Parquet file or an archive), in whichever form."""
+    parquet = ParquetFiles.find(path, splits, (32, 32), layout.label_name, layout.classes)
     if parquet is not None:
         return parquet
-    if is_archive(place):
-        return BatchFiles(place, layout)
-    for folder in (place, *(place / name for name in layout.folders)):
+    if is_archive(path):
+        return BatchFiles(path, layout)
+    for folder in (path, *(path / name for name in layout.folders)):
         if any(layout.complete(folder, splits, suffix) for suffix in (".bin", "")):
             return BatchFiles(folder, layout)
-    archives = (place / name for name in layout.archives)
+    archives = (path / name for name in layout.archives)
     return next((BatchFiles(archive, layout) for archive in archives if is_archive(archive)), None)

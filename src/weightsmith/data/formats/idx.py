@@ -39,9 +39,9 @@ class IdxFiles:
     classes: int
 
     @classmethod
-    def find(cls, place: Path, splits: Sequence[str], size: tuple[int, int], classes: int) -> IdxFiles | None:
-        """The files in the folder ``place`` if every split asked for is there."""
-        files = cls(place, size, classes)
+    def find(cls, folder: Path, splits: Sequence[str], size: tuple[int, int], classes: int) -> IdxFiles | None:
+        """The files in the folder ``folder`` if every split asked for is there."""
+        files = cls(folder, size, classes)
         names = [(split, kind) for split in splits for kind in ("images-idx3", "labels-idx1")]
         return files if all(files._path(split, kind) for split, kind in names) else None
 

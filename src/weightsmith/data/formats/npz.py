@@ -51,8 +51,8 @@ def read_arrays(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     if f"{name}.npy" not in archive.namelist():
-        held = ", ".join(item.removesuffix(".npy") for item in archive.namelist()[:10])
-        raise FileRefused(path, f"has no array {name!r}, only {held or 'nothing'}")
+        members = ", ".join(item.removesuffix(".npy") for item in archive.namelist()[:10])
+        raise FileRefused(path, f"has no array {name!r}, only {members or 'nothing'}")
     member = archive.getinfo(f"{name}.npy")
     checked_size(path, member.file_size, f"array {name!r}")
     with archive.open(member) as file:

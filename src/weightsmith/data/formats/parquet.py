@@ -25,7 +25,7 @@ from weightsmith.core.errors import FileRefused, WeightsmithError
 from weightsmith.core.records import digest_of
 from weightsmith.core.storage import file_digest, reading, write_atomic
 from weightsmith.data.arrays import Arrays, checked_labels, checked_size
-from weightsmith.data.places import cache_folder
+from weightsmith.data.folders import cache_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ _CACHE_FROM = 20_000
 class ParquetFiles:
     """The Parquet files of each split, with RGB images of ``size`` (h, w) and labels in ``label_column``."""
 
-    place: Path
+    path: Path
     parts: dict[str, tuple[Path, ...]]
     size: tuple[int, int]
     label_column: str
@@ -50,17 +50,17 @@ class ParquetFiles:
 
     @classmethod
     def find(
-        cls, place: Path, splits: Sequence[str], size: tuple[int, int], label_column: str, classes: int
+        cls, path: Path, splits: Sequence[str], size: tuple[int, int], label_column: str, classes: int
     ) -> ParquetFiles | None:
-        """The files ``<split>.parquet`` or ``<split>-*.parquet`` in the folder ``place``, or ``place`` itself."""
-        files = [place] if place.is_file() else sorted(place.glob("*.parquet"))
-        parts = {split: tuple(path for path in files if _split_of(path) == split) for split in splits}
-        return cls(place, parts, size, label_column, classes) if all(parts.values()) else None
+        """The files ``<split>.parquet`` or ``<split>-*.parquet`` in the folder ``path``, or ``path`` itself."""
+        files = [path] if path.is_file() else sorted(path.glob("*.parquet"))
+        parts = {split: tuple(file for file in files if _split_of(file) == split) for split in splits}
+        return cls(path, parts, size, label_column, classes) if all(parts.values()) else None
 
     @property
     def origin(self) -> str:
         """The folder or file."""
-        return str(self.place)
+        return str(self.path)
 
     def read(self, splits: Sequence[str]) -> dict[str, Arrays]:
         """Images ``(n, 3, h, w)`` and labels of each split; several files of a split are joined in name order."""

@@ -1,4 +1,4 @@
-"""Rows of cells from CSV and XLSX files, with the numbers the user sees beside them.
+"""Rows of cells from CSV and XLSX files, with the row numbers a spreadsheet shows.
 
 A CSV file is UTF-8 text divided by commas, semicolons or tabs, whichever its first line has most of. Of an XLSX file
 the first sheet is read, or the one named; formulas give the values stored with them.

@@ -1,10 +1,10 @@
-"""Reading the data in a pickle without unpickling it.
+"""Read plain data from a pickle without unpickling it.
 
-A pickle is a program, and running an untrusted one is handing over the machine. CIFAR's "python version" is a handful
+A pickle is a program, and an untrusted one may execute arbitrary code. CIFAR's "python version" is a handful
 of pickles that need little of the language: dicts, lists, bytes, numbers and NumPy arrays of bytes. So the opcodes
 are walked one by one (the standard library's ``pickletools.genops`` only lists them) on a small stack machine that
-knows these things and no others. A name in the pickle is compared with the list below and never looked up; a call is
-answered by this module; whatever is not known is refused by its name.
+knows these things and no others. A name in the pickle is compared with the list below and never imported; a call is
+carried out by this module; an unknown name is refused.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["read_pickle"]
 
 
 class _Refused(Exception):
-    """What the pickle does that plain data do not need."""
+    """Raised for an opcode or name that plain data do not need."""
 
 
 def _short(thing: object) -> str:
-    """What a stranger wrote, fit for one line of an error message."""
+    """Untrusted text, shortened and escaped for one line of an error message."""
     return ascii(str(thing))[1:-1][:80]
 
 
 class _Array:
-    """Stands for an array until its contents arrive; ``finished`` is the array itself."""
+    """A placeholder for an array until its contents arrive; ``finished`` is the array itself."""
 
     finished: np.ndarray[Any, Any] | None = None
 
@@ -51,7 +51,7 @@ class _Array:
 
 
 class _Kind:
-    """Stands for a NumPy type; all that counts is its code."""
+    """A placeholder for a NumPy dtype; only its code matters."""
 
     def __init__(self, code: Any) -> None:
         self.code = code.decode("latin1") if isinstance(code, bytes) else code  # Python 2 wrote bytes
@@ -61,7 +61,7 @@ class _Kind:
 
 
 class _Name:
-    """Stands for a name in the pickle; it is never looked up."""
+    """A placeholder for a global name in the pickle; it is never imported."""
 
     def __init__(self, text: str) -> None:
         if text not in _CALLS and text != "numpy.ndarray":
@@ -113,7 +113,7 @@ _MOST_STEPS = 2_000_000
 
 
 def _value(item: Any) -> Any:
-    """An item as the reader gets it: arrays in place of their stand-ins, no other stand-in."""
+    """The final value of an item: arrays instead of their placeholders; any other placeholder is refused."""
     if isinstance(item, _Array):
         if item.finished is None:
             raise _Refused("holds an array without contents")

@@ -1,1 +1,1 @@
-"""Fits to the tail of a spectrum: the power law, its alternatives, and how sure the fit is."""
+"""Fits to the tail of a spectrum: the power law, its alternatives, intervals and goodness of fit."""

@@ -1,4 +1,4 @@
-"""Is it a power law? The tail against an exponential, a lognormal and a truncated power law.
+"""Likelihood-ratio tests of the power law against an exponential, a lognormal and a truncated power law.
 
 Each alternative is fitted to the same n eigenvalues λ ≥ λ_min by maximum likelihood, as a density on λ ≥ λ_min:
 
@@ -60,7 +60,7 @@ class Alternative(Record):
 
 
 class _Tail(NamedTuple):
-    """What the likelihoods are made of: x = d/mean(d) and t = b/mean(b), with d = ln(λ/λ_min) and b = e^d − 1 − d.
+    """The statistics behind the likelihoods: x = d/mean(d) and t = b/mean(b), with d = ln(λ/λ_min) and b = e^d − 1 − d.
 
     In x the power law has the density e^(−x). ``edge`` is the h = −μ/σ of the best lognormal; None where there is none.
     """

@@ -1,4 +1,4 @@
-"""Where the tail of a spectrum starts: three rules for λ_min, each an option.
+"""Three rules for λ_min, the start of the tail, each an option.
 
     ks                 the λ_min whose power law is nearest to the eigenvalues beyond it (the default)
     erg                the λ_min beyond which the rescaled eigenvalues multiply to one: |det X| = 1
@@ -24,7 +24,7 @@ __all__ = ["Hill", "SmallestDistance", "TailCut", "UnitDeterminant"]
 _NO_TAIL = -1, math.inf, math.inf
 
 
-class TailCut(Option):
+class TailCut(Option, family="cut"):
     """The family of rules for λ_min."""
 
     @abstractmethod

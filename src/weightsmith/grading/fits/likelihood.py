@@ -1,4 +1,4 @@
-"""Maximum likelihood of the alternatives to a power law, compiled.
+"""Compiled maximum-likelihood fits of the alternatives to a power law.
 
 Everything works on d = ln(λ/λ_min) ≥ 0, where the power law is the exponential density k·e^(−k·d), k = α − 1, and both
 families here hold it as a limit:
@@ -154,18 +154,18 @@ def _moments(
     size = panels * _NODES.size
     mass, xs, ts = np.empty(size), np.empty(size), np.empty(size)
     total, x_mean, t_mean = 0.0, 0.0, 0.0
-    place = 0
+    index = 0
     for panel in range(panels):
         centre = left + (2 * panel + 1) * half
         for node in range(_NODES.size):
             x = centre + half * _NODES[node]
             t = _bend(unit * x) / mean_bend
             m = _WEIGHTS[node] * math.exp(-slope * x - cutoff * t - top)
-            mass[place], xs[place], ts[place] = m, x, t
+            mass[index], xs[index], ts[index] = m, x, t
             total += m
             x_mean += m * x
             t_mean += m * t
-            place += 1
+            index += 1
     x_mean /= total
     t_mean /= total
     xx, xt, tt = 0.0, 0.0, 0.0
@@ -178,13 +178,13 @@ def _moments(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _start(slope: float, cutoff: float, unit: float, mean_bend: float) -> tuple[float, float]:
-    """The best of a few places to start from: the one given, and shapes that fit tails over many decades."""
+    """The best of a few starting points: the one given, and shapes that fit tails over many decades."""
     least = np.inf
     best = slope, cutoff
-    for place in ((slope, cutoff), (1.0, 0.1), (0.7, 0.01), (0.3, 0.02), (-0.3, 0.05), (-1.0, 0.1)):
-        value = place[0] + place[1] + _moments(place[0], place[1], unit, mean_bend)[0]
+    for guess in ((slope, cutoff), (1.0, 0.1), (0.7, 0.01), (0.3, 0.02), (-0.3, 0.05), (-1.0, 0.1)):
+        value = guess[0] + guess[1] + _moments(guess[0], guess[1], unit, mean_bend)[0]
         if value < least:
-            least, best = value, place
+            least, best = value, guess
     return best
 
 

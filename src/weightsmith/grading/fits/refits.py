@@ -1,4 +1,4 @@
-"""Samples from a spectrum and from the law fitted to it, and their refits, compiled.
+"""Compiled resampling of a spectrum and of the law fitted to it, with refits.
 
 A sample is ascending without being sorted: drawing indices of an ascending array and counting them is enough. Numbers
 come from the NumPy generator that is handed in, in the order in which its own methods would give them, so that a slow

@@ -1,4 +1,4 @@
-"""How sure α is when λ_min had to be chosen as well, and whether the tail is a power law at all.
+"""A bootstrap interval for α when λ_min is estimated too, and the goodness of fit.
 
 Both answers come from some hundred refits, each of which chooses its λ_min anew.
 
@@ -49,7 +49,7 @@ _LEVEL = 0.1  # Clauset et al.: below it a power law is ruled out
 
 @dataclass(frozen=True, eq=False)
 class Goodness(Record):
-    """How often samples of the fitted law lie as far off as the eigenvalues do; ``rejected`` is p < 0.1."""
+    """The p-value of the fitted law by simulation; ``rejected`` is p < 0.1."""
 
     p: float
     resamples: int
@@ -67,7 +67,7 @@ def alpha_interval(
 ) -> Interval | None:
     """The interval of α for ascending, positive eigenvalues, as defined above; ``value`` is α of the fit by ``cut``.
 
-    None where nothing can be said: without a fit, with fewer than ``least`` eigenvalues, or when so many of them are
+    None where there is no interval: without a fit, with fewer than ``least`` eigenvalues, or when so many of them are
     equal that resamples have no slope more often than (1 − confidence)/2. ``least`` is the shortest tail of a refit by
     the cut ``ks``; other cuts choose their own.
 

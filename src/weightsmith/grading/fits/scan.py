@@ -1,4 +1,4 @@
-"""The power-law fit for every candidate λ_min at once, compiled.
+"""Compiled power-law fits for all candidates of λ_min.
 
 Everything here works on ascending logarithms of eigenvalues, so that no scale of the weights can overflow. For the tail
 that starts at index k, with n values from there on, dᵢ = ln(λᵢ/λ_min) and i = 0 … n−1:
@@ -49,34 +49,34 @@ def _exponent(logs: NDArray[np.float64], sums: NDArray[np.float64], k: int) -> n
 
 @njit(cache=True, nogil=True)
 def _distance(logs: NDArray[np.float64], k: int, alpha: float, bound: float, worst: int) -> tuple[float, int]:
-    """D of the tail from k and where it is reached; a value above ``bound`` ends the search for a larger one.
+    """D of the tail from k and the index where it is reached; a value above ``bound`` ends the search for a larger one.
 
     ``worst`` is where to look first, counted from the start of the tail.
     """
     count = logs.size - k
     slope = 1.0 - alpha
     start = logs[k]
-    largest, place = 0.0, 0
+    largest, index = 0.0, 0
     if worst < count:
         largest = abs(worst / count - 1.0 + np.exp(slope * (logs[k + worst] - start)))
-        place = worst
+        index = worst
         if largest > bound:
-            return largest, place
+            return largest, index
     stride = count // _PROBES
     if stride > 1:
         for i in range(stride, count, stride):
             gap = abs(i / count - 1.0 + np.exp(slope * (logs[k + i] - start)))
             if gap > largest:
-                largest, place = gap, i
+                largest, index = gap, i
                 if largest > bound:
-                    return largest, place
+                    return largest, index
     for i in range(count):
         gap = abs(i / count - 1.0 + np.exp(slope * (logs[k + i] - start)))
         if gap > largest:
-            largest, place = gap, i
+            largest, index = gap, i
             if largest > bound:
-                return largest, place
-    return largest, place
+                return largest, index
+    return largest, index
 
 
 @njit(cache=True, nogil=True)
@@ -128,7 +128,7 @@ def best_cuts(parts: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64]
     The integers of a row are the start of its tail and the number of its positive values, −1 and 0 without a fit; the
     numbers are α and D.
     """
-    places = np.empty((parts.shape[0], 2), np.int64)
+    starts = np.empty((parts.shape[0], 2), np.int64)
     numbers = np.empty((parts.shape[0], 2))
     for row in range(parts.shape[0]):
         values = parts[row]
@@ -141,14 +141,14 @@ def best_cuts(parts: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64]
             logs = np.log(values[first:])
             logs -= logs[positive - 1]
             k, alpha, distance = best_cut(logs, least)
-        places[row, 0] = k + first if k >= 0 else -1
-        places[row, 1] = positive
+        starts[row, 0] = k + first if k >= 0 else -1
+        starts[row, 1] = positive
         numbers[row, 0] = alpha
         numbers[row, 1] = distance
-    return places, numbers
+    return starts, numbers
 
 
 def is_compiled() -> bool:
     """Whether an earlier run left compiled kernels behind; the first run on a machine takes seconds to make them."""
     folder = best_cut.stats.cache_path
-    return folder is not None and any(Path(folder).glob("_scan.best_cut-*.nbi"))
+    return folder is not None and any(Path(folder).glob("scan.best_cut-*.nbi"))

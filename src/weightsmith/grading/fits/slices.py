@@ -1,4 +1,4 @@
-"""One fit per matrix of a layer: the kernel positions of a convolution, as the seed's α-hat sums them.
+"""One fit per matrix of a layer: the kernel positions of a convolution, over which the seed's α-hat sums.
 
 Martin & Mahoney (seed 004, the formula after eq. 6) give a convolution the sum over its c × d kernel positions of
 αᵢ·log λᵢ_max, each position being an N × M matrix with a fit of its own.
@@ -45,10 +45,10 @@ def fit_slices(parts: NDArray[np.float64], least: int, cut: TailCut = _SMALLEST_
         return tuple(_fitted_alone(parts, least, cut))
     from weightsmith.grading.fits.scan import best_cuts
 
-    places, numbers = best_cuts(parts, 1)
+    starts, numbers = best_cuts(parts, 1)
     width = parts.shape[1]
-    lower = parts[np.arange(len(parts)), places[:, 0]].tolist()
-    rows = zip(places.tolist(), numbers.tolist(), lower, parts[:, -1].tolist(), strict=True)
+    lower = parts[np.arange(len(parts)), starts[:, 0]].tolist()
+    rows = zip(starts.tolist(), numbers.tolist(), lower, parts[:, -1].tolist(), strict=True)
     return tuple(
         SliceFit(index, positive, alpha, xmin, distance, width - start, largest)
         for index, ((start, positive), (alpha, distance), xmin, largest) in enumerate(rows)

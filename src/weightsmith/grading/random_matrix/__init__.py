@@ -1,1 +1,1 @@
-"""What random matrices would give: noise, its laws, randomised twins, universality classes."""
+"""Random matrix theory: the noise bulk, its laws, randomised twins, universality classes."""

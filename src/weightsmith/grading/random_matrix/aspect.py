@@ -42,7 +42,7 @@ class FixedAspect(Record):
     """α of blocks of ``rows`` × ``columns``.
 
     ``blocks`` of them were fitted, which together hold the ``share`` of the layer's weights. ``alpha`` and ``hill`` are
-    as the head of this file has them.
+    defined in the module docstring.
     """
 
     alpha: float
@@ -98,7 +98,7 @@ def _block(all_rows: int, all_columns: int, aspect: float) -> tuple[int, int] | 
 
 
 def _starts(whole: int, part: int) -> list[int]:
-    """Where the parts begin that fit side by side, evenly spread."""
+    """The start indices of the parts that fit side by side, evenly spread."""
     count = whole // part
     gap = (whole - count * part) / count
     return [int(gap / 2 + index * (part + gap)) for index in range(count)]

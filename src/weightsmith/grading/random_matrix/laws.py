@@ -1,4 +1,4 @@
-"""The Marchenko–Pastur law: where the eigenvalues of pure noise lie.
+"""The Marchenko–Pastur law of the eigenvalues of pure noise, and the Tracy–Widom law of the largest one.
 
 W is N × M with N ≥ M, its entries independent with mean zero and variance σ². The eigenvalues λ of WᵀW then lie
 between the edges λ∓ = σ²(√N ∓ √M)². An angle θ from 0 (upper edge) to π (lower edge) makes them elementary:
@@ -31,7 +31,7 @@ _TINY = 1e-300
 class MarchenkoPastur:
     """The law for ``rows`` N ≥ ``columns`` M and entries of standard deviation ``sigma``.
 
-    Both sizes may be broken numbers: a layer's mean rank per matrix is one.
+    Both sizes may be fractional: a layer's mean rank per matrix is.
 
     >>> law = MarchenkoPastur(rows=400, columns=100)
     >>> law.low, law.high, round(float(law.cdf(law.quantile(0.25))), 12)
@@ -108,7 +108,7 @@ class MarchenkoPastur:
         return parts * (2 / (math.pi * columns))
 
 
-# The Tracy–Widom law of real matrices: how far the largest eigenvalue of pure noise strays beyond the bulk's edge.
+# The Tracy–Widom law of real matrices: the largest eigenvalue of pure noise relative to the bulk's edge.
 #
 # Its distribution function F₁ is a determinant (Ferrari & Spohn, J. Phys. A 38 (2005) L557), exact but slow to invert.
 # The quantile here is a polynomial in u = (−ln p)^⅓, p being the probability of going beyond: the tail falls as

@@ -1,4 +1,4 @@
-"""What in a spectrum could be noise, and what lies beyond it.
+"""The noise bulk of a spectrum, and the eigenvalues beyond it.
 
 The null hypothesis is a layer without structure: the entries of a matrix are independent, with mean zero and one
 variance σ². Several matrices (kernel positions, gates) may each have their own σ.
@@ -29,7 +29,7 @@ cases, mostly in 1 %; on uniform noise in fewer than 1 %.
 256 × 128 pruned at random: three eigenvalues beyond), heavy-tailed entries, a mean that is not zero, rows or columns of
 differing norm (as embeddings have; seven, if the norms spread by 30 %), products of noise (an untrained low-rank
 adapter). The first three show in the randomised twin as traps as well, the last two do not. Dead (all-zero) columns are
-left out by themselves; dead rows do not show in a spectrum and must be told: see :func:`live_rows`.
+left out by themselves; dead rows do not show in a spectrum and must be given: see :func:`live_rows`.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Bulk(Record):
 
 @dataclass(frozen=True)
 class _Noise:
-    """By matrix that is not zero: its place in the layer, its size without what is dead, σ², and the threshold/σ²."""
+    """For each non-zero matrix: its index, its size without dead rows and columns, σ², and the threshold/σ²."""
 
-    places: _Counts
+    indices: _Counts
     rows: _Counts
     columns: _Counts
     variances: _Numbers
@@ -127,7 +127,7 @@ def fit_bulk(spectrum: Spectrum, level: float = 0.01, *, rows: int | Sequence[in
     sigma = math.sqrt(noise.variances[loudest])
     law = MarchenkoPastur(int(noise.rows[loudest]), int(noise.columns[loudest]), sigma)
     spikes, exponent = 0, None
-    parts = spectrum.parts[noise.places]
+    parts = spectrum.parts[noise.indices]
     if (parts[:, -1] > thresholds).any():
         matrix, column = np.nonzero(parts > thresholds[:, None])
         spikes, exponent = matrix.size, _exponent(parts[matrix, column], noise, matrix)
@@ -139,7 +139,7 @@ def fit_bulk(spectrum: Spectrum, level: float = 0.01, *, rows: int | Sequence[in
 def noise_thresholds(
     spectrum: Spectrum, level: float = 0.01, *, rows: int | Sequence[int] | None = None
 ) -> _Numbers | None:
-    """What the largest eigenvalue of each matrix's noise exceeds with probability ``level`` in the whole layer.
+    """The threshold that the largest noise eigenvalue of each matrix exceeds with probability ``level`` in the layer.
 
     These are the thresholds by which :func:`fit_bulk` counts; that of a matrix that is zero is zero.
     """
@@ -147,7 +147,7 @@ def noise_thresholds(
     if noise is None:
         return None
     thresholds = np.zeros(spectrum.matrices)
-    thresholds[noise.places] = noise.thresholds
+    thresholds[noise.indices] = noise.thresholds
     return thresholds
 
 
@@ -175,22 +175,22 @@ def _fit(spectrum: Spectrum, level: float, rows: int | Sequence[int] | None) -> 
     if spectrum.eigenvalues.size < _LEAST:
         return None
     columns = (spectrum.parts > 0).sum(axis=1)
-    places = columns.nonzero()[0]
-    columns = columns[places]
+    indices = columns.nonzero()[0]
+    columns = columns[indices]
     # A matrix has no more eigenvalues than live rows, unless rounding has left one that should be zero.
-    tall = np.maximum(_rows_of_each(spectrum, rows)[places], columns)
+    tall = np.maximum(_rows_of_each(spectrum, rows)[indices], columns)
     law = _law(tuple(tall.tolist()), tuple(columns.tolist()), level)
     last = spectrum.columns - 1  # parts are ascending, zeros first
-    lower, upper = spectrum.parts[places, last - columns // 2], spectrum.parts[places, last - (columns - 1) // 2]
+    lower, upper = spectrum.parts[indices, last - columns // 2], spectrum.parts[indices, last - (columns - 1) // 2]
     variances = (lower + upper) / (2 * law.medians)
-    alone = places.size == 1
+    alone = indices.size == 1
     if alone or _differ(np.log(variances), law.weights):
-        return _Noise(places, tall, columns, variances, law.own, shared=alone)
+        return _Noise(indices, tall, columns, variances, law.own, shared=alone)
     variance = _middle(spectrum.eigenvalues) / float(law.medians[0])
     if not law.alike:
-        scaled = spectrum.parts[places] / law.medians[:, None]
+        scaled = spectrum.parts[indices] / law.medians[:, None]
         variance = _middle(np.sort(scaled[scaled > 0]))
-    return _Noise(places, tall, columns, np.full(places.size, variance), law.shared, shared=True)
+    return _Noise(indices, tall, columns, np.full(indices.size, variance), law.shared, shared=True)
 
 
 def _middle(ascending: _Numbers) -> float:
@@ -215,7 +215,7 @@ def _differ(logs: _Numbers, weights: _Numbers) -> bool:
 
 @dataclass(frozen=True)
 class _Law:
-    """What noise of σ = 1 does, by matrix: the median to expect, the weight 1/v² of an estimate by it, thresholds.
+    """The law of noise with σ = 1, by matrix: the expected median, the weight 1/v² of an estimate by it, thresholds.
 
     ``own`` are for matrices each with its own σ, ``shared`` for one σ from all; ``alike``: all are of one size.
     """

@@ -1,8 +1,8 @@
 """The randomised twin of a layer: the same weights in random order.
 
-What training put into a layer is in where its weights stand, not only in how large they are. Putting the entries of
-each of its matrices in random order destroys the first and keeps the second. The twin's spectrum is therefore what the
-layer's would be without structure, for this very distribution of weights. Entries stay in their matrix: that one kernel
+Training changes the arrangement of the weights of a layer, not only their sizes. A random permutation of the entries of
+each of its matrices destroys the first and keeps the second. The twin's spectrum is therefore what the layer's would be
+without structure, for the same distribution of weights. Entries stay in their matrix: that one kernel
 position has larger weights than another is no structure, as in :mod:`weightsmith.grading.random_matrix.noise`.
 
 - **The distance** between both spectra is (1/n)·Σ|sᵢ − tᵢ| / √(Σsᵢ²/n), over the n singular values s of the layer and
@@ -11,7 +11,7 @@ position has larger weights than another is no structure, as in :mod:`weightsmit
   logarithms of small numbers, and no unit. (WeightWatcher's ``rand_distance`` takes the eigenvalues themselves for
   probabilities, and differs from call to call for want of a seed: .0119, then .0187, on one layer.)
 - **Traps** (Martin's correlation traps) are eigenvalues of the *twin* beyond the threshold of the twin's own noise:
-  entries so large that they make an eigenvalue of their own wherever they stand, or a mean that is not zero.
+  entries so large that each makes an eigenvalue at any position, or a mean that is not zero.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def randomised_twin(
 def shuffle_matrices(entries: NDArray[Any], rng: np.random.Generator) -> None:
     """Put the entries of each matrix of a layer, one row per matrix, in random order, in place.
 
-    The order depends on the generator and the sizes only: numbers of places are shuffled as weights are.
+    The order depends on the generator and the sizes only: indices are shuffled like weights.
     """
     for matrix in entries:
         rng.shuffle(matrix)
@@ -96,7 +96,7 @@ def spectral_distance(one: Spectrum, other: Spectrum) -> float:
     return float(np.abs(np.sqrt(first / scale) - np.sqrt(second / scale)).mean())
 
 
-# The spectrum of other matrices, computed as a known one was: by the same method, in the same precision.
+# The spectrum of other matrices by the method and precision of a known one.
 
 
 def spectrum_like(matrices: Tensor, known: Spectrum, device: str) -> Spectrum:

@@ -1,4 +1,4 @@
-"""To which class of heavy-tailed random matrices a layer's spectrum belongs.
+"""The universality class of heavy-tailed random matrices that a layer's spectrum belongs to.
 
 When the entries of a matrix have a density that falls as |w|^−(1+μ), the eigenvalues of WᵀW have a tail with the
 exponent α = 1 + μ/2, and three things can happen (Martin & Mahoney, arXiv 1810.01075):

@@ -1,8 +1,8 @@
-"""Eigenvalues of one large Gram matrix by way of a band matrix: the larger it is, the faster than LAPACK's ``dsyevd``.
+"""Eigenvalues of one large Gram matrix by two-stage band reduction: the larger, the faster than LAPACK's ``dsyevd``.
 
 LAPACK brings a symmetric matrix to tridiagonal form column by column, and half of that work is products of the whole
-matrix with one vector, which wait for memory. Here it happens in two stages (Bischof, Lang and Sun, *A framework for
-symmetric band reduction*, ACM TOMS 26, 2000):
+matrix with one vector, which are limited by memory bandwidth. Here it happens in two stages (Bischof, Lang and Sun, *A
+framework for symmetric band reduction*, ACM TOMS 26, 2000):
 
 1. full → band of half width b, a panel of b columns at a time. With the panel's QR factors in the compact form
    Q = I − V T Vᵀ, and Z = A V T, X = Z − ½ V (TᵀVᵀZ), the rest becomes QᵀAQ = A − V Xᵀ − X Vᵀ: matrix products only.
@@ -227,9 +227,9 @@ def _to_tridiagonal(band: _Values, size: int, negligible: float) -> tuple[_Value
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _reflect(band: _Values, place: int, negligible: float, v: _Values) -> float:
-    """Clear all but the first of the b elements from ``place`` on by I − τ v vᵀ: returns τ and fills ``v``."""
-    x = band[place : place + _BAND]
+def _reflect(band: _Values, begin: int, negligible: float, v: _Values) -> float:
+    """Clear all but the first of the b elements from ``begin`` on by I − τ v vᵀ: returns τ and fills ``v``."""
+    x = band[begin : begin + _BAND]
     below = 0.0
     for i in range(1, _BAND):
         below += x[i] * x[i]

@@ -4,7 +4,7 @@ Each matrix is brought to tridiagonal form by Householder reflections (Golub & V
 algorithm 8.3.1). The eigenvalues of that form come from the rational QL method of Pal, Walker and Kahan, as in LAPACK's
 ``dsterf``. Its recurrence is a chain of divisions, each of which waits for the one before; therefore all matrices of a
 stack go through it in lock step, a lane each, so that the processor works on several chains at a time. A lane whose
-first eigenvalues are found stands still while the others go on.
+first eigenvalues are found waits while the others go on.
 
 An off-diagonal element is taken for zero below ε·‖T‖: like LAPACK's, the results are exact to a few n·ε·λ_max.
 """

@@ -3,8 +3,8 @@
 With W of N × M and N ≥ M (a matrix that is wider than tall is turned), X has M eigenvalues λ = σ², the squares of W's
 singular values. They come from the Gram matrix of the smaller side, built in blocks, and a symmetric eigenvalue
 routine: about a quarter of the work of a singular value decomposition. The price is that eigenvalues below
-λ_max · N · ε are rounding noise; they are counted as zero here and do not reach any fit. ``method="svd"`` sees further
-down, and is there to check the other.
+λ_max · N · ε are rounding noise; they are counted as zero here and do not reach any fit. ``method="svd"`` resolves
+smaller ones, and serves as a check.
 
 >>> found = spectrum(torch.diag(torch.tensor([3.0, 2.0, 0.0]))[None])
 >>> found.eigenvalues, found.rank

@@ -1,1 +1,1 @@
-"""Networks changed into other networks: batch norm folded, layers resized, values replaced, heads added."""
+"""Network surgery: fold batch norm, resize layers, replace values, add heads."""

@@ -1,8 +1,8 @@
 """A network as a chain of blocks, and the lower part of it up to one of them.
 
-A network can be cut where a single value passes on: after each dense layer or convolution of a plain network, but only
-between the blocks of a residual one, because inside a block its shortcut is under way as well. torch.fx finds these
-places in the data flow, so that nothing need be known of the architecture:
+A network can be cut where a single tensor is passed on: after each dense layer or convolution of a plain network, but
+only between the blocks of a residual one, because inside a block the shortcut is live as well. torch.fx finds these
+cut points in the data flow, for any architecture:
 
 >>> from weightsmith.networks.models.resnet import resnet
 >>> chain = Chain(resnet(20))
@@ -31,7 +31,7 @@ __all__ = ["Block", "Chain", "without_last_dense"]
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of a network that is kept or cut off as a whole; ``layers`` are those in it that hold anything."""
+    """A part of a network that is kept or cut off as one; ``layers`` are its layers with parameters or buffers."""
 
     layers: tuple[str, ...]
 
@@ -81,14 +81,14 @@ class Chain:
 
 
 def without_last_dense(network: nn.Module, example: Tensor) -> tuple[nn.Module, tuple[Block, ...]]:
-    """A copy of ``network`` that gives what its last dense layer was fed, and the layers with weights that are left.
+    """A copy of ``network`` without its last dense layer, and the remaining layers with weights.
 
     For networks whose data flow cannot be traced. Their order is that of definition, each with what follows it up to
-    the next; the dense layer must be what gives the output, which is tried out on ``example``.
+    the next; the dense layer must compute the output, which is checked on ``example``.
     """
-    twin = copy.deepcopy(network).eval()
+    copied = copy.deepcopy(network).eval()
     name, last = next(
-        ((name, module) for name, module in reversed([*twin.named_modules()]) if isinstance(module, nn.Linear)),
+        ((name, module) for name, module in reversed([*copied.named_modules()]) if isinstance(module, nn.Linear)),
         ("", None),
     )
     if last is None or not name:
@@ -96,7 +96,7 @@ def without_last_dense(network: nn.Module, example: Tensor) -> tuple[nn.Module, 
     given: list[Tensor] = []
     hook = last.register_forward_hook(lambda _module, _inputs, output: given.append(output))
     with torch.no_grad():
-        answer = twin(example)
+        answer = copied(example)
     hook.remove()
     if len(given) != 1 or not isinstance(answer, Tensor) or not torch.equal(answer, given[0]):
         raise UsageError(
@@ -104,24 +104,24 @@ def without_last_dense(network: nn.Module, example: Tensor) -> tuple[nn.Module, 
             "cut off, because its data flow cannot be traced"
         )
     parent, _, own = name.rpartition(".")
-    setattr(twin.get_submodule(parent), own, nn.Identity())
+    setattr(copied.get_submodule(parent), own, nn.Identity())
     blocks: list[list[str]] = []
-    for layer, module in twin.named_modules():
+    for layer, module in copied.named_modules():
         if any(True for own in (module.parameters, module.buffers) for _ in own(recurse=False)):
             if _has_weights(module) or not blocks:
                 blocks.append([])
             blocks[-1].append(layer)
-    return twin, tuple(Block(tuple(layers)) for layers in blocks)
+    return copied, tuple(Block(tuple(layers)) for layers in blocks)
 
 
 def _ends(whole: fx.GraphModule) -> Iterator[fx.Node]:
     """The last node of each block: where only one value passes on, and a layer with weights comes next."""
     nodes = [node for node in whole.graph.nodes if node.op != "output"]
-    place = {node: number for number, node in enumerate(nodes)}
+    index = {node: number for number, node in enumerate(nodes)}
     last_use = {
-        node: max((place.get(user, len(nodes)) for user in node.users), default=-1)
+        node: max((index.get(user, len(nodes)) for user in node.users), default=-1)
         for node in nodes
-        if node.op != "get_attr"  # a constant, at hand anywhere
+        if node.op != "get_attr"  # a constant, available everywhere
     }
     candidate: fx.Node | None = None
     passing: set[fx.Node] = set()
@@ -157,7 +157,7 @@ def _parameter_dimensions(whole: fx.GraphModule, name: str) -> int:
 def _holders(whole: fx.GraphModule, nodes: list[fx.Node]) -> Iterator[str]:
     """The layers among ``nodes`` that hold parameters or statistics, each once."""
     parameters = dict(whole.named_parameters())
-    told: set[str] = set()
+    seen: set[str] = set()
     for node in nodes:
         name = str(node.target)
         if node.op == "call_module":
@@ -165,6 +165,6 @@ def _holders(whole: fx.GraphModule, nodes: list[fx.Node]) -> Iterator[str]:
             holds = any(True for own in (module.parameters, module.buffers) for _ in own())
         else:
             holds = node.op == "get_attr" and name in parameters
-        if holds and name not in told:
-            told.add(name)
+        if holds and name not in seen:
+            seen.add(name)
             yield name

@@ -1,4 +1,4 @@
-"""A copy of a network that is one: verbs work on copies, and what a copy would lose is refused instead of lost."""
+"""Deep copies of networks; what a copy would lose is refused."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Batch norm folded into the layer before it: the same function with fewer parts.
+"""Fold batch norm into the preceding layer.
 
 At test time batch norm is the affine map y = γ (z − μ̄)/σ̄ + β of the layer's output z = W x + b, so
 
     W ← (γ/σ̄) W        b ← (b − μ̄) γ/σ̄ + β        σ̄ = sqrt(running variance + ε)
 
-per output channel. Grading looks at the folded twin (batch norm undoes any scaling of the weights before it, so their
-size says nothing), spiking converts it. Data flow is found by torch.fx, so that any traceable module will do.
+per output channel. Grading looks at the folded copy (batch norm undoes any scaling of the weights before it, so their
+size is meaningless), spiking converts it. torch.fx finds the data flow, so any traceable module will do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 @dataclasses.dataclass(frozen=True)
 class Folded:
-    """The folded twin, which batch norms went into which layers, and which had to stay (with the reason)."""
+    """The folded copy, which batch norms went into which layers, and which had to stay (with the reason)."""
 
     network: fx.GraphModule
     folded: dict[str, str]
@@ -40,7 +40,7 @@ class Folded:
 def fold_batch_norm(network: nn.Module) -> Folded:
     """A folded copy of ``network`` in ``eval`` mode, its card attached; the network itself is not changed.
 
-    Dense layers are taken to see rows (n, features), where batch norm acts on their outputs.
+    Dense layers are assumed to take rows (n, features), where batch norm acts on their outputs.
     """
     graph = trace(network)
     modules = dict(graph.named_modules())
@@ -69,13 +69,13 @@ def fold_batch_norm(network: nn.Module) -> Folded:
 
 def trace(network: nn.Module) -> fx.GraphModule:
     """The data flow of a copy of ``network`` in ``eval`` mode; what cannot be traced is refused with the reason."""
-    twin = copy.deepcopy(network).eval()
+    copied = copy.deepcopy(network).eval()
     try:
-        graph = _Tracer().trace(twin)
+        graph = _Tracer().trace(copied)
     except (fx.proxy.TraceError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{type(network).__name__}: its data flow cannot be traced ({reason})") from error
-    return fx.GraphModule(twin, graph)
+    return fx.GraphModule(copied, graph)
 
 
 class _Tracer(fx.Tracer):

@@ -1,4 +1,4 @@
-"""The lower blocks of a trained network with a new head on them: the slides' way to reuse a network (seed 002).
+"""Transfer learning: the lower blocks of a trained network under a new head (slides, seed 002).
 
 The slides: reuse the lower layers of a pretrained network, add layers for the new data on top of them, and resize the
 data to what the network takes. A *block* is what can be cut off as a whole: a dense layer or a convolution, in residual
@@ -29,7 +29,7 @@ from weightsmith.core.options import param
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.card import Card, card_of, weights_digest, with_card
 from weightsmith.networks.editing.blocks import Block, Chain, without_last_dense
-from weightsmith.networks.models.architecture import Architecture, Place, architecture_of
+from weightsmith.networks.models.architecture import Architecture, WidthSlot, architecture_of
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.networks.precision import like_of
 
@@ -51,7 +51,7 @@ class Grafted(Architecture, name="grafted"):
     normalise: str = param(default="none", doc="normalisation after grey images got the base's channels")
 
     def check(self) -> None:
-        """The base must be complete, and the inputs such that they can be made into its own."""
+        """The base must be complete, and its inputs reachable by resizing and channel conversion."""
         super().check()
         base = self.base_option
         if not base.input_shape or base.classes is None:
@@ -65,7 +65,7 @@ class Grafted(Architecture, name="grafted"):
         return Architecture.parse(self.base)
 
     def assemble(self) -> nn.Module:
-        """What fits the inputs, ``base``, ``pool`` where there are feature maps, ``head``."""
+        """The input adapters, ``base``, ``pool`` where there are feature maps, ``head``."""
         chain = Chain(self.base_option.assemble())
         if self.reuse >= len(chain.blocks):
             raise OptionError(f"grafted: {self.base} has {len(chain.blocks) - 1} blocks to reuse, not {self.reuse}")
@@ -73,26 +73,26 @@ class Grafted(Architecture, name="grafted"):
         pool, width = _pooled(_features(lower, self.base_option.input_shape), self.pool)
         return _Graft(self._inputs(), lower, chain.blocks[: self.reuse], pool, self.head(width).assemble())
 
-    def places(self) -> dict[str, Place]:
-        """Those of the reused layers of the base, and the head's hidden layers."""
+    def width_slots(self) -> dict[str, WidthSlot]:
+        """The slots of the reused layers of the base, and of the head's hidden layers."""
         reused = {layer for block in Chain(self.base_option.outline()).blocks[: self.reuse] for layer in block.layers}
-        base, head = self.base_option.places(), self.head(1).places()
+        base, head = self.base_option.width_slots(), self.head(1).width_slots()
         return {
             **{
-                f"base.{layer}": Place(f"base.{p.parameter}", p.position)
+                f"base.{layer}": WidthSlot(f"base.{p.parameter}", p.position)
                 for layer, p in base.items()
                 if layer in reused
             },
-            **{f"head.{layer}": place for layer, place in head.items()},
+            **{f"head.{layer}": slot for layer, slot in head.items()},
         }
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
-        """Those of the base, as ``base.…``, and the head's."""
+        """The widths of the base, as ``base.…``, and the head's."""
         base = self.base_option.widths_in_use()
         return {"hidden": self.hidden, **{f"base.{parameter}": widths for parameter, widths in base.items()}}
 
     def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
-        """The base has a spec of its own, in which they are written."""
+        """The widths of the base are written into its own spec."""
         below = {key.removeprefix("base."): value for key, value in widths.items() if key.startswith("base.")}
         return dataclasses.replace(self, base=str(self.base_option.with_widths(below)), hidden=widths["hidden"])
 
@@ -143,7 +143,7 @@ def graft(
         network = Grafted.from_values(values).build(seed)
         _copy(base, network.get_submodule("base"))
     else:
-        # Any base serves for reading the options: that of the user's own module has no text form.
+        # Any base will do for reading the options: a user-defined module has no text form.
         stand_in = Mlp((1,), input_shape=takes, classes=1)
         spec = Grafted.from_values({"base": str(stand_in), "reuse": 1, **values})
         network = _on_own_module(base, takes, reuse, spec, seed)
@@ -163,7 +163,7 @@ def reused(network: nn.Module) -> tuple[Block, ...]:
 
 
 class _Graft(nn.Sequential):
-    """Inputs, base, pool and head in a row; ``blocks`` are those of the base."""
+    """Input adapters, base, pool and head in sequence; ``blocks`` are those of the base."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Graft(nn.Sequential):
 
 
 def _on_own_module(base: nn.Module, takes: tuple[int, ...], reuse: int | None, spec: Grafted, seed: int) -> nn.Module:
-    """A graft on a module that is not one of our architectures."""
+    """A graft on a user-defined module."""
     try:
         chain = Chain(base)
         lower = chain.lower(len(chain.blocks) - 1 if reuse is None else reuse)
@@ -200,7 +200,7 @@ def _example(network: nn.Module, shape: tuple[int, ...]) -> Tensor:
 
 @torch.no_grad()
 def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
-    """What the reused part gives for two inputs of that shape."""
+    """The output of the reused part for two inputs of that shape."""
     example = _example(lower, shape)
     try:
         found = lower.eval()(example)
@@ -215,7 +215,7 @@ def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
 
 
 def _pooled(features: Tensor, kind: str) -> tuple[nn.Module | None, int]:
-    """What averages feature maps, if there are any and it is asked for, and how many features are left."""
+    """The pooling layer, if there are feature maps and pooling is wanted, and the number of features after it."""
     pools = {3: nn.AdaptiveAvgPool1d, 4: nn.AdaptiveAvgPool2d, 5: nn.AdaptiveAvgPool3d}
     if kind == "flatten" or features.dim() not in pools:
         return None, math.prod(features.shape[1:])
@@ -224,7 +224,7 @@ def _pooled(features: Tensor, kind: str) -> tuple[nn.Module | None, int]:
 
 @torch.no_grad()
 def _copy(base: nn.Module, lower: nn.Module) -> None:
-    """The weights and statistics of ``base`` into the part of it that is kept."""
+    """Copy the weights and statistics of ``base`` into the kept part."""
     source = base.state_dict()
     for name, target in lower.state_dict().items():
         if name not in source or source[name].shape != target.shape:
@@ -232,7 +232,7 @@ def _copy(base: nn.Module, lower: nn.Module) -> None:
         target.copy_(source[name])
 
 
-# Inputs of one shape made into those of another, so that a network can be reused on data it was not built for.
+# Input adapters: convert inputs of one shape to another, so that a network can be reused on other data.
 #
 # Images are resized by bilinear interpolation (smoothed first where they shrink, so that fine detail does not turn
 # into false patterns), a grey image goes to every channel, a coloured one to a single channel by its brightness. All
@@ -250,8 +250,8 @@ def fit_inputs(
 ) -> OrderedDict[str, nn.Module]:
     """The layers, by name, that make inputs of shape ``given`` into inputs of shape ``wanted``; none if they are equal.
 
-    ``normalisation`` is applied where grey images get their channels, and refused elsewhere: the network's card, which
-    says what is done to raw inputs, is the place for it.
+    ``normalisation`` is applied where grey images get their channels, and refused elsewhere: it belongs in the
+    network's card, which describes the preprocessing of raw inputs.
     """
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     if 1 in (len(given), len(wanted)) and math.prod(given) == math.prod(wanted):

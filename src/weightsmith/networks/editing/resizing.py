@@ -1,4 +1,4 @@
-"""Put tensors of other shapes into a layer and let its sizes follow: what stands behind every removal of units.
+"""Set tensors of other shapes in a layer and update its size attributes; used by every removal of units.
 
 >>> layer = nn.Linear(4, 3)
 >>> set_tensors(layer, {"weight": torch.ones(2, 4), "bias": torch.zeros(2)})
@@ -26,7 +26,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class _Sizes(NamedTuple):
-    """What a layer's tensors make of it: the attributes that say its sizes, and the shapes that go with them."""
+    """The size attributes of a layer, and the tensor shapes that go with them."""
 
     attributes: dict[str, Any]
     shapes: Shapes
@@ -65,7 +65,7 @@ def output_units(module: nn.Module) -> int | None:
 
 
 def units_with(network: nn.Module, shapes: Shapes) -> dict[str, int]:
-    """How many units every dense layer and convolution would give out, were the tensors of ``network`` of ``shapes``.
+    """The number of output units of every dense layer and convolution if the tensors of ``network`` had ``shapes``.
 
     ``shapes`` has the keys of the network's state. Nothing is changed or allocated; a layer that cannot have its
     shapes is named.
@@ -77,10 +77,10 @@ def units_with(network: nn.Module, shapes: Shapes) -> dict[str, int]:
 
 
 def resize(network: nn.Module, shapes: Shapes) -> nn.Module:
-    """Re-lay, in place, every layer of ``network`` whose tensors have other shapes in ``shapes`` (keys of its state).
+    """Resize, in place, every layer of ``network`` whose tensors have other shapes in ``shapes`` (keys of its state).
 
     The new tensors are zero: the caller fills them. Weights that layers share stay shared. Nothing is allocated before
-    every layer was found to be of a kind that can be re-laid.
+    every layer was found to be of a kind that can be resized.
     """
     changed = {plan.module: plan for plan in _plans(network, shapes).values() if plan.changes}
     shared: dict[tuple[int, tuple[int, ...]], nn.Parameter] = {}
@@ -94,7 +94,7 @@ def resize(network: nn.Module, shapes: Shapes) -> nn.Module:
 
 
 class _Plan(NamedTuple):
-    """What a network's tensors make of one of its layers."""
+    """The new sizes of one layer."""
 
     module: nn.Module
     changes: Shapes

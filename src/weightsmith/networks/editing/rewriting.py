@@ -1,4 +1,4 @@
-"""The way back from matrices to a network: a copy in which some layers have other values.
+"""Write matrices back into a copy of a network.
 
 >>> from torch import nn
 >>> network = nn.Linear(3, 2, bias=False)
@@ -56,18 +56,18 @@ def rewritten(
     kept: dict[str, str] = {}
     with torch.no_grad():
         for index, plan in enumerate(findings.plans):
-            place = _place(plan, tensors)
-            if place is None:
+            weight = _stored_weight(plan, tensors)
+            if weight is None:
                 kept[plan.name] = "is computed from other tensors, which a new weight cannot be written to"
                 continue
             matrices = change(walked.read(index))
             if matrices is not None:
-                place.copy_(_unstacked(plan, matrices))
+                weight.copy_(_unstacked(plan, matrices))
     return Rewritten(target, kept, tuple(findings.left_out))
 
 
 def _tensors(weights: Weights) -> dict[str, Tensor]:
-    """Every entry in memory of its own and in its stored type; tied names share one tensor."""
+    """A copy of every entry in its stored type; tied names share one tensor."""
     values: dict[str, Tensor] = {}
     for name in weights.entries:
         first = weights.aliases.get(name)
@@ -75,8 +75,8 @@ def _tensors(weights: Weights) -> dict[str, Tensor]:
     return values
 
 
-def _place(plan: PendingLayer, tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """Where the weight of a layer is stored: a tensor, or for a joint projection the rows that are its own."""
+def _stored_weight(plan: PendingLayer, tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """The stored weight of a layer: a tensor, or its rows of a joint projection."""
     name = plan.name.removesuffix(plan.part) if plan.part else plan.name
     stored = tensors.get(f"{name}.weight", tensors.get(name))
     if stored is None:
@@ -88,8 +88,8 @@ def _place(plan: PendingLayer, tensors: Mapping[str, Tensor]) -> Tensor | None:
 
 
 def _unstacked(plan: PendingLayer, matrices: Tensor) -> Tensor:
-    """The inverse of :meth:`.Form.stack`: each value goes where stacking the places themselves says it came from."""
-    places = plan.form.stack(torch.arange(math.prod(plan.shape), device=matrices.device).reshape(plan.shape))
-    flat = matrices.new_empty(places.numel())
-    flat[places.reshape(-1)] = matrices.reshape(-1)
+    """The inverse of :meth:`.Form.stack`: stacking the flat indices shows where each value came from."""
+    indices = plan.form.stack(torch.arange(math.prod(plan.shape), device=matrices.device).reshape(plan.shape))
+    flat = matrices.new_empty(indices.numel())
+    flat[indices.reshape(-1)] = matrices.reshape(-1)
     return flat.reshape(plan.shape)

@@ -1,9 +1,9 @@
-"""LoRA adapters: two thin matrices beside each layer, walked as the product they add to its weight.
+"""LoRA adapters: two low-rank factors per layer, read as the product that is added to its weight.
 
     ΔW = s · B A        B: out × r,  A: r × in,  s = α/r   (α/√r with ``use_rslora``)
 
 (Hu et al., arXiv 2106.09685, section 4.1; Kalajdzievski, arXiv 2312.03732.) A convolution has B with a kernel of one
-position, so that ΔW[o, i, …] = s · Σ_k B[o, k] A[k, i, …]; an embedding has its parts turned, ΔW = s · (B A)ᵀ.
+position, so that ΔW[o, i, …] = s · Σ_k B[o, k] A[k, i, …]; an embedding has its factors transposed, ΔW = s · (B A)ᵀ.
 
 An adapter is recognised by the names of its tensors, as PEFT (``lora_A``, ``lora_B``, ``lora_embedding_A`` …) and the
 tools around Stable Diffusion (``lora_down``, ``lora_up``, with ``alpha`` beside them) write them. What PEFT does not
@@ -48,7 +48,7 @@ _MOST_PATTERNS, _LONGEST = 10_000, 300
 _SAVED_WHOLE = re.compile(r"\.modules_to_save\.[^.]+(?=\.)")
 _SCALE = "the scale of a product, applied"
 _BESIDE = {"alpha": _SCALE, "magnitude": "DoRA's magnitudes act on base and product together: not applied"}
-# Starts that move a part of the base into the adapter, so that the product is not only what was learnt.
+# Initialisations that move a part of the base into the adapter, so that the product is not only what was learnt.
 _STARTS = ("pissa", "olora", "corda", "loftq", "eva")
 
 
@@ -94,13 +94,13 @@ class _Pair:
 
     @property
     def factors(self) -> list[Entry]:
-        """The tensors that are multiplied: not the scale, and not what DoRA does to the sum."""
+        """The low-rank factors: neither the scale nor DoRA's magnitude."""
         return [entry for part, entry in self.parts.items() if part not in ("alpha", "magnitude")]
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """What ``adapter_config.json`` says; ``known`` is False without one."""
+    """The contents of ``adapter_config.json``; ``known`` is False without one."""
 
     known: bool = False
     kind: str = ""
@@ -149,7 +149,7 @@ class _Settings:
 
 
 class _Rest(Weights):
-    """What an adapter holds beside its pairs, under the names of the base network."""
+    """The other tensors of an adapter, under the names of the base network."""
 
     format = "adapter"
 
@@ -176,7 +176,7 @@ class _Rest(Weights):
 def _config_path(weights: Weights) -> Path | None:
     """The configuration beside a file of weights, or in their folder."""
     if weights.format == "state dict":
-        return None  # its path is a word
+        return None  # its path is not a file
     with reading(weights.path):
         if not weights.path.exists():
             return None

@@ -1,4 +1,4 @@
-"""Weights that are stored in parts and only used together: weight norm, spectral norm, pruning masks.
+"""Reparametrised weights, stored in parts: weight norm, spectral norm, pruning masks.
 
 In a state dict they are recognised by the names torch gives the parts of a weight ``p``:
 

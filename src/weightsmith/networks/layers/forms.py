@@ -28,7 +28,7 @@ _TEXT = re.compile(r"(\w+)(?:\((groups|gates)=(\d+)\))?")
 
 @dataclass(frozen=True)
 class Form:
-    """A kind of layer with what its shape does not tell.
+    """A kind of layer, with its groups or gates, which the shape does not show.
 
     >>> import torch
     >>> Form("Conv2d", groups=2).stack(torch.zeros(8, 3, 5, 5)).shape
@@ -41,7 +41,7 @@ class Form:
 
     @classmethod
     def parse(cls, text: str) -> Form:
-        """The form a format names: ``Conv2d``, ``Conv2d(groups=32)``, ``LSTM(gates=4)``."""
+        """The form that a text names: ``Conv2d``, ``Conv2d(groups=32)``, ``LSTM(gates=4)``."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not a kind of layer")
@@ -55,7 +55,7 @@ class Form:
         return f"{self.kind}(gates={self.gates})" if self.gates > 1 else self.kind
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor of this shape can be read this way."""
+        """Whether a tensor of this shape can have this form."""
         if 0 in shape:
             return False
         match self.kind:

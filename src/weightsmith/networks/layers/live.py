@@ -1,8 +1,8 @@
-"""Live Keras models, on any backend: the tree that saving would write, read from memory. Keras is never imported here.
+"""Live Keras models on any backend, and live ONNX models, read as their files would be. Keras is never imported here.
 
 Keras 3 addresses variables by the attributes that lead to them (``layers/conv2d_1/vars/0``) and asks each layer for
-its own (``save_own_variables``). The same walk over the same attributes gives the same tree, which then is read as a
-file's would be: a model and its ``.keras`` file have the same layers under the same names.
+its own (``save_own_variables``). The same traversal of the same attributes gives the same tree, which is then read like
+a file: a model and its ``.keras`` file have the same layers under the same names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weightsmith.networks.readers.onnxfile import OnnxWeights
 __all__ = ["KerasModelWeights", "OnnxModelWeights"]
 
 
-# Training state hangs on a model as well; what a layer needs for itself is none of these.
+# A model also holds training state, which is not part of its layers.
 _PASSED_BY = ("Optimizer", "Metric", "Loss")
 _SKIPPED = {"Functional": {"operations", "_operations"}, "Sequential": {"_functional"}}
 _DEPENDENCIES = "_self_unconditional_dependency_names"
@@ -47,7 +47,7 @@ class KerasModelWeights(KerasWeights):
 
 
 class _Tree(Hdf5File):
-    """What a file of the model would hold: variables by path, and the names of the layers that own them."""
+    """The contents of a file of the model: variables by path, and the names of the layers that own them."""
 
     def __init__(self, model: Any, layer: type[Any]) -> None:
         self.path = Path(str(getattr(model, "name", "model")))
@@ -56,7 +56,7 @@ class _Tree(Hdf5File):
         self._names: dict[str, dict[str, Any]] = {}
         self.groups = self._names
         self._visited: set[int] = set()
-        # What every layer has is passed by, as Keras does it: a plain layer is the reference.
+        # Attributes that every layer has are skipped, as Keras does it: a plain layer is the reference.
         self._common = {*dir(layer(name="reference")), _DEPENDENCIES}
         self._enter(model, "")
 
@@ -68,11 +68,11 @@ class _Tree(Hdf5File):
             return inner.detach().cpu()
         array = np.asarray(value)
         plain = array.dtype.kind in "fiub" and array.dtype.name != "bfloat16"
-        # What NumPy knows only through an extension (bfloat16, float8) is handed on as float32, which holds it exactly.
+        # Types that NumPy only knows through an extension (bfloat16, float8) become float32, which is exact.
         return torch.from_numpy(np.array(array, dtype=None if plain else np.float32, order="C"))
 
     def _enter(self, owner: Any, path: str) -> None:
-        """Note the variables of ``owner`` and go on to what hangs on it, each object once."""
+        """Record the variables of ``owner`` and visit its children, each object once."""
         if id(owner) in self._visited:
             return
         self._visited.add(id(owner))
@@ -82,9 +82,11 @@ class _Tree(Hdf5File):
         if own and isinstance(getattr(owner, "name", None), str):
             self._names[group] = {"name": owner.name}
         for key, value in own.items():
-            place = f"{group}/{key}"
-            self._values[place] = value
-            self.datasets[place] = Dataset(place, tuple(map(int, value.shape)), _type_name(value), None, str(id(value)))
+            variable = f"{group}/{key}"
+            self._values[variable] = value
+            self.datasets[variable] = Dataset(
+                variable, tuple(map(int, value.shape)), _type_name(value), None, str(id(value))
+            )
         for attribute, child in self._children(owner):
             self._pass(child, f"{path}/{attribute}".lstrip("/"), set())
 
@@ -110,7 +112,7 @@ class _Tree(Hdf5File):
             try:
                 child = getattr(owner, attribute)
             except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
-                continue  # properties that have no value yet; Keras passes them by in the same way
+                continue  # properties that have no value yet; Keras skips them in the same way
             yield attribute, child
 
 
@@ -126,7 +128,7 @@ def _numbered(members: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _layer_class(model: object) -> type[Any] | None:
-    """The plain layer of Keras that ``model`` descends from."""
+    """The base class ``Layer`` of Keras that ``model`` inherits from."""
     bases = (base for base in type(model).__mro__ if base.__name__ == "Layer")
     return next((base for base in bases if base.__module__.partition(".")[0] == "keras"), None)
 
@@ -144,7 +146,7 @@ def _type_name(value: Any) -> str:
 
 
 def _configuration(model: Any) -> dict[str, Any]:
-    """What the model says of its layers; a model of one's own need not say anything."""
+    """The configuration of the model's layers; a subclassed model need not have one."""
     try:
         return {"config": model.get_config()}
     except (NotImplementedError, TypeError, ValueError):
@@ -168,6 +170,6 @@ class OnnxModelWeights(OnnxWeights):
             raise UsageError(f"the values of {outside} are not in the ONNX model but in a file: give the model's path")
         if not model.graph.node and not model.graph.initializer:
             raise UsageError("the ONNX model has no graph")
-        twin = type(model)()
-        twin.CopyFrom(model)
-        self._open(Path(model.graph.name or "onnx model"), twin)
+        copied = type(model)()
+        copied.CopyFrom(model)
+        self._open(Path(model.graph.name or "onnx model"), copied)

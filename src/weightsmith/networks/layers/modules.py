@@ -1,4 +1,4 @@
-"""Layers of a live module, by its types: exact kinds, groups and gates; nothing is changed, values stay views."""
+"""Layers of a torch module, from the types of its submodules: exact kinds, groups and gates; values stay views."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Source:
 
     @property
     def stored(self) -> int:
-        """How many parameters lie behind the weight."""
+        """The number of stored parameters of the weight."""
         return sum(p.numel() for p in self.parameters if not isinstance(p, nn.UninitializedParameter))
 
     @functools.cached_property

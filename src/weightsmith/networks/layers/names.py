@@ -23,7 +23,7 @@ _EMBEDDING = re.compile(r"embed|^wte$|^wpe$|^lookup", re.IGNORECASE)
 _TRANSPOSED = re.compile(r"transpose|deconv|upconv|convt", re.IGNORECASE)
 _DEPTHWISE = re.compile(r"depthwise|(^|_)dw(_|$|conv)", re.IGNORECASE)
 
-# What a format may say of a tensor that is no layer.
+# Kinds by which a format marks a tensor that is no layer.
 _NO_LAYERS = {"Buffer": "Buffer", "Bias": "bias", "Scale": "scale of a norm"}
 
 # A form with what was guessed about it, or the reason why a tensor is no layer.
@@ -32,14 +32,14 @@ Guess = tuple[Form, list[str]] | str
 
 @dataclass
 class Channels:
-    """The channels convolutions have made so far, which tell a grouped one from an ordinary one."""
+    """The channel counts of the convolutions so far, which distinguish a grouped convolution from an ordinary one."""
 
     first: int | None = None
     last: int = 0
     made: set[int] = field(default_factory=set)
 
     def pass_through(self, form: Form, shape: tuple[int, ...]) -> None:
-        """Note the channels a convolution takes and makes."""
+        """Record the input and output channels of a convolution."""
         if form.kind.startswith("Conv"):
             turned = form.kind.startswith("ConvTranspose")
             taken, made = (shape[0], shape[1] * form.groups) if turned else (shape[1] * form.groups, shape[0])
@@ -48,7 +48,7 @@ class Channels:
             self.made.add(made)
 
     def groups(self, shape: tuple[int, ...]) -> int:
-        """How many groups a filter of this shape seems to have: its inputs appear nowhere but as a part."""
+        """The number of groups that a filter of this shape implies if its input channels match no earlier output."""
         groups, rest = divmod(self.last, shape[1])
         known = self.first is None or shape[1] == self.first or shape[1] in self.made
         return 1 if known or rest or groups < 2 or shape[0] % groups else groups
@@ -81,7 +81,7 @@ def find_in_weights(weights: Weights) -> Findings:
         plans[name] = _plans(entry, form, notes, functools.partial(weights.tensor, name))
         findings.plans += plans[name]
     names = list(weights.entries)
-    if names == sorted(names):  # then the order says nothing of depth, and layer 10 had better not come before layer 2
+    if names == sorted(names):  # then the order is not that of depth, and layer 10 should not come before layer 2
         findings.plans.sort(key=lambda plan: _naturally(plan.name))
     return findings
 
@@ -114,8 +114,8 @@ def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], chann
             return "has a side of length 1 and is not called a weight"
         notes.append(f"called {leaf!r}: taken for a weight by its {len(shape)} dimensions")
     if len(shape) == 2:
-        place = module.rpartition(".")[2] or leaf
-        return Form("Embedding" if _EMBEDDING.search(place) else "Linear"), notes
+        own = module.rpartition(".")[2] or leaf
+        return Form("Embedding" if _EMBEDDING.search(own) else "Linear"), notes
     if len(shape) == 3 and "expert" in name.lower():
         return Form("Experts"), notes
     if len(shape) > 5:
@@ -125,11 +125,11 @@ def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], chann
 
 
 def _guess_entry(weights: Weights, entry: Entry, channels: Channels) -> Guess:
-    said = weights.kinds.get(entry.name)
-    if said in _NO_LAYERS:
-        return _NO_LAYERS[said]
-    if said is not None and Form.parse(said).fits(entry.shape):
-        form = Form.parse(said)
+    kind = weights.kinds.get(entry.name)
+    if kind in _NO_LAYERS:
+        return _NO_LAYERS[kind]
+    if kind is not None and Form.parse(kind).fits(entry.shape):
+        form = Form.parse(kind)
         return form, [f"{form.groups} groups"] if form.groups > 1 else []
     leaf = entry.name.rpartition(".")[2]
     if leaf == "bias" and len(entry.shape) == 4 and entry.shape == (1, 1, entry.shape[-1], entry.shape[-1]):
@@ -210,9 +210,9 @@ def _recurrent(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry]) 
     match = _RECURRENT.fullmatch(name)
     if match is None or len(shape) != 2:
         return None
-    base, part, place = match.groups()
-    hidden = entries.get(f"{base}weight_hh{place}")
-    projected = entries.get(f"{base}weight_hr{place}")
+    base, part, suffix = match.groups()
+    hidden = entries.get(f"{base}weight_hh{suffix}")
+    projected = entries.get(f"{base}weight_hr{suffix}")
     if hidden is None or len(hidden.shape) != 2:
         return None
     size = projected.shape[-1] if projected is not None else hidden.shape[1]
@@ -223,9 +223,9 @@ def _recurrent(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry]) 
 
 
 def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, channels: Channels) -> tuple[Form, list[str]]:
-    """A convolution by its dimensions; its bias has as many values as it has outputs, which tells more."""
+    """The form of a convolution from its dimensions and the length of its bias, which is the number of outputs."""
     dimensions = len(shape) - 2
-    place = module.rpartition(".")[2]
+    own = module.rpartition(".")[2]
     outputs = bias.shape[0] if bias is not None and len(bias.shape) == 1 else None
     if (
         outputs is not None
@@ -235,11 +235,11 @@ def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, channe
     ):
         note = "taken for a transposed convolution: its bias fits no other"
         return Form(f"ConvTranspose{dimensions}d", outputs // shape[1]), [note]
-    if _TRANSPOSED.search(place) and (outputs is None or outputs == shape[1]):
+    if _TRANSPOSED.search(own) and (outputs is None or outputs == shape[1]):
         return Form(f"ConvTranspose{dimensions}d"), ["taken for a transposed convolution by its name"]
     kind = f"Conv{dimensions}d"
     if shape[1] == 1 and shape[0] > 1:
-        if _DEPTHWISE.search(place) or shape[0] in channels.made:
+        if _DEPTHWISE.search(own) or shape[0] in channels.made:
             return Form(kind, shape[0]), ["one input per filter: taken for depthwise"]
         return Form(kind), ["one input per filter, not as many filters as channels before: taken for ordinary"]
     groups = channels.groups(shape)

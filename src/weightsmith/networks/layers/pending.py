@@ -1,4 +1,4 @@
-"""What a walk will visit: a layer known by name, form and shape, and how to get its weight when its turn comes."""
+"""Layers that a walk will visit: name, form and shape, with a function that reads the weight on demand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PendingLayer:
 
 @dataclass
 class Findings:
-    """The layers of a network in order, and everything that is none."""
+    """The layers of a network in order, and the tensors that are no layers."""
 
     plans: list[PendingLayer] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)

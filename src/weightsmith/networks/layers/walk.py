@@ -132,7 +132,7 @@ def walk(network: object, *, layers: str | Sequence[str] | None = None) -> Walk:
 
 
 def find_layers(network: object, *, layers: str | Sequence[str] | None = None) -> Findings:
-    """What :func:`walk` will visit, as plans: for those who pair layers with others, or write them back."""
+    """The pending layers that :func:`walk` will visit, for callers that pair layers or write them back."""
     weights = opened(network)
     if isinstance(weights, nn.Module):
         findings = find_in_module(weights)
@@ -157,8 +157,8 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def opened(network: object) -> nn.Module | Weights:
-    """A network as a module or as weights, whatever it was given as."""
-    # Asked first: on the torch backend a Keras model is a torch module as well, with its weights the other way round.
+    """Any accepted form of a network as a module or as weights."""
+    # Checked first: on the torch backend a Keras model is a torch module as well, with transposed weights.
     if any(_descends(network, package, "Model") for package in ("keras", "tf_keras")):
         from weightsmith.networks.layers.live import KerasModelWeights
 
@@ -177,13 +177,14 @@ def opened(network: object) -> nn.Module | Weights:
 
 
 def _descends(network: object, package: str, name: str) -> bool:
-    """Whether ``network`` is of a class of another package, told by names: that package need not be there."""
+    """Whether ``network`` is an instance of a class of another package, by names: that package need not be
+    installed."""
     bases = type(network).__mro__
     return any(base.__name__ == name and base.__module__.partition(".")[0] == package for base in bases)
 
 
 def network_digest(network: object) -> str:
-    """What lineage calls a network by; tensors without values (lazy, quantised) are passed over, as in a walk."""
+    """The identifier of a network in lineages; tensors without values (lazy, quantised) are skipped, as in a walk."""
     found = opened(network)
     if isinstance(found, Weights):
         return weights_digest(found)
@@ -196,7 +197,7 @@ def _notes(plan: PendingLayer) -> tuple[str, ...]:
 
 
 class _StateDict(Weights):
-    """A state dict in memory, seen as weights; tensors are handed on as they are, without a copy."""
+    """A state dict in memory with the interface of :class:`Weights`; tensors are passed on without a copy."""
 
     format = "state dict"
 
@@ -216,15 +217,15 @@ class _StateDict(Weights):
                 continue
             self._tensors[name] = value
             stored.append(Entry(name, tuple(value.shape), str(value.dtype).removeprefix("torch.")))
-            place = (
+            view = (
                 value.untyped_storage().data_ptr(),
                 value.storage_offset(),
                 value.shape,
                 value.stride(),
                 value.dtype,
             )
-            if value.numel() and first.setdefault(place, name) != name:
-                aliases[name] = first[place]
+            if value.numel() and first.setdefault(view, name) != name:
+                aliases[name] = first[view]
         if not stored and not left_out:
             raise UsageError("the state dict is empty")
         super().__init__(Path("state dict"), stored, left_out=left_out, aliases=aliases)

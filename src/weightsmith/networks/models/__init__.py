@@ -1,1 +1,1 @@
-"""Architectures that weightsmith builds: MLP, ResNet, VGG, and the parts they are made of."""
+"""Built-in architectures (MLP, ResNet, VGG), their layers and initialisers."""

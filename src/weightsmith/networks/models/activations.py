@@ -1,7 +1,7 @@
 """Activations by name, with the constants of the slides on training deep networks (seed 002) written out.
 
 Libraries disagree on one of them: the slope of LeakyReLU below zero is 0.01 in torch and 0.2 or 0.3 in Keras, so
-here it is always part of the name in use: ``leaky-relu:0.01``.
+here it is always part of the name: ``leaky-relu:0.01``.
 """
 
 from __future__ import annotations

@@ -32,11 +32,11 @@ from weightsmith.core.seeds import torch_stream
 from weightsmith.networks.models.activations import Activation
 from weightsmith.networks.models.initialisers import initialise, variance
 
-__all__ = ["Architecture", "Place", "architecture_of"]
+__all__ = ["Architecture", "WidthSlot", "architecture_of"]
 
 
-class Place(NamedTuple):
-    """Where a spec holds the width of a layer: a ``position`` in the values of a ``parameter``."""
+class WidthSlot(NamedTuple):
+    """The entry of a spec that holds the width of a layer: a ``position`` in the values of a ``parameter``."""
 
     parameter: str
     position: int
@@ -78,12 +78,12 @@ class Architecture(Option, family="network"):
         with torch.device("meta"):  # nothing is drawn from torch's global generator
             return self.assemble()
 
-    def places(self) -> dict[str, Place]:
-        """Where the width of each layer stands, by its name in the module tree; layers that share one are coupled."""
+    def width_slots(self) -> dict[str, WidthSlot]:
+        """The width slot of each layer, by its name in the module tree; layers that share one are coupled."""
         raise OptionError(f"{self.name} has no form in which its layers have other widths")
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
-        """Every parameter that holds widths, with what an empty one stands for written out."""
+        """Every parameter that holds widths, with defaults filled in."""
         raise OptionError(f"{self.name} has no form in which its layers have other widths")
 
     def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
@@ -96,33 +96,34 @@ class Architecture(Option, family="network"):
         return changed
 
     def resized(self, units: Mapping[str, int]) -> Self:
-        """This spec with ``units`` (name of a layer in the module tree → units it gives out); the others keep theirs.
+        """This spec with ``units`` (name of a layer in the module tree → number of output units); the others keep
+        theirs.
 
         Layers whose outputs are added to each other must all be named, with the same number. The output layer keeps
-        its classes. What the spec has no form for is an :class:`OptionError`.
+        its classes. Sizes that the spec cannot express are an :class:`OptionError`.
         """
-        places, before = self.places(), self.widths_in_use()
+        slots, before = self.width_slots(), self.widths_in_use()
         for layer in units:
-            if layer not in places:
-                raise self._without_width(layer, places)
+            if layer not in slots:
+                raise self._without_width(layer, slots)
         after = {parameter: [*widths] for parameter, widths in before.items()}
-        first: dict[Place, str] = {}
-        for layer, place in places.items():
-            number = units.get(layer, before[place.parameter][place.position])
-            if first.setdefault(place, layer) == layer:
-                after[place.parameter][place.position] = number
-            elif (other := after[place.parameter][place.position]) != number:
+        first: dict[WidthSlot, str] = {}
+        for layer, slot in slots.items():
+            number = units.get(layer, before[slot.parameter][slot.position])
+            if first.setdefault(slot, layer) == layer:
+                after[slot.parameter][slot.position] = number
+            elif (other := after[slot.parameter][slot.position]) != number:
                 raise OptionError(
-                    f"{self.name}: {first[place]} and {layer} must have the same number of units, not {other} and "
+                    f"{self.name}: {first[slot]} and {layer} must have the same number of units, not {other} and "
                     f"{number} (what they give is added up)"
                 )
         asked = {parameter: tuple(widths) for parameter, widths in after.items()}
         return self if asked == before else self.with_widths(asked)
 
-    def _without_width(self, layer: str, places: Mapping[str, Place]) -> OptionError | UnknownName:
+    def _without_width(self, layer: str, slots: Mapping[str, WidthSlot]) -> OptionError | UnknownName:
         modules = dict(self.outline().named_modules())
         if layer not in modules:
-            return UnknownName(f"layer of {self.name}", layer, places)
+            return UnknownName(f"layer of {self.name}", layer, slots)
         return OptionError(
             f"{self.name}: {layer} ({type(modules[layer]).__name__}) has no width of its own: the output layer gives "
             "the classes, and what is no dense layer or convolution follows them"

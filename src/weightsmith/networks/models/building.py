@@ -1,4 +1,4 @@
-"""From what a person types to a network: ``mlp:300,100`` by our builders, ``package.module:function`` by the user's."""
+"""Build a network from text: ``mlp:300,100`` by our builders, ``package.module:function`` by the user's."""
 
 from __future__ import annotations
 

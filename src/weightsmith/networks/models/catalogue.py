@@ -1,4 +1,4 @@
-"""Recognise a file of weights by its keys and shapes, so that known networks need no option at all.
+"""Recognise the architecture of a weight file by its keys and shapes.
 
 Each *layout* proposes an architecture from the names and shapes alone; the proposal counts only if the network it
 builds has exactly the file's keys and shapes. What had to be guessed (an activation, a normalisation) is a note that
@@ -57,7 +57,7 @@ def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
     shapes = {names[name]: entry.shape for name, entry in weights.entries.items()}
     for layout in LAYOUTS:
         if layout is _dense_chain and weights.format in ("onnx", "keras"):
-            continue  # the file says what stands between its layers, and we do not read it: no guess
+            continue  # the file defines the operations between its layers, which we do not read: no guess
         try:
             match = layout(shapes)
         except OptionError:  # the shapes are outside what the architecture allows, so it is not that one
@@ -114,7 +114,7 @@ def _residual(shapes: Shapes) -> Match | None:
 
 
 def _cifar(architecture: Resnet) -> tuple[str, ...]:
-    """Both origins publish networks for CIFAR-10; other numbers of outputs are somebody else's."""
+    """Both repositories publish networks for CIFAR-10; other numbers of outputs are not theirs."""
     return CATALOGUE["cifar10"].classes if architecture.classes == 10 else ()
 
 

@@ -1,11 +1,11 @@
-"""Initial weights: Glorot, He and LeCun, uniform and normal, from a generator of one's own.
+"""Initial weights: Glorot, He and LeCun, uniform and normal, drawn from an explicit generator.
 
 With fan-in n and fan-out m (times the kernel size for convolutions) the variance of a weight is
 
     Glorot 2 / (n + m)        He 2 / n        LeCun 1 / n
 
 (Glorot & Bengio 2010; He et al. 2015; LeCun et al. 1998), and biases are zero. A uniform draw of that variance
-lies within ±sqrt(3·variance). torch's own default for ``nn.Linear`` is neither: U(±1/sqrt(n)), bias included, 2.1
+lies within ±sqrt(3·variance). torch's default for ``nn.Linear`` is none of these: U(±1/sqrt(n)), bias included, 2.1
 times narrower than Glorot's on 784→300; it is here by the name ``torch-default`` for comparisons.
 """
 

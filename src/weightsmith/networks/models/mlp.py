@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons: dense layers with everything the slides on training put between them."""
+"""Multi-layer perceptrons with optional batch norm and dropout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.networks.models.architecture import Architecture, Place
+from weightsmith.networks.models.architecture import Architecture, WidthSlot
 from weightsmith.networks.models.batchnorm import batch_norm
 from weightsmith.networks.models.dropout import Dropout
 
@@ -20,9 +20,9 @@ __all__ = ["Mlp", "mlp"]
 class Mlp(Architecture, name="mlp"):
     """Dense layers ``dense1 … denseN`` of the widths given, then ``output``.
 
-    Dropout stands after the activation of the last ``dropout_layers`` hidden layers and never on the output; SELU takes
-    alpha dropout unless another kind is named. Batch norm stands before or after the activation; the slides' course
-    also puts one on the input.
+    Dropout follows the activation of the last ``dropout_layers`` hidden layers, never the output; SELU takes alpha
+    dropout unless another kind is named. Batch norm comes before or after the activation; the slides' course also puts
+    one on the input.
     """
 
     hidden: tuple[int, ...] = param(ge=1, doc="widths of the hidden layers")
@@ -59,9 +59,9 @@ class Mlp(Architecture, name="mlp"):
         layers["output"] = nn.Linear(inputs, self.classes or 0, bias=self.bias)
         return nn.Sequential(layers)
 
-    def places(self) -> dict[str, Place]:
+    def width_slots(self) -> dict[str, WidthSlot]:
         """Every hidden layer has a width."""
-        return {f"dense{index + 1}": Place("hidden", index) for index in range(len(self.hidden))}
+        return {f"dense{index + 1}": WidthSlot("hidden", index) for index in range(len(self.hidden))}
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
         """The hidden layers."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
 from weightsmith.networks.models.activations import Activation
-from weightsmith.networks.models.architecture import Architecture, Place
+from weightsmith.networks.models.architecture import Architecture, WidthSlot
 from weightsmith.networks.models.dropout import Dropout
 
 __all__ = ["PaperResnet", "paper_resnet"]
@@ -65,16 +65,17 @@ class PaperResnet(Architecture, name="paper-resnet"):
         dense = nn.Linear(channels * height * width, self.classes or 0, bias=False)
         return _PaperResnet(nn.Sequential(*stem), stages, nn.Sequential(nn.Flatten(), dense))
 
-    def places(self) -> dict[str, Place]:
-        """What is added to a stage's stream has the stage's width; the stem's start and the blocks' inside are free."""
-        places = {"stem.0": Place("stem", 0), "stem.3": Place("stem", 1), "stem.6": Place("widths", 0)}
+    def width_slots(self) -> dict[str, WidthSlot]:
+        """Layers that write to a stage's residual stream share the stage's width; the stem's start and inner widths are
+        free."""
+        slots = {"stem.0": WidthSlot("stem", 0), "stem.3": WidthSlot("stem", 1), "stem.6": WidthSlot("widths", 0)}
         for index in range(2 * len(self.widths)):
             stage, block = divmod(index, 2)
-            places[f"stages.{index}.residual.0"] = Place("inner", index)
-            places[f"stages.{index}.residual.3"] = Place("widths", stage)
+            slots[f"stages.{index}.residual.0"] = WidthSlot("inner", index)
+            slots[f"stages.{index}.residual.3"] = WidthSlot("widths", stage)
             if stage and block == 0:
-                places[f"stages.{index}.identity"] = Place("widths", stage)
-        return places
+                slots[f"stages.{index}.identity"] = WidthSlot("widths", stage)
+        return slots
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
         """The stages, the inside of every block, and the start of the stem."""

@@ -2,7 +2,7 @@
 
 They have a 3×3 stem, three stages of n basic blocks (depth 6n + 2) and a dense layer. Where a stage halves
 the image, the shortcut either takes every second pixel and pads the missing channels with zeros (``pad``, option A of
-the paper) or is a 1×1 convolution with batch norm (``conv``, option B). Two things make it rebuildable after surgery:
+the paper) or is a 1×1 convolution with batch norm (``conv``, option B). Two options describe pruned networks:
 
 - ``inner``: the channels between the two convolutions of each block, which can be thinned freely;
 - ``removed``: convolutions taken out whole, by name (``layer1.0.conv1``). A removed convolution is skipped together
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.networks.models.architecture import Architecture, Place
+from weightsmith.networks.models.architecture import Architecture, WidthSlot
 from weightsmith.networks.models.batchnorm import batch_norm
 
 __all__ = ["Resnet", "ZeroPad", "resnet"]
@@ -73,17 +73,18 @@ class Resnet(Architecture, name="resnet"):
                 raise OptionError(f"resnet: removed names {name!r}, which depth {self.depth} does not have")
         return _Resnet(self, layers)
 
-    def places(self) -> dict[str, Place]:
-        """The first convolution of a block is free; whatever is added to the stage's stream has the stage's width."""
-        places = {"conv1": Place("widths", 0)}
+    def width_slots(self) -> dict[str, WidthSlot]:
+        """The first convolution of a block is free; layers that write to the residual stream share the stage's
+        width."""
+        slots = {"conv1": WidthSlot("widths", 0)}
         for index, (stage, block) in enumerate(self._positions()):
             name = f"layer{stage + 1}.{block}"
             free = f"{name}.conv2" not in self.removed  # without it, conv1 itself is what is added
-            places[f"{name}.conv1"] = Place("inner", index) if free else Place("widths", stage)
-            places[f"{name}.conv2"] = Place("widths", stage)
+            slots[f"{name}.conv1"] = WidthSlot("inner", index) if free else WidthSlot("widths", stage)
+            slots[f"{name}.conv2"] = WidthSlot("widths", stage)
             if stage and block == 0 and self.shortcut == "conv":
-                places[f"{name}.downsample.0"] = Place("widths", stage)
-        return {layer: place for layer, place in places.items() if layer not in self.removed}
+                slots[f"{name}.downsample.0"] = WidthSlot("widths", stage)
+        return {layer: slot for layer, slot in slots.items() if layer not in self.removed}
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
         """The stages, and the inside of every block."""

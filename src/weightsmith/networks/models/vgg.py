@@ -14,7 +14,7 @@ from torch import nn
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import param
-from weightsmith.networks.models.architecture import Architecture, Place
+from weightsmith.networks.models.architecture import Architecture, WidthSlot
 from weightsmith.networks.models.batchnorm import batch_norm
 from weightsmith.networks.models.dropout import Dropout
 
@@ -85,14 +85,14 @@ class Vgg(Architecture, name="vgg"):
                 features.append(Dropout(self.dropout, self.activation_option.dropout))
         return _Vgg(nn.Sequential(*features), self._dense(math.prod((channels, height, width))))
 
-    def places(self) -> dict[str, Place]:
+    def width_slots(self) -> dict[str, WidthSlot]:
         """Every convolution has a width, and every dense layer but the last."""
         layers = dict(self.outline().named_modules())
         convolutions = [name for name, module in layers.items() if isinstance(module, nn.Conv2d)]
         dense = [name for name, module in layers.items() if isinstance(module, nn.Linear)]
         return {
-            **{name: Place("widths", index) for index, name in enumerate(convolutions)},
-            **{name: Place("classifier", index) for index, name in enumerate(dense[:-1])},
+            **{name: WidthSlot("widths", index) for index, name in enumerate(convolutions)},
+            **{name: WidthSlot("classifier", index) for index, name in enumerate(dense[:-1])},
         }
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:

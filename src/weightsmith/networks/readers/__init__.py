@@ -1,1 +1,1 @@
-"""One file per format, and what the formats share: byte ranges, zip directories, pickles as descriptions, scales."""
+"""Weight file formats, one module each, and their shared parts: byte ranges, zip directories, safe pickles, scales."""

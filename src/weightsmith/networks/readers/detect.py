@@ -1,4 +1,4 @@
-"""Which format a file has: its first bytes decide, the suffix only where a format has no mark of its own."""
+"""Detect the format of a weight file: by its first bytes, by its suffix only where a format has no magic number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEIGHT_SUFFIXES = (".safetensors", *TORCH_SUFFIXES, ".onnx", ".keras", ".h5", ".
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
-# What else is often found under the name of a weight file, and the way out.
+# Other files that are often mistaken for weight files, and what to do instead.
 _STRANGERS = (
     (b"\x89PNG", "is a PNG image, not weights"),
     (b"\xff\xd8\xff", "is a JPEG image, not weights"),

@@ -1,4 +1,4 @@
-"""The part of reading HDF5 that runs in a process of its own: list what a file holds, or print one packed dataset.
+"""The HDF5 subprocess: list the contents of a file, or print one packed dataset.
 
 The HDF5 library crashes on some damaged files (measured: one in a few thousand with flipped bytes), so it never runs
 in the user's process. This file is executed as a script and needs nothing but h5py:
@@ -31,7 +31,7 @@ class _Refused(Exception):
 
 
 class _Window(io.RawIOBase):
-    """A stretch of a file as a file: the HDF5 member of a zip archive, read where it lies."""
+    """A byte range of a file as a file object: the HDF5 member of a zip archive, read in place."""
 
     def __init__(self, path: str, begin: int, length: int) -> None:
         self._file = open(path, "rb")  # noqa: PTH123, SIM115 (a script of its own; closed with the process)
@@ -121,19 +121,19 @@ def _listing(root: Any, length: int) -> dict[str, Any]:
     while todo:
         path, group, depth = todo.pop()
         for name in group:
-            place = f"{path}/{name}" if path else name
+            full = f"{path}/{name}" if path else name
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                raise _Refused(f"{place!r} is a link to somewhere else")
+                raise _Refused(f"{full!r} is a link to somewhere else")
             item = group[name]
             if isinstance(item, h5py.Datatype):
                 continue
             address = h5py.h5o.get_info(item.id).addr
             if isinstance(item, h5py.Dataset):
-                datasets.append({**_dataset(place, item, length), "same": seen.setdefault(address, place)})
+                datasets.append({**_dataset(full, item, length), "same": seen.setdefault(address, full)})
             elif address not in seen:
-                seen[address] = place
-                groups[place] = _attributes(item)
-                todo.append((place, item, depth + 1))
+                seen[address] = full
+                groups[full] = _attributes(item)
+                todo.append((full, item, depth + 1))
             if depth > _MOST_DEPTH or len(seen) > _MOST_OBJECTS:
                 raise _Refused("has more groups than a network can need")
     return {"groups": groups, "datasets": datasets}

@@ -1,4 +1,4 @@
-"""HDF5 without the library in this process: a child lists the file, the values are read from where they lie.
+"""HDF5 without the library in this process: a child process lists the file, values are read directly by offset.
 
 Plain datasets (all that Keras writes) are byte ranges, read straight from the file. Only packed ones go through the
 child again. If it crashes, hangs or is refused memory, the file is refused and nothing else happens.
@@ -52,7 +52,7 @@ class Dataset:
 
 
 class Hdf5File:
-    """An HDF5 file, or the stretch of a file that is one."""
+    """An HDF5 file, or a byte range of a file that is one."""
 
     def __init__(self, path: Path, begin: int, length: int) -> None:
         if importlib.util.find_spec("h5py") is None:
@@ -87,7 +87,7 @@ class Hdf5File:
         return value if isinstance(value, str) else None
 
     def read(self, dataset: Dataset) -> Tensor:
-        """The values of a dataset as stored, in memory of their own."""
+        """A copy of the values of a dataset as stored."""
         name = dataset.torch_name
         if name is None:
             raise FileRefused(self.path, f"dataset {shown(dataset.path)} is of type {dataset.dtype}")
@@ -101,15 +101,15 @@ class Hdf5File:
                 raise FileRefused(self.path, f"dataset {shown(dataset.path)} is damaged")
             values = torch.frombuffer(content, dtype=torch.uint8).view(dtype).reshape(dataset.shape)
         if dataset.dtype.startswith(">"):
-            # torch knows no byte order of its own; NumPy turns the bytes in place.
+            # torch has no byte order; NumPy swaps the bytes in place.
             turned = values.contiguous().view(-1).view(torch.uint8).numpy().view(dataset.dtype)
             values = torch.from_numpy(turned.astype(turned.dtype.newbyteorder("="))).reshape(dataset.shape)
         return values
 
     def _child(self, *dataset: str) -> bytes:
-        place = [str(self.path), str(self._begin), str(self._length)]
+        section = [str(self.path), str(self._begin), str(self._length)]
         # -P keeps this folder off the child's path, where files are called like the packages they read.
-        command = [sys.executable, "-P", str(_SCRIPT), *place, *dataset]
+        command = [sys.executable, "-P", str(_SCRIPT), *section, *dataset]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         try:
             done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, env=environment, check=False)

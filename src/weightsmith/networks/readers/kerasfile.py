@@ -67,7 +67,7 @@ class KerasWeights(Weights):
 
 
 def _opened(path: Path) -> tuple[Hdf5File, Any, dict[str, str]]:
-    """The HDF5 part, the configuration and what is said about the file."""
+    """The HDF5 part, the configuration and the metadata of the file."""
     if read_bytes(path, 0, 2) != b"PK":
         file = Hdf5File(path, 0, file_size(path))
         text = file.text("", "model_config")
@@ -82,8 +82,8 @@ def _opened(path: Path) -> tuple[Hdf5File, Any, dict[str, str]]:
     if not weights.stored:
         raise FileRefused(path, f"{_WEIGHTS} is compressed, which Keras never does: unzip it and give that file")
     config = _json_member(path, members, "config.json")
-    said = _json_member(path, members, "metadata.json") if "metadata.json" in members else {}
-    metadata = {str(k): v for k, v in said.items() if isinstance(v, str)} if isinstance(said, dict) else {}
+    stored = _json_member(path, members, "metadata.json") if "metadata.json" in members else {}
+    metadata = {str(k): v for k, v in stored.items() if isinstance(v, str)} if isinstance(stored, dict) else {}
     return Hdf5File(path, weights.offset, weights.size), config, metadata
 
 
@@ -92,7 +92,7 @@ def _json_member(path: Path, members: dict[str, Member], name: str) -> Any:
 
 
 def _training_state(file: Hdf5File) -> list[LeftOut]:
-    """One line for each part of the training run, not counted: it is no weight of the network."""
+    """One entry for each part of the training state; it is not counted as weights of the network."""
     counts: dict[str, list[int]] = {}
     for dataset in file.datasets.values():
         top = dataset.path.split("/", 1)[0]

@@ -39,7 +39,7 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """What is known about a Keras layer: its class in snake case, groups and equation from its configuration."""
+    """Facts about a Keras layer: its class in snake case, groups and equation from its configuration."""
 
     kind: str = ""
     groups: int = 1
@@ -50,7 +50,7 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class Layout:
-    """A variable as torch would have it: the end of its name, its kind if it is a matrix, and how to turn it."""
+    """A variable in torch's layout: the end of its name, its kind if it is a matrix, and how to permute it."""
 
     name: str
     form: Form | None
@@ -77,7 +77,7 @@ def is_recurrent(shapes: list[tuple[int, ...]]) -> bool:
 
 
 def layout_of(role: str, shape: tuple[int, ...], facts: LayerFacts, gates: int = 0) -> Layout:
-    """How the variable ``role`` of a layer is turned; what is unknown stays as it is."""
+    """The layout of the variable ``role`` of a layer; an unknown variable stays as it is."""
     dimensions = len(shape) - 2
     if gates and role in ("kernel", "recurrent_kernel") and len(shape) == 2:
         end = "weight_ih_l0" if role == "kernel" else "weight_hh_l0"
@@ -135,8 +135,8 @@ def _einsum(values: Tensor, facts: LayerFacts) -> Tensor:
     left, _, output = facts.equation.replace(" ", "").partition("->")
     letters = left.partition(",")[2]
     if len(letters) == values.ndim and len(set(letters)) == values.ndim:
-        out = [place for place, letter in enumerate(letters) if letter in output]
-        inputs = [place for place, letter in enumerate(letters) if letter not in output]
+        out = [axis for axis, letter in enumerate(letters) if letter in output]
+        inputs = [axis for axis, letter in enumerate(letters) if letter not in output]
     else:
         split = values.ndim - 1 if facts.output else 1
         inputs, out = list(range(split)), list(range(split, values.ndim))

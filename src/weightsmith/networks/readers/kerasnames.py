@@ -1,8 +1,8 @@
-"""From the tree of a Keras file to variables with a layer, a role and readable names.
+"""The variables in the tree of a Keras file, with their layer, role and readable name.
 
-Keras 3 addresses layers by class and number (``layers/conv2d_1/vars/0``), their own names stand in attributes or in
+Keras 3 addresses layers by class and number (``layers/conv2d_1/vars/0``), their own names are in attributes or in
 the configuration; the older format has names everywhere (``model_weights/head/head/kernel:0``). The configuration is
-only looked at, never built: a lambda layer in it stays text.
+only read, never built: a lambda layer in it stays text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMBERED = re.compile(r"_\d+$")
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of a layer: where it lies, what it is, and how many gates its layer has (0: not recurrent)."""
+    """One variable of a layer: its path, its role, and the number of gates of its layer (0: not recurrent)."""
 
     layer: str
     role: str
@@ -61,11 +61,11 @@ class Configuration:
                 continue
             kind = snake_case(layer["class_name"])
             used[kind] = used.get(kind, -1) + 1
-            place = f"{path}layers/{kind}" + (f"_{used[kind]}" if used[kind] else "")
-            self._note(place, kind, layer.get("config"))
-            self._visit(layer, f"{place}/")
+            layer_path = f"{path}layers/{kind}" + (f"_{used[kind]}" if used[kind] else "")
+            self._note(layer_path, kind, layer.get("config"))
+            self._visit(layer, f"{layer_path}/")
 
-    def _note(self, place: str, kind: str, config: object) -> None:
+    def _note(self, path: str, kind: str, config: object) -> None:
         config = config if isinstance(config, Mapping) else {}
         groups, equation, name = config.get("groups"), config.get("equation"), config.get("name")
         facts = LayerFacts(
@@ -73,10 +73,10 @@ class Configuration:
             groups if type(groups) is int and groups > 0 else 1,
             equation if isinstance(equation, str) else "",
         )
-        self.order[place] = len(self.order)
-        self.by_path[place] = facts
+        self.order[path] = len(self.order)
+        self.by_path[path] = facts
         if isinstance(name, str):
-            self.names[place] = name
+            self.names[path] = name
             self.by_name[name] = facts
 
 
@@ -104,13 +104,13 @@ def _numbered(file: Hdf5File, configuration: Configuration) -> Iterator[Variable
     """Keras 3: variables by number in groups called ``vars``."""
     groups: dict[str, list[Dataset]] = {}
     for dataset in file.datasets.values():
-        place, _, _ = dataset.path.rpartition("/")
+        group, _, _ = dataset.path.rpartition("/")
         if dataset.path.split("/", 1)[0] not in TRAINING:
-            groups.setdefault(place, []).append(dataset)
-    for place in sorted(groups, key=lambda place: _file_order(place, configuration)):
-        datasets = sorted(groups[place], key=lambda dataset: _natural(dataset.path))
+            groups.setdefault(group, []).append(dataset)
+    for group in sorted(groups, key=lambda group: _file_order(group, configuration)):
+        datasets = sorted(groups[group], key=lambda dataset: _natural(dataset.path))
         shapes = [dataset.shape for dataset in datasets]
-        owner = place.removesuffix("/vars") if place != "vars" else ""
+        owner = group.removesuffix("/vars") if group != "vars" else ""
         facts = _facts(owner, configuration)
         layer = ".".join(_readable(owner, file, configuration))
         gates = shapes[1][1] // shapes[1][0] if is_recurrent(shapes) and _is_cell(owner) else 0
@@ -165,8 +165,8 @@ def _readable(owner: str, file: Hdf5File, configuration: Configuration) -> list[
     """The names a user gave, where the file has them; ``layers`` and inner parts of one layer are left away."""
     names: list[str] = []
     parts = owner.split("/") if owner else []
-    for place, part in enumerate(parts):
-        path = "/".join(parts[: place + 1])
+    for index, part in enumerate(parts):
+        path = "/".join(parts[: index + 1])
         if part in _CONTAINERS or (part in _SILENT and names):
             continue
         given = configuration.names.get(path) or file.text(f"{path}/vars", "name") or _ATTENTION.get(part) or part
@@ -183,8 +183,8 @@ def _natural(path: str) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", path)]
 
 
-def _file_order(place: str, configuration: Configuration) -> tuple[Any, ...]:
+def _file_order(group: str, configuration: Configuration) -> tuple[Any, ...]:
     """The order of the configuration where there is one, else by name with numbers as numbers."""
-    parts = place.split("/")
+    parts = group.split("/")
     known = [configuration.order.get("/".join(parts[:length]), -1) for length in range(1, len(parts) + 1)]
-    return max(known, default=-1), _natural(place)
+    return max(known, default=-1), _natural(group)

@@ -1,4 +1,4 @@
-"""ONNX: the graph is parsed and checked by the ``onnx`` package, the values are read here, one tensor at a time.
+"""ONNX files: the ``onnx`` package parses and checks the graph, the values are read here, one tensor at a time.
 
 Values kept beside the graph (external data) must lie in its folder. A file with its values inside is held in memory
 once, at most two gigabytes: protobuf knows no larger ones.
@@ -80,7 +80,7 @@ class OnnxWeights(Weights):
         order = _GATE_ORDER.get(use.kind or "")
         if order is not None and values.ndim == 3 and values.shape[1] % len(order) == 0:
             pieces = values.chunk(len(order), dim=1)
-            values = torch.cat([pieces[place] for place in order], dim=1)
+            values = torch.cat([pieces[index] for index in order], dim=1)
         return values.contiguous()
 
     def _sorted_out(self, names: list[str], left_out: list[LeftOut]) -> list[Entry]:
@@ -153,7 +153,7 @@ def _is_weight(tensor: Any, use: Use) -> bool:
 
 
 def _strange(model: Any, tensors: dict[str, Any]) -> Iterator[LeftOut]:
-    """What is not read: sparse tensors, and types that are no real numbers or smaller than a byte."""
+    """Tensors that are not read: sparse ones, and types that are no real numbers or smaller than a byte."""
     for sparse in model.graph.sparse_initializer:
         count = sparse.values.dims[0] if sparse.values.dims else 0
         yield LeftOut(sparse.values.name, tuple(sparse.dims), count, "stored sparse, which is not read")
@@ -168,7 +168,7 @@ def _metadata(model: Any) -> dict[str, str]:
     return {key: value for key, value in facts.items() if value}
 
 
-# The values of ONNX tensors: inside the graph as bytes or numbers, or in a file beside it; checked, then read.
+# The values of ONNX tensors: inside the graph as bytes or numbers, or in an external file.
 
 
 TYPES = {
@@ -191,7 +191,7 @@ TYPES = {
     20: "float8_e5m2fnuz",
 }
 _EXTERNAL = 1
-# Where a tensor keeps its values when not as raw bytes, by type; all others are in int32_data.
+# The field with the values of a tensor that are not raw bytes, by type; all others are in int32_data.
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
 _AS_BITS = (10, 16, 17, 18, 19, 20)
 
@@ -217,8 +217,8 @@ class OnnxValues:
         """The values as stored, in memory of their own."""
         tensor, shape, dtype = self._tensors[name], self.shape(name), self.dtype(name)
         if tensor.data_location == _EXTERNAL:
-            place, offset, _ = self._external(tensor, math.prod(shape) * dtype.itemsize)
-            return read_tensor(place, offset, shape, dtype)
+            file, offset, _ = self._external(tensor, math.prod(shape) * dtype.itemsize)
+            return read_tensor(file, offset, shape, dtype)
         if not math.prod(shape):
             return torch.empty(shape, dtype=dtype)
         if tensor.HasField("raw_data"):
@@ -251,9 +251,9 @@ class OnnxValues:
             raise FileRefused(self._path, f"tensor {shown(name)} has an impossible shape")
         size = math.prod(shape) * self.dtype(name).itemsize
         if tensor.data_location == _EXTERNAL:
-            place, offset, length = self._external(tensor, size)
-            if length != size or offset + size > file_size(place):
-                reason = f"tensor {shown(name)} claims {size:,} bytes that {shown(place.name)} does not have"
+            file, offset, length = self._external(tensor, size)
+            if length != size or offset + size > file_size(file):
+                reason = f"tensor {shown(name)} claims {size:,} bytes that {shown(file.name)} does not have"
                 raise FileRefused(self._path, reason)
         elif tensor.HasField("raw_data"):
             if len(tensor.raw_data) != size:
@@ -264,17 +264,17 @@ class OnnxValues:
 
     def _external(self, tensor: Any, size: int) -> tuple[Path, int, int]:
         """File, offset and length of values kept outside; the file must be in the folder of the graph."""
-        said = {item.key: item.value for item in tensor.external_data}
-        place = inside(self._path.parent, said.get("location", ""), self._path)
-        offset, length = said.get("offset", "0"), said.get("length", str(size))
+        location = {item.key: item.value for item in tensor.external_data}
+        file = inside(self._path.parent, location.get("location", ""), self._path)
+        offset, length = location.get("offset", "0"), location.get("length", str(size))
         # Nineteen digits hold any file; int() of a very long text is slow or an error.
         if any(not (text.isascii() and text.isdigit()) or len(text) > 19 for text in (offset, length)):
             raise FileRefused(self._path, f"tensor {shown(tensor.name)} has no proper place in its external data")
-        with reading(place):
-            exists = place.exists()
+        with reading(file):
+            exists = file.exists()
         if not exists:
-            raise FileRefused(self._path, f"its external data {shown(place.name)} are missing")
-        return place, int(offset), int(length)
+            raise FileRefused(self._path, f"its external data {shown(file.name)} are missing")
+        return file, int(offset), int(length)
 
     @staticmethod
     def _numbers(tensor: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What the tensors of an ONNX graph are used for: kind, orientation and scale, from the nodes they feed.
+"""The use of each tensor of an ONNX graph: kind, orientation and scale, from the nodes it feeds.
 
-A weight is followed through nodes that only hand it on (Identity, Cast, Transpose, QuantizeLinear,
+A weight is followed through nodes that only pass it on (Identity, Cast, Transpose, QuantizeLinear,
 DequantizeLinear). MatMul keeps its weight in × out, Gemm says by ``transB``; both become out × in here.
 """
 
@@ -28,7 +28,7 @@ _SMALL_PARTS = {
     "InstanceNormalization": {1: "Scale", 2: "Bias"},
     "GroupNormalization": {1: "Scale", 2: "Bias"},
 }
-# Operators on integers keep weight, scale and zero point at 3, 4, 5: what they stand for, and the axis of scales.
+# Operators on integers have weight, scale and zero point as inputs 3, 4, 5: the float operator, and the axis of scales.
 _INTEGER = {"QLinearConv": ("Conv", 0), "QLinearMatMul": ("MatMul", 1)}
 
 
@@ -83,8 +83,8 @@ def uses(nodes: list[Any], dimensions: Mapping[str, int]) -> dict[str, Use]:
     """What each tensor, given with its number of dimensions, is first used for."""
     readers: dict[str, list[tuple[Any, int]]] = {}
     for node in nodes:
-        for place, name in enumerate(node.input):
-            readers.setdefault(name, []).append((node, place))
+        for index, name in enumerate(node.input):
+            readers.setdefault(name, []).append((node, index))
     return {name: _use(name, count, readers) for name, count in dimensions.items()}
 
 
@@ -94,11 +94,11 @@ def _use(name: str, dimensions: int, readers: Mapping[str, list[tuple[Any, int]]
     todo, seen = [(name, Use())], {name}
     while todo:
         current, so_far = todo.pop()
-        for node, place in readers.get(current, ()):
-            found = _direct(node, place, dimensions, so_far)
+        for node, index in readers.get(current, ()):
+            found = _direct(node, index, dimensions, so_far)
             if found is not None:
                 return found
-            handed_on = _handed_on(node, dimensions, so_far) if place == 0 and node.output else None
+            handed_on = _handed_on(node, dimensions, so_far) if index == 0 and node.output else None
             if handed_on is not None and node.output[0] not in seen:
                 seen.add(node.output[0])
                 todo.append((node.output[0], handed_on))
@@ -120,25 +120,25 @@ def _handed_on(node: Any, dimensions: int, so_far: Use) -> Use | None:
     return None
 
 
-def _direct(node: Any, place: int, dimensions: int, so_far: Use) -> Use | None:
+def _direct(node: Any, index: int, dimensions: int, so_far: Use) -> Use | None:
     """What a node itself uses the tensor for, None if it is no operator with weights."""
     operator = node.op_type
-    if operator in _INTEGER and place == 3 and len(node.input) > 5:
+    if operator in _INTEGER and index == 3 and len(node.input) > 5:
         operator, axis = _INTEGER[operator]
         so_far = replace(so_far, quantisation=Quantisation(node.input[4], node.input[5] or None, axis))
-        place = 1
-    if operator in ("Conv", "ConvTranspose") and place == 1 and 3 <= dimensions <= 5:
+        index = 1
+    if operator in ("Conv", "ConvTranspose") and index == 1 and 3 <= dimensions <= 5:
         form = Form(f"{operator}{dimensions - 2}d", groups=max(1, attribute(node, "group", 1)))
         return replace(so_far, kind=str(form))
-    if operator == "Gemm" and place == 1:
+    if operator == "Gemm" and index == 1:
         return replace(so_far, kind="Linear", turned=so_far.turned != (attribute(node, "transB", 0) == 0))
-    if operator == "Gemm" and place == 0:
+    if operator == "Gemm" and index == 0:
         return replace(so_far, kind="Linear", turned=so_far.turned != (attribute(node, "transA", 0) == 1))
     if operator == "MatMul" and dimensions == 2:
-        return replace(so_far, kind="Linear", turned=so_far.turned != (place == 1))
-    if operator in _GATES and place in (1, 2):
+        return replace(so_far, kind="Linear", turned=so_far.turned != (index == 1))
+    if operator in _GATES and index in (1, 2):
         return replace(so_far, kind=str(Form(operator, gates=_GATES[operator])))
-    if operator == "Gather" and place == 0 and dimensions == 2 and attribute(node, "axis", 0) == 0:
+    if operator == "Gather" and index == 0 and dimensions == 2 and attribute(node, "axis", 0) == 0:
         return replace(so_far, kind="Embedding")
-    part = _SMALL_PARTS.get(operator, {}).get(place)
+    part = _SMALL_PARTS.get(operator, {}).get(index)
     return replace(so_far, kind=part) if part else None

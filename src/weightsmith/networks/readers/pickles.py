@@ -1,9 +1,9 @@
-"""A torch pickle read as a description: nothing in it is called, looked up or imported.
+"""Parse a torch pickle into a description of its tensors: nothing in it is called or imported.
 
-A pickle is a program for a small stack machine. This is that machine without its dangerous half: names are compared
-with a short list of what ``torch.save`` writes for weights, and what would be a call becomes a note of what the call
-would have made. Anything else refuses the file by name. Sizes and strides are then checked on the notes, before a
-single value is read.
+A pickle is a program for a small stack machine. This is that machine without calls and imports: names are
+compared with a short list of what ``torch.save`` writes for weights, and a call becomes a description of its result.
+Anything else refuses the file by name. Sizes and strides are then checked on the descriptions, before a single value
+is read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Name:
 
 
 class _Other:
-    """A value that weights do not need: a device, a call whose result nobody reads."""
+    """A value that weights do not need: a device, a call with an unused result."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Machine:
 
 
 def describe(stream: IO[bytes], path: Path) -> tuple[Any, dict[str, Storage]]:
-    """The object the next pickle in ``stream`` would make, as plain containers and :class:`StoredTensor` notes.
+    """The object the next pickle in ``stream`` would make, as plain containers and :class:`StoredTensor` descriptions.
 
     Also the storages it names, by key. Refuses names that are not on the list, odd opcodes and damaged pickles.
     """
@@ -185,7 +185,7 @@ def _reduce(machine: _Machine, _: Any) -> None:
 
 
 def _made(path: Path, function: str, arguments: tuple[Any, ...]) -> Any:
-    """What the call would have made."""
+    """The description of a call's result."""
     match function:
         case "OrderedDict":
             return _named(path, arguments[0] if arguments else ())

@@ -1,4 +1,4 @@
-"""Integers and eight-bit floats that stand for real numbers: find their scale by name, apply it.
+"""Dequantise integers and eight-bit floats: find their scale by name, apply it.
 
 A tensor ``X`` of type int8, uint8 or float8 is scaled by a neighbour called ``X_scale``, ``X.scale`` or
 ``X_scale_inv`` (all of them multiply: *inv* is the inverse of what the quantiser multiplied with):
@@ -51,7 +51,7 @@ class Scaling:
 def split_quantised(
     stored: Mapping[str, Entry],
 ) -> tuple[dict[str, Entry], dict[str, Scaling], list[LeftOut]]:
-    """What can be read as weights, the scales that belong to it, and what has to be left out with the reason."""
+    """The entries that can be read as weights, their scales, and the entries left out with the reason."""
     scalings: dict[str, Scaling] = {}
     reasons: dict[str, str] = {}
     for name, entry in stored.items():

@@ -1,4 +1,4 @@
-"""Byte ranges of files: is it a plain file, is the range inside it, read it straight into a tensor."""
+"""Checked reads of byte ranges: from a plain file, inside its size, directly into a tensor."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def inside(folder: Path, name: str, owner: Path) -> Path:
         raise FileRefused(owner, f"points to {shown(name)}, which leads nowhere") from error
     allowed = [root]
     if "snapshots" in root.parts:
-        place = len(root.parts) - 1 - root.parts[::-1].index("snapshots")
-        allowed.append(Path(*root.parts[:place], "blobs"))
-    if not any(target.is_relative_to(place) for place in allowed):
+        depth = len(root.parts) - 1 - root.parts[::-1].index("snapshots")
+        allowed.append(Path(*root.parts[:depth], "blobs"))
+    if not any(target.is_relative_to(parent) for parent in allowed):
         raise FileRefused(owner, f"points to {shown(name)}, a link that leads outside its folder")
     return root / relative
 
 
 def shown(name: object) -> str:
-    """A name from a file as it may stand in a message: one line, no control characters, not too long."""
+    """A name from a file, safe for a message: one line, no control characters, not too long."""
     text = repr(name) if not isinstance(name, str) or not name.isprintable() else f"'{name}'"
     return text if len(text) <= 120 else f"{text[:100]}…'"

@@ -1,6 +1,6 @@
 """safetensors: a length, a JSON header, then the values. The library checks the header against the file.
 
-Values are then read from their place in the file straight into a tensor, not through the library's mapping: mapped
+Values are then read from their offset in the file directly into a tensor, not through the library's mapping: mapped
 pages stay in memory once touched, and opening the mapping anew for every tensor costs more than the values of small
 networks. A file with our seal is read once from end to end to check it.
 """

@@ -1,4 +1,4 @@
-"""Weights spread over the files of a folder: an index that says where each tensor is, or simply several files.
+"""Sharded weights: several files of a folder, with or without an index.
 
 The index is ``*.index.json`` with a ``weight_map`` from tensor names to file names. Every file must be in the folder,
 every tensor in its file, and nothing may be there twice.
@@ -29,7 +29,7 @@ class ShardedWeights(Weights):
 
     format = "sharded"
 
-    def __init__(self, path: Path, shards: Iterable[Weights], places: Mapping[str, Path] | None = None) -> None:
+    def __init__(self, path: Path, shards: Iterable[Weights], locations: Mapping[str, Path] | None = None) -> None:
         self._shards: dict[str, Weights] = {}
         stored: list[Entry] = []
         left_out: list[LeftOut] = []
@@ -40,7 +40,7 @@ class ShardedWeights(Weights):
             aliases.update(shard.aliases)
             left_out += [item for item in shard.left_out if item.name not in shard.stored]
             for name, entry in shard.stored.items():
-                if places is not None and places.get(name) != shard.path:
+                if locations is not None and locations.get(name) != shard.path:
                     reason = f"in {shard.path.name}, but the index does not name it there"
                     left_out.append(LeftOut(name, entry.shape, entry.parameters, reason))
                     continue
@@ -49,9 +49,9 @@ class ShardedWeights(Weights):
                     raise FileRefused(path, f"tensor {shown(name)} is in both {files}")
                 self._shards[name] = shard
                 stored.append(entry)
-        for name, place in (places or {}).items():
+        for name, file in (locations or {}).items():
             if name not in self._shards:
-                raise FileRefused(path, f"tensor {shown(name)} is not in {place.name}, where the index says it is")
+                raise FileRefused(path, f"tensor {shown(name)} is not in {file.name}, where the index says it is")
         super().__init__(path, stored, metadata=metadata, left_out=left_out, aliases=aliases)
 
     def _read(self, name: str) -> Tensor:
@@ -64,16 +64,16 @@ def open_index(index: Path) -> Weights:
     """The weights an index file describes."""
     content = read_json(index)
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(weight_map, dict) or not all(isinstance(place, str) for place in weight_map.values()):
+    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
         raise FileRefused(index, "has no weight_map of tensor names to file names")
-    places = {name: inside(index.parent, place, index) for name, place in weight_map.items()}
-    files = list(dict.fromkeys(places.values()))
+    locations = {name: inside(index.parent, file, index) for name, file in weight_map.items()}
+    files = list(dict.fromkeys(locations.values()))
     for file in files:
         with reading(file):
             exists = file.exists()
         if not exists:
             raise FileRefused(index, f"names {shown(file.name)}, which is not in the folder")
-    return ShardedWeights(index.parent, [open_file(file) for file in files], places)
+    return ShardedWeights(index.parent, [open_file(file) for file in files], locations)
 
 
 def open_folder(folder: Path) -> Weights:

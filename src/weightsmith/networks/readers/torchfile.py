@@ -1,4 +1,4 @@
-"""torch's own files, zip and legacy, read with three locks.
+"""torch files, zip and legacy, with three safety checks.
 
 1. The pickle is read as a description (:mod:`.pickles`): a name that weights never need refuses the file.
 2. The sizes it declares are compared with what the file holds.
@@ -54,11 +54,11 @@ _DAMAGED = (
 
 
 class _TorchFile(Weights):
-    """What both kinds of file have in common, once they are described."""
+    """The common part of both kinds of file."""
 
     def __init__(self, path: Path) -> None:
         chosen = choose(self._described(path), path)
-        self._places = {name: place for name, (place, _) in chosen.tensors.items()}
+        self._keys = {name: keys for name, (keys, _) in chosen.tensors.items()}
         self._check_overlap(path, [tensor for _, tensor in chosen.tensors.values()])
         stored, left_out, aliases = [], list(chosen.left_out), {}
         first: dict[object, str] = {}
@@ -93,7 +93,7 @@ class _TorchFile(Weights):
                 with reading(self.path):
                     self._loaded = torch.load(self.path, "cpu", weights_only=True, mmap=self._mapped)
             value = self._loaded
-            for key in self._places[name]:
+            for key in self._keys[name]:
                 value = value[key]
         except _DAMAGED as error:
             raise FileRefused(self.path, "is damaged, or not readable with torch.load(weights_only=True)") from error
@@ -179,10 +179,10 @@ def _check_storages(path: Path, storages: dict[str, Storage], keys: list[Any], b
         begin += 8 + size
 
 
-# Where in a checkpoint the weights are: the state dict itself, or under a name training scripts give it.
+# Find the weights in a checkpoint: the state dict itself, or an entry under a customary name.
 #
-# Everything else that holds tensors is named in one line each (an optimiser has a hundred of them); numbers and texts
-# beside the weights (epoch, accuracy) are nobody's business here.
+# Everything else that holds tensors is named in one line each (an optimiser has a hundred of them); other numbers and
+# texts (epoch, accuracy) are ignored.
 
 
 _NAMES = ("state_dict", "model_state_dict", "model", "module", "network", "net", "weights", "params")
@@ -192,7 +192,7 @@ _TRAINING = re.compile(r"optimi[sz]er|scheduler|(?:^|[_.])(?:optim|sched|scaler|
 
 @dataclass
 class _Chosen:
-    """Tensors by name, each with the keys that lead to it, and what was passed by."""
+    """Tensors by name, each with the keys that lead to it, and what was skipped."""
 
     tensors: dict[str, tuple[tuple[Any, ...], StoredTensor]] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -247,18 +247,18 @@ def _note(chosen: _Chosen, name: str, value: Any, where: str) -> None:
         chosen.left_out.append(LeftOut(name, (), 0, f"{what}: {len(found)} tensors, {count:,} values, not weights"))
 
 
-def _take(chosen: _Chosen, name: str, place: tuple[Any, ...], value: Any, path: Path) -> None:
+def _take(chosen: _Chosen, name: str, keys: tuple[Any, ...], value: Any, path: Path) -> None:
     """One value of the state dict; a dictionary inside it gives its tensors under dotted names."""
     if isinstance(value, StoredTensor):
         if name in chosen.tensors:
             raise FileRefused(path, f"two tensors are called {name[:80]!r}")
-        chosen.tensors[name] = (place, value)
+        chosen.tensors[name] = (keys, value)
     elif _is_training_state(name):
         _note(chosen, name, value, "beside the weights")
     elif type(value) is dict and any(isinstance(item, StoredTensor) for item in value.values()):
         for key, item in value.items():
             if isinstance(item, StoredTensor):
-                _take(chosen, f"{name}.{key}", (*place, key), item, path)
+                _take(chosen, f"{name}.{key}", (*keys, key), item, path)
             else:
                 _note(chosen, f"{name}.{key}", item, "nested too deeply")
     elif quantised := list(_tensors(value)):

@@ -1,7 +1,7 @@
-"""The directory of a zip archive, checked before a byte is unpacked.
+"""Read the directory of a zip archive, checked before a byte is unpacked.
 
-The archive is refused when its directory and its content tell different stories, because a second reader (torch has
-its own) may believe the other one: repeated names, members that overlap or leave the file, other names in front of
+An archive whose directory and content disagree is refused, because a second reader (torch has
+its own) may use the other one: repeated names, members that overlap or leave the file, other names in front of
 the data than in the directory.
 """
 
@@ -115,11 +115,11 @@ def _check_directory_size(path: Path, length: int) -> None:
 
 
 def _claimed_sizes(path: Path, tail: bytes, length: int) -> Iterator[int]:
-    place = tail.rfind(b"PK\x05\x06")
-    if place < 0 or len(tail) < place + 22:
+    begin = tail.rfind(b"PK\x05\x06")
+    if begin < 0 or len(tail) < begin + 22:
         raise FileRefused(path, "is a damaged or cut-off zip archive")
-    size = int.from_bytes(tail[place + 12 : place + 16], "little")
-    locator = tail[max(0, place - 20) : place]
+    size = int.from_bytes(tail[begin + 12 : begin + 16], "little")
+    locator = tail[max(0, begin - 20) : begin]
     if locator.startswith(b"PK\x06\x07"):
         where = int.from_bytes(locator[8:16], "little")
         if where + 56 > length:

@@ -1,1 +1,1 @@
-"""The pruning paper's protocol (seed 003): folds, sizes and methods on one table."""
+"""The pruning paper's protocol (seed 003): cross-validation over initial sizes and pruning methods."""

@@ -1,11 +1,11 @@
-"""Many small networks trained side by side: one batched product does a step of all of them.
+"""Train many small networks in one batch: one batched matrix product per step.
 
-A network of a few hundred weights leaves a processor waiting for Python. Here the weights of n networks lie one behind
-the other (n × inputs × units), each sees rows of its own in an order of its own, and their losses are added up: no
-gradient of one depends on another. Adam works entry by entry, so that each goes the way it would go alone, but for the
-last bits: the same draws as ``weightsmith.train("mlp:…", optimiser="adam")`` with the same seed.
+A network of a few hundred weights leaves a processor waiting for Python. Here the weights of n networks are stacked (n
+× inputs × units), each network has its own rows in its own order, and their losses are summed: no gradient of one
+depends on another. Adam works elementwise, so that each network trains as it would alone, except for the last bits: the
+same draws as ``weightsmith.train("mlp:…", optimiser="adam")`` with the same seed.
 
-Networks of other widths go along with units that are switched off, h·0: nothing flows through them or back.
+Narrower networks are padded with masked units, h·0, through which no gradient flows.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def train_batched(tasks: Sequence[FoldNetwork], classes: int, recipe: TrainingSe
     """The trained networks, in the order of ``tasks``; which train in one group depends on their sizes alone."""
     trained: dict[int, Shallow] = {}
     for group in _groups(tasks):
-        members = [tasks[place] for place in group]
+        members = [tasks[index] for index in group]
         trained.update(zip(group, _Group(members, classes, recipe).trained(), strict=True))
-    return [trained[place] for place in range(len(tasks))]
+    return [trained[index] for index in range(len(tasks))]
 
 
 def _groups(tasks: Sequence[FoldNetwork]) -> list[list[int]]:
-    """Pupils with as many rows and about as many units, and not too many of them."""
+    """Groups of tasks with equally many rows and similar numbers of units, of limited size."""
     groups: list[list[int]] = []
-    for place in sorted(range(len(tasks)), key=lambda k: (len(tasks[k].x), tasks[k].units)):
-        task, first = tasks[place], tasks[groups[-1][0]] if groups else None
+    for index in sorted(range(len(tasks)), key=lambda k: (len(tasks[k].x), tasks[k].units)):
+        task, first = tasks[index], tasks[groups[-1][0]] if groups else None
         fits = (
             first is not None
             and len(first.x) == len(task.x)
@@ -71,9 +71,9 @@ def _groups(tasks: Sequence[FoldNetwork]) -> list[list[int]]:
             and task.units * (len(groups[-1]) + 1) <= _MOST_UNITS
         )
         if fits:
-            groups[-1].append(place)
+            groups[-1].append(index)
         else:
-            groups.append([place])
+            groups.append([index])
     return groups
 
 
@@ -86,13 +86,13 @@ class _Group:
         self.rows = len(members[0].x)
         # The networks of one fold share their rows: these are in memory once.
         sources = {id(task.x): task for task in members}
-        where = {key: place for place, key in enumerate(sources)}
+        where = {key: index for index, key in enumerate(sources)}
         self.source = torch.tensor([where[id(task.x)] for task in members])[:, None]
         self.x = torch.from_numpy(np.stack([task.x for task in sources.values()]))
         self.y = torch.from_numpy(np.stack([task.y for task in sources.values()]))
 
     def trained(self) -> list[Shallow]:
-        """Train all, and take them apart again."""
+        """Train all networks and unstack them."""
         recipe, activation = self.recipe, Activation.parse(self.recipe.activation).module()
         parameters = [part.requires_grad_() for part in self._initial()]
         inward, inward_bias, outward, outward_bias = parameters
@@ -109,7 +109,7 @@ class _Group:
                 optimiser.zero_grad()
                 torch.autograd.backward(loss / labels.shape[1])
                 optimiser.step()
-        return [self._taken(place, [part.detach() for part in parameters]) for place in range(len(self.members))]
+        return [self._taken(index, [part.detach() for part in parameters]) for index in range(len(self.members))]
 
     def _order(self, epoch: int) -> Tensor:
         draws = (torch_stream(task.seed, "order", epoch) for task in self.members)
@@ -124,7 +124,7 @@ class _Group:
             torch.zeros(count, self.widest, self.classes),
             torch.zeros(count, 1, self.classes),
         ]
-        for place, task in enumerate(self.members):
+        for index, task in enumerate(self.members):
             network = Mlp(
                 (task.units,),
                 input_shape=(inputs,),
@@ -133,22 +133,22 @@ class _Group:
                 initialiser=self.recipe.initialiser,
             ).build(task.seed)
             weight, bias, outward, outward_bias = (value.detach() for value in network.parameters())
-            parts[0][place, :, : task.units] = weight.T
-            parts[1][place, 0, : task.units] = bias
-            parts[2][place, : task.units] = outward.T
-            parts[3][place, 0] = outward_bias
+            parts[0][index, :, : task.units] = weight.T
+            parts[1][index, 0, : task.units] = bias
+            parts[2][index, : task.units] = outward.T
+            parts[3][index, 0] = outward_bias
         return parts
 
     def _switches(self) -> Tensor | None:
-        """1 for a unit that a network has, 0 for one it only goes along with; None if all are as wide."""
+        """The unit masks: 1 for a unit of the network, 0 for padding; None if all have the same width."""
         if all(task.units == self.widest for task in self.members):
             return None
         widths = torch.tensor([task.units for task in self.members])
         return (torch.arange(self.widest) < widths[:, None, None]).float()
 
-    def _taken(self, place: int, parts: Sequence[Tensor]) -> Shallow:
-        units = self.members[place].units
-        inward, inward_bias, outward, outward_bias = (part[place].numpy() for part in parts)
+    def _taken(self, index: int, parts: Sequence[Tensor]) -> Shallow:
+        units = self.members[index].units
+        inward, inward_bias, outward, outward_bias = (part[index].numpy() for part in parts)
         return Shallow(
             np.ascontiguousarray(inward[:, :units].T),
             inward_bias[0, :units].copy(),

@@ -1,4 +1,4 @@
-"""One fold of a study: a trained network is looked at once, and every method reduces that same network."""
+"""One fold of a study: every method reduces the same trained network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["StudyFold", "StudyPlan"]
 
 @dataclasses.dataclass(frozen=True)
 class StudyPlan:
-    """What a study does, every option read."""
+    """The settings of a study, parsed."""
 
     hidden: tuple[int, ...]
     methods: tuple[Method, ...]
@@ -57,7 +57,7 @@ class StudyPlan:
 
 
 class StudyFold:
-    """One fold of one repeat: its scaled rows, and what is done with a network on them."""
+    """One fold of one repeat: its scaled rows, and the evaluation of networks on them."""
 
     def __init__(self, data: StudyData, fold: Fold, plan: StudyPlan, repeat: int, number: int) -> None:
         self.data, self.plan, self.repeat, self.number = data, plan, repeat, number
@@ -132,7 +132,7 @@ class StudyFold:
 
 
 class _Remembering(PruningContext):
-    """A scene that looks at the activations once, however many methods ask."""
+    """A pruning context that computes the activations once for all methods."""
 
     @functools.cached_property
     def _grams(self) -> dict[tuple[tuple[str, float], ...], dict[str, Gram]]:
@@ -143,14 +143,14 @@ class _Remembering(PruningContext):
         return {}
 
     def grams(self, centres: Mapping[str, float]) -> dict[str, Gram]:
-        """As the scene's own, once for each centre."""
+        """As the base class, cached for each centre."""
         key = tuple(sorted(centres.items()))
         if key not in self._grams:
             self._grams[key] = super().grams(centres)
         return self._grams[key]
 
     def evaluator(self, rows: int | None = None) -> Evaluator:
-        """As the scene's own, once for each number of rows."""
+        """As the base class, cached for each number of rows."""
         if rows not in self._evaluators:
             self._evaluators[rows] = super().evaluator(rows)
         return self._evaluators[rows]

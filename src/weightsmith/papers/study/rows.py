@@ -1,4 +1,4 @@
-"""The rows of a study: what is given, looked at once, divided into folds, and scaled for each of them."""
+"""The data of a study: rows, folds, and the scaling of each fold."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _of_rows(data: Data) -> StudyData:
 #     none     x
 #
 # The paper of seed 003 says that its features were "normalized" and not how. It decides how many units are near to
-# each other, so it is an option with a name that stands beside every result.
+# each other, so it is an option that is recorded with every result.
 
 
 Scaling: TypeAlias = Literal["zscore", "minmax", "rowl2", "none"]
@@ -167,7 +167,7 @@ def check_scaling(name: str) -> Scaling:
 
 
 def scaled(x: NDArray[Any], train: NDArray[np.int64], how: Scaling) -> NDArray[np.float32]:
-    """All rows of ``x`` (rows × features), scaled by what the rows numbered ``train`` tell.
+    """All rows of ``x`` (rows × features), scaled by the statistics of the rows ``train``.
 
     A column that does not vary on those rows is measured from its value there and not stretched.
 

@@ -1,4 +1,4 @@
-"""A network with one hidden layer as four arrays: what a study trains, looks at and cuts by the thousand.
+"""A network with one hidden layer as four arrays, for the thousands of networks of a study.
 
 h = f(W₁x + b₁)        scores = W₂h + b₂
 """
@@ -39,7 +39,7 @@ class Shallow:
 
     @property
     def finite(self) -> bool:
-        """Whether training has left it with numbers."""
+        """Whether all weights are finite."""
         return all(bool(np.isfinite(part).all()) for part in self._parts())
 
     def hidden(self, x: _Floats) -> _Floats:

@@ -1,7 +1,7 @@
 """A study: the paper's protocol on any table, with the spread, the tests and the two baselines that it left out.
 
-For each initial size, repeat and fold one network is trained; every method reduces that same network. Beside each
-result stand random masks of as many units and a network of that size trained from scratch in the same way.
+For each initial size, repeat and fold one network is trained; every method reduces that same network. The baselines of
+each result are random masks of as many units and a network of that size trained from scratch in the same way.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def reduction_study(
     All rows of ``data`` are divided anew in each of the ``repeats``. ``scaling`` (``zscore``, ``minmax``, ``rowl2``,
     ``none``) is fitted on the training rows of each fold. The networks have ``hidden`` units and are trained by Adam
     with batches of ``batch`` rows. ``random`` masks of equal size, and with ``scratch`` a network of the reduced size
-    trained from scratch, stand beside every result. With ``out``, a folder, the study is written there as study.json
-    and study.csv, and the same call goes on where it was stopped. ``progress`` is told how many of the groups of
-    networks (a group for each initial size and repeat) are done.
+    trained from scratch, are the baselines of every result. With ``out``, a folder, the study is written there as
+    study.json and study.csv, and the same call goes on where it was stopped. ``progress`` is called with the number of
+    groups of networks (a group for each initial size and repeat) done and in all.
 
     >>> import weightsmith as ws
     >>> study = reduction_study("digits", hidden=[8], methods=["angles:45"], epochs=2, folds=2, repeats=1)
@@ -91,7 +91,7 @@ def reduction_study(
     )
     known = read_study_data(data)
     known.check_folds(plan.folds)
-    Mlp((1,), activation=activation, initialiser=initialiser)  # a wrong word is told before anything is trained
+    Mlp((1,), activation=activation, initialiser=initialiser)  # a wrong name is refused before anything is trained
     rows = _rows(known, plan, workers, None if out is None else Path(out), progress)
     study = Study(
         data=known.name,
@@ -122,12 +122,12 @@ def _rows(
     with contextlib.ExitStack() as stack:
         journal = None if out is None else stack.enter_context(Journal(out / "journal.jsonl", call))
         found.update(journal or {})
-        missing = [place for place, key in enumerate(keys) if key not in found]
-        steps = completed(functools.partial(_group, data, plan), [groups[place] for place in missing], workers=workers)
-        for place, (rows, seconds) in stack.enter_context(contextlib.closing(steps)):
-            found[keys[missing[place]]] = rows
+        missing = [index for index, key in enumerate(keys) if key not in found]
+        steps = completed(functools.partial(_group, data, plan), [groups[index] for index in missing], workers=workers)
+        for index, (rows, seconds) in stack.enter_context(contextlib.closing(steps)):
+            found[keys[missing[index]]] = rows
             if journal is not None:
-                journal.append(keys[missing[place]], rows, seconds)
+                journal.append(keys[missing[index]], rows, seconds)
             if progress is not None:
                 progress(len(found), len(groups))
     return tuple(StudyRow.from_dict(row) for key in keys for row in found[key])
@@ -160,7 +160,7 @@ def _trained(tasks: Sequence[FoldNetwork], data: StudyData, plan: StudyPlan) -> 
 def _beside_scratch(
     lessons: Sequence[StudyFold], rows: Sequence[list[StudyRow]], data: StudyData, plan: StudyPlan
 ) -> list[list[StudyRow]]:
-    """The rows with the accuracy of a network of their size; methods that end at one size in a fold share it."""
+    """The rows with the from-scratch accuracy at their size; methods that end at the same size in a fold share it."""
     wanted = {
         (number, row.units): study_fold.task(row.units, "scratch")
         for number, (study_fold, several) in enumerate(zip(lessons, rows, strict=True))
@@ -184,10 +184,10 @@ def read_methods(given: Iterable[Method | str]) -> tuple[Method, ...]:
     found = tuple(map(Method.of, [given] if isinstance(given, str | Method) else given))
     if not found:
         raise UsageError(f"a study needs a method to reduce by, such as {METHODS[1]}")
-    for place, method in enumerate(found):
+    for index, method in enumerate(found):
         if method.needs_target:
             raise UsageError(f"{method} cannot tell how much to take out; a study takes methods that decide themselves")
-        if str(method) in map(str, found[:place]):
+        if str(method) in map(str, found[:index]):
             raise UsageError(f"the study holds {method} twice")
     return found
 

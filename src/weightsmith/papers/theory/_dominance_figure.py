@@ -27,7 +27,7 @@ _PALE_ORANGE, _PALE_GREY, _PALE_BLUE = "#F6D5C2", "#E8E8E8", "#C3DCEB"
 
 
 def draw_dominance(*found: Dominance) -> Figure:
-    """Figure 3: who fires more at each input, one plane per record, and the borders as angles beside them."""
+    """Figure 3: which neuron fires more at each input, one plane per record, and the borders as angles."""
     if not found:
         raise UsageError("there is nothing to draw: give one record of dominance(), or several")
     with house_style():
@@ -77,7 +77,7 @@ def _draw_plane(axes: Axes, found: Dominance) -> None:
 
 
 def _edges(middles: NDArray[np.float64], most: float = np.inf) -> NDArray[np.float64]:
-    """Where the cells around ascending values meet; the outer ones end where they begin to be impossible."""
+    """The borders between the cells around ascending values; the outer ones end at the limits of the range."""
     if middles.size == 1:
         return np.array([0.5, 1.5]) * middles
     between = (middles[1:] + middles[:-1]) / 2

@@ -19,7 +19,7 @@ __all__ = ["draw_hadamard_drift"]
 
 
 def draw_hadamard_drift(found: HadamardDrift) -> Figure:
-    """Figure 4: arrows from vectors to their entry-wise squares (left), and the turn by the angle (right)."""
+    """Figure 4: arrows from vectors to their entry-wise squares (left), and the rotation against the angle (right)."""
     with house_style():
         figure, axes = grid(7.0, 3.4, 1, 2, width_ratios=(1.15, 1))
         plane, curve = axes[0]
@@ -50,12 +50,12 @@ def draw_hadamard_drift(found: HadamardDrift) -> Figure:
 
 
 def _draw_drift(axes: Axes, found: HadamardDrift) -> None:
-    """The turn against the angle, with its extremes."""
+    """The rotation against the angle, with its extremes."""
     limit = float(np.abs(found.drift_of_angle).max())
     axes.axhline(0, color=GREY, linewidth=0.8)
     axes.plot(found.angles, found.drift_of_angle, color=PURPLE)
-    for place in (int(found.drift_of_angle.argmin()), int(found.drift_of_angle.argmax())):
-        angle, drift = found.angles[place], found.drift_of_angle[place]
+    for index in (int(found.drift_of_angle.argmin()), int(found.drift_of_angle.argmax())):
+        angle, drift = found.angles[index], found.drift_of_angle[index]
         axes.plot(angle, drift, "o", color=PURPLE, markersize=4)
         text = f"{drift:+.1f}° at {angle:g}°".replace("-", "−")
         at: dict[str, Any] = {"textcoords": "offset points", "xytext": (0, 8 if drift > 0 else -8), "fontsize": 7}

@@ -57,24 +57,24 @@ def draw_above_threshold(example: AboveThreshold) -> Figure:
             [["path 0", "share 0", "tail"], ["path 1", "share 1", "tail"]], width_ratios=(2.2, 0.9, 2.0)
         )
         highest = 1.05 * max(example.threshold, float(example.paths.max()))
-        for place, colour in enumerate(_NEURONS):
-            path, share = axes[f"path {place}"], axes[f"share {place}"]
-            path.plot(example.times, example.paths[place], color=colour, linewidth=0.8)
-            path.axhline(example.means[place], color=GREY, linewidth=1.0)
+        for index, colour in enumerate(_NEURONS):
+            path, share = axes[f"path {index}"], axes[f"share {index}"]
+            path.plot(example.times, example.paths[index], color=colour, linewidth=0.8)
+            path.axhline(example.means[index], color=GREY, linewidth=1.0)
             path.set_title(
-                f"λ = {example.rates[place]:g}, w = {example.weights[place]:g}: "
-                f"mean {example.means[place]:g}, variance {example.variances[place]:g}"
+                f"λ = {example.rates[index]:g}, w = {example.weights[index]:g}: "
+                f"mean {example.means[index]:g}, variance {example.variances[index]:g}"
             )
             path.set_ylabel("potential")
             path.set_xlim(0, example.times[-1])
-            _draw_shares(share, example, place, colour)
+            _draw_shares(share, example, index, colour)
             for one in (path, share):
                 one.set_ylim(0, highest)
                 one.axhline(example.threshold, **_THRESHOLD)
-        widest = max(axes[f"share {place}"].get_xlim()[1] for place in range(2))
-        for place in range(2):
-            axes[f"share {place}"].set_xlim(0, widest)
-            axes[f"share {place}"].tick_params(labelleft=False, labelbottom=place == 1)
+        widest = max(axes[f"share {index}"].get_xlim()[1] for index in range(2))
+        for index in range(2):
+            axes[f"share {index}"].set_xlim(0, widest)
+            axes[f"share {index}"].tick_params(labelleft=False, labelbottom=index == 1)
         axes["path 0"].tick_params(labelbottom=False)
         axes["path 1"].set_xlabel(f"time (τ = {example.tau:g})")
         axes["share 1"].set_xlabel("density")
@@ -92,33 +92,33 @@ def draw_above_threshold(example: AboveThreshold) -> Figure:
     return figure
 
 
-def _draw_shares(axes: Axes, example: AboveThreshold, place: int, colour: str) -> None:
+def _draw_shares(axes: Axes, example: AboveThreshold, index: int, colour: str) -> None:
     """The distribution on its side: differences of the shares above each level."""
     levels = example.levels[::_COARSER]
-    share = -np.diff(example.simulated[place][::_COARSER]) / np.diff(levels)
+    share = -np.diff(example.simulated[index][::_COARSER]) / np.diff(levels)
     axes.stairs(share, levels, orientation="horizontal", fill=True, color=colour, alpha=0.35)
     widths = np.diff(example.levels)
-    density = -np.diff(example.lognormal[place]) / widths
+    density = -np.diff(example.lognormal[index]) / widths
     axes.plot(density, example.levels[:-1] + widths / 2, color=INK, linewidth=1.0, linestyle=DASHED)
 
 
 def _draw_tails(axes: Axes, example: AboveThreshold) -> None:
     """The probability to be above each level, on a logarithmic scale down to what the trials can show."""
     least = 20 / example.trials
-    for place, colour in enumerate(_NEURONS):
+    for index, colour in enumerate(_NEURONS):
         for values, style, width in (
             (example.simulated, "-", 1.5),
             (example.lognormal, DASHED, 1.0),
             (example.normal, DOTTED, 1.0),
         ):
-            shown = values[place] >= least
-            axes.plot(example.levels[shown], values[place][shown], color=colour, linestyle=style, linewidth=width)
-        axes.plot(example.threshold, example.above_simulated[place], "o", color=colour, markersize=4)
+            shown = values[index] >= least
+            axes.plot(example.levels[shown], values[index][shown], color=colour, linestyle=style, linewidth=width)
+        axes.plot(example.threshold, example.above_simulated[index], "o", color=colour, markersize=4)
         side: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 7}
-        above = place == 0
+        above = index == 0
         axes.annotate(
-            f"{100 * example.above_simulated[place]:.1f} %",
-            (example.threshold, example.above_simulated[place]),
+            f"{100 * example.above_simulated[index]:.1f} %",
+            (example.threshold, example.above_simulated[index]),
             xytext=(5, 4) if above else (-5, -4),
             ha="left" if above else "right",
             va="bottom" if above else "top",

@@ -32,9 +32,9 @@ def draw_threshold_sweep(found: ThresholdSweep) -> Figure:
         axes = figure.subplot_mosaic(rows, height_ratios=(1, 1.9))
         colours = colormaps["viridis"](found.angles / 95)
         middle = len(colours) // 2
-        places = np.linspace(0, found.angles.size - 1, _SNAPSHOTS).round().astype(int)
-        for name, place, letter in zip(names, places, "abcd", strict=True):
-            _draw_snapshot(axes[name], found, int(place), colours[place], letter)
+        indices = np.linspace(0, found.angles.size - 1, _SNAPSHOTS).round().astype(int)
+        for name, index, letter in zip(names, indices, "abcd", strict=True):
+            _draw_snapshot(axes[name], found, int(index), colours[index], letter)
         axes[names[0]].set_ylabel("entry 2")
         for axis, values in (("angle", found.angles), ("norm", found.l4_norms)):
             _draw_needed(axes[axis], found, values, colours)
@@ -55,10 +55,10 @@ def draw_threshold_sweep(found: ThresholdSweep) -> Figure:
     return figure
 
 
-def _draw_snapshot(axes: Axes, found: ThresholdSweep, place: int, colour: Any, letter: str) -> None:
+def _draw_snapshot(axes: Axes, found: ThresholdSweep, index: int, colour: Any, letter: str) -> None:
     arrow(axes, found.weights[0], INK, 3.2)
-    arrow(axes, found.weights[place], colour, 2.0)
-    arrow(axes, found.inputs[place], RED, 1.0)
+    arrow(axes, found.weights[index], colour, 2.0)
+    arrow(axes, found.inputs[index], RED, 1.0)
     largest = 1.12 * max(1.0, found.length)
     axes.set_xlim(-0.06 * largest, largest)
     axes.set_ylim(-0.06 * largest, largest)
@@ -66,7 +66,7 @@ def _draw_snapshot(axes: Axes, found: ThresholdSweep, place: int, colour: Any, l
     axes.set_yticks([0, 0.5, 1])
     axes.set_aspect("equal")
     axes.set_xlabel("entry 1")
-    axes.set_title(f"({letter}) {found.angles[place]:.0f}°")
+    axes.set_title(f"({letter}) {found.angles[index]:.0f}°")
 
 
 def _draw_needed(axes: Axes, found: ThresholdSweep, values: NDArray[np.float64], colours: Any) -> None:

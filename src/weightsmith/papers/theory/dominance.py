@@ -62,7 +62,7 @@ class Dominance(Record):
 
     @property
     def winner(self) -> NDArray[np.int8]:
-        """(lengths, angles): 1 where B fires more, −1 where A does, 0 where it cannot be told."""
+        """(lengths, angles): 1 where B fires more, −1 where A does, 0 where it is undecided."""
         return np.where(np.abs(self.lead) < _SURE, 0, np.sign(self.lead)).astype(np.int8)
 
 
@@ -99,7 +99,7 @@ def dominance(
             train = poisson_train(length * direction, duration, subseed(seed, "dominance", i, j))
             spikes[i, j] = count_spikes(train, weights, tau, threshold, reset=reset, parts=_PARTS)
     rates, lead = spikes.sum(-1) / duration, _in_errors(spikes[:, :, 1] - spikes[:, :, 0])
-    told = [bool((row >= _SURE).any() and (row <= -_SURE).any()) for row in lead]
+    decided = [bool((row >= _SURE).any() and (row <= -_SURE).any()) for row in lead]
     differences = rates[:, :, 1] - rates[:, :, 0]
     return Dominance(
         angle_a=float(angle_a),
@@ -114,7 +114,7 @@ def dominance(
         rates_b=rates[:, :, 1],
         lead=lead,
         midpoint=(angle_a + angle_b) / 2,
-        border=tuple(_border(angles, row) if sure else None for row, sure in zip(differences, told, strict=True)),
+        border=tuple(_border(angles, row) if sure else None for row, sure in zip(differences, decided, strict=True)),
         predicted=predicted,
         seed=seed,
     )
@@ -130,7 +130,7 @@ def _in_errors(ahead: NDArray[np.int64]) -> NDArray[np.float64]:
 def _border(angles: NDArray[np.float64], ahead: NDArray[np.float64]) -> float | None:
     """The angle up to which B, and beyond which A, is ahead; None if one of them is ahead everywhere.
 
-    Of noisy differences many change their sign: taken is the place that leaves the least on the wrong side.
+    Noisy differences change their sign several times: the border is the angle with the least total on the wrong side.
     """
     last = int(np.argmax(np.cumsum(ahead)))
     if last == angles.size - 1 or ahead[last] <= 0:

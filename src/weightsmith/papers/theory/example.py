@@ -112,10 +112,10 @@ def above_threshold(
     times = np.linspace(0.0, _checked_duration(duration), check_int("points", points))
     levels = np.linspace(0.0, max(8.0, 1.25 * threshold), _LEVELS)
     paths, drawn = np.empty((2, times.size)), []
-    for place, neuron in enumerate(zip(WEIGHTS, RATES, strict=True)):
+    for index, neuron in enumerate(zip(WEIGHTS, RATES, strict=True)):
         weight, rate = ([value] for value in neuron)
-        seeds = subseed(seed, "path", place), subseed(seed, "settled", place)
-        paths[place] = simulate_shot_noise(weight, rate, TAU, times, trials=1, seed=seeds[0])
+        seeds = subseed(seed, "path", index), subseed(seed, "settled", index)
+        paths[index] = simulate_shot_noise(weight, rate, TAU, times, trials=1, seed=seeds[0])
         settled = simulate_shot_noise(weight, rate, TAU, _SETTLED * TAU, trials=trials, seed=seeds[1])
         drawn.append(np.sort(settled))
     mean, variance = steady.mean[:, None], steady.variance[:, None]

@@ -1,4 +1,4 @@
-"""Figures 1 to 5 of the L4-norm paper under one name: what the variance of a potential does to a neuron's spikes."""
+"""Figures 1 to 5 of the L4-norm paper under one name: the effect of the potential's variance on a neuron's spikes."""
 
 from __future__ import annotations
 

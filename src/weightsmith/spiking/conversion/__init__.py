@@ -1,1 +1,1 @@
-"""From a trained network to a spiking one: tracing, thresholds, scaling, rounding."""
+"""Conversion of a trained network into a spiking one: tracing, threshold balancing, scaling, quantisation."""

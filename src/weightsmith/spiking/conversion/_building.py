@@ -1,4 +1,4 @@
-"""The nodes of a spiking network, made call by call from what flows through a traced one."""
+"""Build the nodes of a spiking network from the calls of a traced one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["built"]
 
 
 def built(flow: Flow) -> tuple[tuple[Node, ...], dict[str, str]]:
-    """The nodes, the last of which gives the scores, and for each population the name of the fx node it stands for."""
+    """The nodes, the last of which gives the scores, and for each population the name of its fx node."""
     names = _names(flow.graph.graph)
     signals = {flow.entry: INPUT}
     made: dict[str, Node] = {}
-    places: dict[str, str] = {}
+    fx_names: dict[str, str] = {}
     for node in flow.graph.graph.nodes:
         reads = [other for other in node.all_input_nodes if other in signals]
         if node.op not in ("call_module", "call_function", "call_method") or node in flow.values or not reads:
-            continue  # an end of the flow, a plain value, or a constant, which is refused where it is used
+            continue  # an output, a plain value, or a constant, which is refused where it is used
         rule = RULES.get(kind_of(node, flow.modules) or "")
         if rule is None:
             raise _refusal(node, flow.modules)
@@ -34,9 +34,9 @@ def built(flow: Flow) -> tuple[tuple[Node, ...], dict[str, str]]:
         made |= {each.name: each for each in new}
         signals[node] = new[-1].name if new else signals[reads[0]]
         if new and isinstance(new[-1], Neurons):
-            places[new[-1].name] = node.name
+            fx_names[new[-1].name] = node.name
     nodes = _reached(made, signals[_only_output(flow, signals)])
-    return _with_layers(nodes), {name: place for name, place in places.items() if name in {n.name for n in nodes}}
+    return _with_layers(nodes), {name: fx_name for name, fx_name in fx_names.items() if name in {n.name for n in nodes}}
 
 
 def _names(graph: fx.Graph) -> dict[fx.Node, str]:
@@ -61,7 +61,7 @@ def _only_output(flow: Flow, signals: dict[fx.Node, str]) -> fx.Node:
 
 
 def _reached(made: dict[str, Node], last: str) -> tuple[Node, ...]:
-    """The nodes that the last one is made from, and it at the end."""
+    """The nodes that the last one depends on, and itself at the end."""
     needed = {last}
     for node in reversed(made.values()):
         if node.name in needed:
@@ -70,7 +70,7 @@ def _reached(made: dict[str, Node], last: str) -> tuple[Node, ...]:
 
 
 def _with_layers(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Populations told which layer they threshold: after a residual add, the one that lies deepest.
+    """Populations with the name of the layer they threshold: after a residual add, the deepest one.
 
     Deep means behind many populations; of several that are equally deep it is the last.
     """
@@ -91,7 +91,7 @@ def _with_layers(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(result)
 
 
-# What cannot be made spiking, and the way out.
+# Kinds that cannot be converted, and what to do instead.
 
 
 _SCORES = "softmax inside: take it off, the scores before it suffice"

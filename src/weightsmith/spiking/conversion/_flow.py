@@ -1,4 +1,4 @@
-"""What flows through a traced network, seen on one example."""
+"""The data flow of a traced network: shapes and plain values, from one example."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Flow:
     values: dict[fx.Node, Any]
 
     def plain(self, value: Any) -> Any:
-        """An argument with every node in it that stands for a plain value replaced by that value."""
+        """An argument with every node that has a plain value replaced by that value."""
         return fx.node.map_arg(value, lambda node: self.values.get(node, node))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """One call in the flow: a module, a function or a method, and the signals that it reads.
+    """One call in the data flow: a module, a function or a method, and the signals that it reads.
 
-    ``signals`` gives for every node so far that carries a signal the name under which it goes on, ``made`` the nodes of
-    the spiking network so far.
+    ``signals`` maps every node so far that carries a signal to the name of the spiking node that gives it, ``made`` the
+    nodes of the spiking network so far.
     """
 
     node: fx.Node
@@ -53,15 +53,15 @@ class Call:
         """The module that is called, if any."""
         return module_of(self.node, self.flow.modules)
 
-    def option(self, place: int, name: str, default: Any = None) -> Any:
-        """A parameter: of the module, or of the call at this place or by this name."""
+    def option(self, index: int, name: str, default: Any = None) -> Any:
+        """A parameter: of the module, or of the call at this index or by this name."""
         if self.module is not None:
             return getattr(self.module, name, default)
-        return self.argument(place, name, default)
+        return self.argument(index, name, default)
 
-    def argument(self, place: int, name: str, default: Any = None) -> Any:
-        """What the call is given at this place or by this name."""
-        given = self.node.args[place] if place < len(self.node.args) else self.node.kwargs.get(name, default)
+    def argument(self, index: int, name: str, default: Any = None) -> Any:
+        """The argument of the call at this index or by this name."""
+        given = self.node.args[index] if index < len(self.node.args) else self.node.kwargs.get(name, default)
         return self.flow.plain(given)
 
     @property
@@ -103,7 +103,7 @@ class Call:
 
 @torch.no_grad()
 def flow_of(graph: fx.GraphModule, example: Tensor) -> Flow:
-    """The shapes and plain values for a batch of examples, whose number stands first in every shape and is left out."""
+    """The shapes (without the batch dimension) and plain values for a batch of examples."""
     interpreter, entry = _Recorder(graph), _only_input(graph)
     try:
         interpreter.run(example)
@@ -114,7 +114,7 @@ def flow_of(graph: fx.GraphModule, example: Tensor) -> Flow:
 
 
 def _only_input(graph: fx.GraphModule) -> fx.Node:
-    """The one input; another that has a value of its own and goes nowhere does no harm."""
+    """The one input; a further one with a default value and without readers is allowed."""
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder" and (node.users or not node.args)]
     if len(inputs) != 1:
         names = ", ".join(node.name for node in inputs) or "none"

@@ -1,4 +1,4 @@
-"""What a node of a traced network does, in one word: the same for a module, a function and a method."""
+"""The kind of operation of a traced node, the same for a module, a function and a method."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def module_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> nn.Module | No
 
 
 def kind_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> str | None:
-    """What the node does, or None for all that has no spiking form."""
+    """The kind of a node, or None if it has no spiking form."""
     module = module_of(node, modules)
     if module is not None:
         return next((kind for known, kind in _MODULES if isinstance(module, known)), None)
@@ -90,7 +90,7 @@ def kind_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> str | None:
 
 
 def called(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
-    """How messages call a node: by name and kind."""
+    """The name of a node in messages: name and kind."""
     module = module_of(node, modules)
     if module is not None:
         return f"{node.target} ({type(module).__name__})"

@@ -1,7 +1,6 @@
-"""How each kind of call becomes nodes of a spiking network: one rule per kind.
+"""Conversion rules: one for each kind of call.
 
-A rule gives the nodes that take the place of a call, the last of which carries its signal on; none if the signal goes
-on as it is.
+A rule returns the nodes that replace a call, the last of which carries its signal; none if the signal is unchanged.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pair, P
 __all__ = ["RULES"]
 
 
-# Channels and pixels that are picked or padded with zeros, as 1×1 synapses of weight one.
+# Selection and zero padding of channels and pixels, as 1×1 synapses of weight one.
 #
-# This is what shortcuts without parameters are made of: every second pixel, and zero channels on both sides.
+# Shortcuts without parameters consist of these: every second pixel, and zero channels on both sides.
 
 
 _EVERYTHING = slice(None)
@@ -42,9 +41,9 @@ class _Choice:
 
     def synapses(self, name: str) -> list[Node]:
         weight = torch.zeros(len(self.channels), self.count, 1, 1)
-        for place, channel in enumerate(self.channels):
+        for index, channel in enumerate(self.channels):
             if channel is not None:
-                weight[place, channel] = 1
+                weight[index, channel] = 1
         return [Synapses(name, self.source, weight, stride=self.stride, padding=self.padding)]
 
 
@@ -157,12 +156,12 @@ def _largest(call: Call) -> list[Node]:
     return [Gate(call.name, call.source, *_windows(call, _pair(call.option(3, "padding", 0)), 5))]
 
 
-def _windows(call: Call, padding: Pair, ceil_place: int) -> tuple[Pair, Pair, Pair]:
+def _windows(call: Call, padding: Pair, ceil_index: int) -> tuple[Pair, Pair, Pair]:
     """Kernel, stride and padding of a pool, whose windows all lie inside the padded image."""
     kernel = _pair(call.option(1, "kernel_size"))
     stride = _pair(call.option(2, "stride") or kernel)
     inside = [(call.before[1 + k] + 2 * padding[k] - kernel[k]) // stride[k] + 1 for k in (0, 1)]
-    if call.option(ceil_place, "ceil_mode", False) and list(call.after[1:]) != inside:
+    if call.option(ceil_index, "ceil_mode", False) and list(call.after[1:]) != inside:
         raise call.refuse("ceil_mode=True adds windows that reach over the edge; pad the image instead")
     return kernel, stride, padding
 

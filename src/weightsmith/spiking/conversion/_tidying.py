@@ -1,8 +1,8 @@
-"""The data flow of a network, made plain: what spiking neurons have no use for goes, and the function stays the same.
+"""Simplify the data flow of a network before conversion without changing its function.
 
 1. Batch norm is folded into the layer before it.
 2. What does nothing at test time (dropout, identities) is taken out.
-3. What works in place becomes what does not: whoever read the overwritten value later reads the result instead.
+3. In-place operations become out-of-place ones; later readers of the overwritten value read the result.
 4. A ReLU after a max pooling moves before it, max(0, max x) = max(max(0, x)): spikes can be pooled, currents cannot.
 """
 
@@ -30,7 +30,7 @@ _PLAIN: dict[Any, Any] = {
 
 
 def tidied(network: nn.Module) -> fx.GraphModule:
-    """The plain twin of ``network`` in ``eval`` mode; a batch norm that cannot be folded is refused by name."""
+    """A simplified copy of ``network`` in ``eval`` mode; a batch norm that cannot be folded is refused by name."""
     folded = fold_batch_norm(network)
     modules = dict(folded.network.named_modules())
     for name, reason in folded.kept.items():
@@ -70,12 +70,12 @@ def _without(graph: fx.Graph, idle: list[fx.Node]) -> None:
 
 
 def _out_of_place(graph: fx.Graph, modules: dict[str, nn.Module]) -> None:
-    place = {node: index for index, node in enumerate(graph.nodes)}
+    order = {node: index for index, node in enumerate(graph.nodes)}
     # All of them before any is changed: several nodes may call one module.
     for node in [node for node in graph.nodes if kind_of(node, modules) and _is_in_place(node, modules)]:
         overwritten = node.all_input_nodes[0]
         for reader in list(overwritten.users):
-            if place[reader] > place[node]:
+            if order[reader] > order[node]:
                 reader.replace_input_with(overwritten, node)
         _make_plain(node, modules)
 

@@ -1,6 +1,6 @@
-"""What a spike is worth, folded into the weights that read it.
+"""Fold spike amplitudes into the weights that read the spikes.
 
-Neurons give spikes of size 1. If a spike of channel c stands for a value a_c (its threshold, when rates shall equal
+Neurons give spikes of size 1. If a spike of channel c represents a value a_c (its threshold, when rates shall equal
 activations), everything that reads it must see a_c·spike:
 
     synapses     W[:, c] ← a_c · W[:, c]            (with groups, the columns of c's own group)
@@ -45,7 +45,7 @@ def with_amplitudes(network: SpikingNetwork, amplitudes: Mapping[str, Tensor]) -
 
 
 class _Folding:
-    """The new nodes so far, and the amplitude that those carry which are not worth what they give."""
+    """The new nodes so far, and the amplitudes that are still to be folded."""
 
     def __init__(self, shapes: Mapping[str, Shape], carried: Mapping[str, Tensor]) -> None:
         self.nodes: list[Node] = []

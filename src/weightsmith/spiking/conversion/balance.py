@@ -1,4 +1,4 @@
-"""Thresholds that suit what flows through a network: the step that makes a conversion work.
+"""Threshold balancing: choose the thresholds of a converted network from its activations or currents.
 
 ``percentile``: from the activations of the plain network. A threshold is a high percentile of what the ReLU gives, and
 a spike is worth its threshold, so that rate · threshold equals the activation; biases flow as currents at every step.
@@ -91,8 +91,8 @@ def balanced(
 ) -> Balanced:
     """Find thresholds for ``converted`` on training inputs ``x`` as they come from the data.
 
-    Of more inputs than the method looks at, ``seed`` chooses; it also draws the spikes of Poisson inputs. ``progress``
-    is told (parts done, parts in all).
+    From more inputs than the method needs, ``seed`` draws; it also draws the spikes of Poisson inputs. ``progress``
+    is called with (parts done, parts in all).
     """
     if len(x) == 0:
         raise UsageError("there are no calibration images; balancing needs some of the training data")
@@ -126,13 +126,13 @@ def _by_percentile(
     )
     worth = {node.name: node.threshold for node in placed.populations}
     if isinstance(network.encode, Poisson) and network.encode.scale != 1:
-        # Pixels fire at scale·|x|: a spike of theirs stands for more than 1.
+        # Pixels fire at scale·|x|: each of their spikes represents more than 1.
         worth[INPUT] = torch.full((network.input_shape[0],), 1 / network.encode.scale)
     return with_amplitudes(placed, worth), notes
 
 
 def _level_of(node: Neurons, level: Level, percent: float, notes: list[str]) -> Tensor:
-    """The percentiles, with something better in place of zeros; a layer that never fires is refused."""
+    """The percentiles, zeros replaced; a layer that never fires is refused."""
     name = f"{node.name} (after {node.layer})" if node.layer else node.name
     if not bool((level.largest > 0).any()):
         raise DataMismatch(

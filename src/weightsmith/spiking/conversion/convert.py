@@ -1,10 +1,10 @@
-"""A trained network as a spiking one: every ReLU becomes a population, what lies between stays as it is.
+"""Convert a trained network into a spiking one: every ReLU becomes a population, the linear parts stay.
 
 The spike rate of an integrate-and-fire neuron is max(0, current)/threshold as long as it is below one spike per step,
 so that rates can take the place of ReLU activations. Any network that torch.fx can trace will do, if it is made of
 Linear, Conv2d, batch norm behind them, ReLU (as module, function or method), average and max pooling, residual adds,
-flatten and dropout; everything else is refused by name. The converted network is held against the original on an
-example before it is handed out.
+flatten and dropout; everything else is refused by name. The converted network is checked against the original on an
+example before it is returned.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ class Converted:
     """A spiking network with the plain one it came from.
 
     ``network`` has thresholds of 1 until it is balanced. ``folded`` computes what the original computes, with batch
-    norm folded and without idle parts; ``places`` says which of its nodes each population stands for.
+    norm folded and without idle parts; ``fx_names`` maps each population to its fx node.
     """
 
     network: SpikingNetwork
     folded: fx.GraphModule
-    places: Mapping[str, str]
+    fx_names: Mapping[str, str]
 
     @torch.no_grad()
     def activations(self, x: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
         """The values after the ReLU of each population (or those of ``names``) for a normalised batch."""
-        wanted = list(self.places if names is None else names)
+        wanted = list(self.fx_names if names is None else names)
         for name in wanted:
-            if name not in self.places:
-                raise UnknownName("population", name, self.places)
-        watch = _Watch(self.folded, {self.places[name]: name for name in wanted})
+            if name not in self.fx_names:
+                raise UnknownName("population", name, self.fx_names)
+        watch = _Watch(self.folded, {self.fx_names[name]: name for name in wanted})
         watch.run(x)
         return {name: watch.seen[name] for name in wanted}
 
@@ -99,28 +99,28 @@ def convert(
         raise UsageError(
             "the network does not say what it takes; give input_shape, such as (3, 32, 32) for images, (784,) for rows"
         )
-    twin = _plain_copy(network)
-    _check_finite(twin)
+    plain = _plain_copy(network)
+    _check_finite(plain)
     example = torch.randn(_EXAMPLES, *shape, generator=torch_stream(0, "conversion"))
-    folded = tidied(twin)
+    folded = tidied(plain)
     with pinned_threads(1):
         flow = flow_of(folded, example)
-        nodes, places = built(flow)
+        nodes, fx_names = built(flow)
         _check_ends(nodes)
         spiking = SpikingNetwork(nodes, shape, neuron, encode, dataclasses.replace(card, input_shape=shape))
-        _check_scores(twin, nodes, example)
-    return Converted(spiking, folded, places)
+        _check_scores(plain, nodes, example)
+    return Converted(spiking, folded, fx_names)
 
 
 def _plain_copy(network: nn.Module) -> nn.Module:
     """A copy in float32 on the CPU whose weights are plain tensors, not computed anew from others in each pass."""
     if isinstance(network, torch.jit.ScriptModule):
         raise UsageError("a scripted module hides its layers; give the module that it was scripted from")
-    twin = copied(network).eval()
-    for module in list(twin.modules()):
+    plain = copied(network).eval()
+    for module in list(plain.modules()):
         if parametrize.is_parametrized(module):
             _make_permanent(module)
-    return twin.to(device="cpu", dtype=torch.float32)
+    return plain.to(device="cpu", dtype=torch.float32)
 
 
 def _make_permanent(module: nn.Module) -> None:
@@ -150,7 +150,7 @@ def _check_ends(nodes: tuple[Node, ...]) -> None:
 
 @torch.no_grad()
 def _check_scores(network: nn.Module, nodes: tuple[Node, ...], example: Tensor) -> None:
-    """Refuse a conversion that computes something else: better none than a wrong one."""
+    """Refuse a conversion whose scores differ from the network's."""
     scores, found = network(example), plain_scores(nodes, example)
     if scores.dim() != 2 or scores.shape != found.shape:
         raise UsageError(f"the network gives values of shape {tuple(scores.shape[1:])}, not one score per class")
@@ -162,11 +162,11 @@ def _check_scores(network: nn.Module, nodes: tuple[Node, ...], example: Tensor) 
         )
 
 
-# A spiking network computed without time: neurons as ReLU, gates as max pooling.
+# The rate limit of a spiking network: neurons as ReLU, gates as max pooling.
 
 
 def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
-    """What the last node gives if neurons compute ReLU and gates the largest value of each window."""
+    """The output of the last node if neurons compute ReLU and gates the largest value of each window."""
     values = {INPUT: x}
     result = x
     for node in nodes:

@@ -98,7 +98,7 @@ class _Search:
         self._forget(node)
 
     def _forget(self, done: Neurons) -> None:
-        """Populations come in order, so those that only earlier ones read are read no more."""
+        """Drop the spikes of populations that no later population reads."""
         names = list(self._read)
         later = names[names.index(done.name) + 1 :]
         wanted = {root for name in later for root in self._read[name]}
@@ -106,7 +106,7 @@ class _Search:
             self._kept.pop(name).remove()
 
     def _computed(self, name: str, population: Neurons) -> Iterator[tuple[tuple[int, int], Values]]:
-        """What the node ``name`` gives from the spikes that ``population`` reads, block by block, chunk by chunk.
+        """The output of the node ``name`` for the spikes that ``population`` reads, block by block, chunk by chunk.
 
         The parts depend on nothing that changes in a search, so that what is read was written as the same part.
         """
@@ -127,33 +127,33 @@ class PackedSpikes:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[Hashable, tuple[int, tuple[int, ...]]] = {}
+        self._offsets: dict[Hashable, tuple[int, tuple[int, ...]]] = {}
 
     def write(self, part: Hashable, spikes: NDArray[np.uint8]) -> None:
         """Store spikes (0 and 1, of any shape) under the name ``part``."""
         with self._path.open("ab") as file:
-            self._places[part] = file.tell(), spikes.shape
+            self._offsets[part] = file.tell(), spikes.shape
             file.write(np.packbits(spikes).data)
 
     def read(self, part: Hashable) -> NDArray[np.uint8]:
         """The spikes stored under that name."""
-        begin, shape = self._places[part]
+        begin, shape = self._offsets[part]
         count = math.prod(shape)
         bits = np.fromfile(self._path, np.uint8, math.ceil(count / 8), offset=begin)
         return np.unpackbits(bits, count=count).reshape(shape)
 
     def remove(self) -> None:
-        """Give the room back."""
+        """Delete the file."""
         self._path.unlink()
 
 
-# Who is made from whom in a spiking network.
+# Ancestors of the nodes of a spiking network.
 
 
 def feeding(nodes: Sequence[Node], population: Neurons) -> list[Node]:
     """The nodes from which the currents of ``population`` are computed, back to the populations whose spikes they are.
 
-    These are the first of each way; the input is none of the nodes.
+    These are included; the input is not a node.
     """
     reached, found = {population.source}, list[Node]()
     for node in reversed(nodes):

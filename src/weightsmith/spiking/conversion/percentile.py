@@ -1,7 +1,7 @@
-"""Percentiles of activations, exact although the values come batch by batch and are never all in memory.
+"""Exact percentiles of activations, computed batch by batch in bounded memory.
 
-The percentile p of n values lies at place (n − 1)·p/100 of their ascending order, between two neighbours on a straight
-line (NumPy's "linear"). Only the values from that place on are kept, of the highest percentiles a small part.
+The percentile p of n values has the rank (n − 1)·p/100 in ascending order, interpolated linearly between two
+neighbours (NumPy's "linear"). Only the values from that rank on are kept, a small part for high percentiles.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class RunningPercentile:
     """
 
     def __init__(self, percent: float, count: int) -> None:
-        self._place = (count - 1) * (percent / 100)
-        self._keep = count - math.floor(self._place)
+        self._rank = (count - 1) * (percent / 100)
+        self._keep = count - math.floor(self._rank)
         self._missing, self._kept = count, torch.empty(0)
 
     def add(self, values: Tensor) -> None:
@@ -48,7 +48,7 @@ class RunningPercentile:
         if self._missing:
             raise UsageError(f"{self._missing} of the values are missing: their percentile is not known yet")
         high, low = (self._kept[:, max(0, self._keep - back)].double() for back in (2, 1))
-        share = self._place - math.floor(self._place)
+        share = self._rank - math.floor(self._rank)
         return torch.lerp(low, high, share)
 
     def largest(self) -> Tensor:

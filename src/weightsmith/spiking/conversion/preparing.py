@@ -1,4 +1,4 @@
-"""From a trained network to a spiking one that is ready to run: convert, balance, adjust, round, spread."""
+"""Prepare a spiking network: convert, balance, adjust, quantise, add device mismatch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class ConversionSettings:
-    """How a network is converted."""
+    """The settings of a conversion."""
 
     neuron: IF | LIF
     encode: Poisson | Constant
@@ -92,7 +92,7 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
 
 
 def _small_thresholds(network: SpikingNetwork) -> list[str]:
-    """Say it where a threshold is less than one unit of its 8-bit weights, to which it is then raised."""
+    """Notes about thresholds below one unit of their 8-bit weights, which are raised to one unit."""
     units = units_of(network)
     small = sum(
         int(
@@ -107,7 +107,7 @@ def _small_thresholds(network: SpikingNetwork) -> list[str]:
 
 
 def _operation(recipe: ConversionSettings) -> str:
-    """What made the network, in the words of its options: ``spike lif:0.9, poisson, l4:1.0``."""
+    """The operation for the lineage, from its options: ``spike lif:0.9, poisson, l4:1.0``."""
     words = [f"spike {recipe.neuron}", str(recipe.encode)]
     words += [str(option) for option in (recipe.adjust, recipe.mismatch) if option is not None]
     return ", ".join([*words, *(["int8"] if recipe.precision == "int8" else [])])

@@ -1,4 +1,4 @@
-"""Weights as whole numbers of 8 bits, so that a run is exact whatever the order of its sums.
+"""Quantise weights to 8-bit integers, so that a run is exact whatever the order of its sums.
 
 A neuron compares its membrane with its threshold, so that both may be measured in a unit of its own. For unit k with
 weights w (all connections that lead to it), bias b and threshold θ
@@ -60,7 +60,7 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
 
 
 def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
-    """What 1 stands for in each unit of every population that can be quantised, and of the last layer."""
+    """The quantisation step of each unit of every population that can be quantised, and of the last layer."""
     nodes = {node.name: node for node in _summed(network)}
     floating = floating_nodes(network)
     units: dict[str, Tensor] = {}
@@ -108,7 +108,7 @@ def check_quantised(network: SpikingNetwork) -> None:
 
 
 def _summed(network: SpikingNetwork) -> tuple[Node, ...]:
-    """The nodes with sums in place of averages, what that changes made good in the weights that follow."""
+    """The nodes with sums instead of averages, compensated in the weights that follow."""
     worth: dict[str, float] = {INPUT: 1.0}
     nodes: list[Node] = []
     for node in network.nodes:
@@ -156,7 +156,7 @@ def _branches(nodes: dict[str, Node], name: str, population: str) -> list[Synaps
 
 
 def _unit(branches: list[Synapses | Scale]) -> Tensor:
-    """What 1 stands for in each unit."""
+    """The quantisation step of each unit."""
     largest = [
         branch.factor.double().abs() if isinstance(branch, Scale) else branch.weight.double().abs().flatten(1).amax(1)
         for branch in branches

@@ -1,4 +1,4 @@
-"""What is converted: a network with the rows that balance it and those that judge it."""
+"""The input of a conversion: a network with its calibration rows and evaluation rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Subject:
     """A network to be converted and its data; labels are numbers of the network's outputs.
 
     ``train`` are all training rows, ``split`` and ``judged`` those on which accuracies are measured (the test split if
-    there is one), and ``answers`` what the network says of these.
+    there is one), and ``answers`` the network's predictions for these.
     """
 
     network: nn.Module
@@ -43,7 +43,7 @@ class Subject:
 
 
 def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, images: int | None, seed: int) -> Subject:
-    """Network and data from what the caller gave; ``images`` of the judging rows are drawn by the seed (None: all)."""
+    """Read network and data; ``images`` of the evaluation rows are drawn by the seed (None: all)."""
     module = _network(network)
     known = load_all(data) if isinstance(data, Path | Source) else as_data(data, splits=("train", "test"))
     split = next(name for name in ("test", "validation", "train") if name in known.splits)

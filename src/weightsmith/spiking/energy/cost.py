@@ -1,4 +1,4 @@
-"""What a spiking network costs: synaptic operations and their energy, beside those of the network it came from.
+"""The cost of a spiking network: synaptic operations and energy, compared with the network it came from.
 
 A spike adds a weight to every unit it is connected with: an *accumulate* (AC). A network that does not spike multiplies
 and accumulates at every weight, once for an image (MAC). What is counted, per image and layer:
@@ -8,8 +8,8 @@ and accumulates at every weight, once for an image (MAC). What is counted, per i
     multiplies     MACs: once for what a constant input flows through, at every step where values that are no spikes
                    arrive (weights behind weights, without neurons between them)
 
-A spike in front of an average pool reaches all windows it lies in, and each spike is an event of its own, however many
-share a window; in front of a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
+A spike before an average pool reaches all windows it lies in, and each spike is an event of its own, however many
+share a window; before a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
 as part of the weights that follow. A layer that only copies (an identity shortcut written with weights) costs the
 network no MAC, and a spike on it one accumulate. Neurons themselves are counted apart: each is updated at every step.
 
@@ -41,7 +41,7 @@ __all__ = ["LayerCost", "NeuronCost", "PriceList", "Prices", "SpikeCost", "UnitC
 
 
 class _Arrived(NamedTuple):
-    """What a root sent to a landing, per step and over all images."""
+    """The spikes from a root at a landing, per step and over all images."""
 
     spikes: NDArray[np.float64]
     accumulates: NDArray[np.float64]
@@ -68,7 +68,7 @@ def spike_cost(
 def estimate(network: SpikingNetwork, responses: Responses, prices: Prices | None = None) -> SpikeCost:
     """The cost by the number of spikes of each population times the mean reach of its units: nothing need be watched.
 
-    It takes units at borders to fire as often as others, and every spike in front of a gate to pass.
+    It assumes that units at borders fire as often as others, and that every spike passes its gate.
     """
     landings = landings_of(network, gates=False)
     return _cost(network, responses, landings, lambda landing, root: _estimated(landing, root, responses), prices)
@@ -180,7 +180,7 @@ def _neurons(network: SpikingNetwork, node: Neurons) -> NeuronCost:
     return NeuronCost(node.name, node.layer, units, leaking)
 
 
-# The prices of operations, and the records of what a spiking network costs.
+# The prices of operations, and the cost records.
 
 
 Basis = Literal["counted", "estimate"]
@@ -238,7 +238,7 @@ class NeuronCost(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpikeCost(Record):
-    """What an image costs on average, in operations and in picojoules.
+    """The average cost of an image, in operations and in picojoules.
 
     ``run[t]`` is how many of the first t + 1 steps an image was run for, on average: fewer with an early exit.
     """

@@ -1,4 +1,4 @@
-"""How far a spike reaches: for every unit, the accumulates that one of its spikes causes in the layer that reads it.
+"""The fan-out of every unit: the accumulates that one of its spikes causes in the layer that reads it.
 
 Where spikes are added up is a *landing*: a node with weights, or a population (the output) that they reach without one,
 as on an identity shortcut. Spikes come from *roots*: the input, populations, and gates, which let only some of them
@@ -28,12 +28,12 @@ __all__ = ["Landing", "landings_of", "root_gates", "shown"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Landing:
-    """A place where spikes are added up.
+    """A node where spikes are summed.
 
     ``reach[root]`` (positions, channels) counts the accumulates of one spike of each unit of a root. ``constant``:
     values that never change arrive (a constant input). ``graded``: values that are no spikes and change with every step
     arrive, from weights without neurons behind them. ``lasting``: what it gives flows into neurons or the output, so
-    that its constant currents are added at every step. ``bound``: the reach counts all spikes in front of a gate.
+    that its constant currents are added at every step. ``bound``: the reach counts all input spikes of a gate.
     """
 
     name: str
@@ -85,7 +85,7 @@ def shown(values: Tensor) -> NDArray[np.float64]:
 
 @dataclasses.dataclass(frozen=True)
 class _Walk:
-    """What was met on the way back from a landing."""
+    """The roots met on the way back from a landing."""
 
     roots: dict[str, Tensor]
     synapses: frozenset[str]
@@ -106,7 +106,7 @@ class _Backward:
         return self.from_node(start, torch.ones(self._network.shapes[start], dtype=torch.float64))
 
     def from_node(self, start: str, reach: Tensor) -> _Walk:
-        """From ``start``, whose units have this reach, to every root in front of it."""
+        """From ``start``, whose units have this reach, back to every root."""
         pending = {start: reach}
         roots: dict[str, Tensor] = {}
         synapses, bound = set(), False
@@ -168,11 +168,11 @@ def _changing(network: SpikingNetwork) -> dict[str, bool]:
 
 
 def _weighted(node: Synapses, before: Shape, after: Shape) -> Tensor:
-    """For each unit in front of the weights, how many units it is connected with."""
+    """For each input unit of the weights, the number of units it is connected with."""
     connected = node.weight != 0
     if node.dense:
         return connected.sum(dim=0).double()
-    # All output channels of a group at once: only how many of them each place of a kernel reaches matters.
+    # All output channels of a group at once: only how many of them each kernel position reaches matters.
     grouped = connected.reshape(node.groups, -1, *connected.shape[1:]).sum(dim=1).double()
     targets = torch.ones(before[0], *after[1:], dtype=torch.float64)
     return _reaching(targets, grouped.flatten(0, 1), before, node.stride, node.padding, dilation=node.dilation)
@@ -181,9 +181,9 @@ def _weighted(node: Synapses, before: Shape, after: Shape) -> Tensor:
 def _reaching(
     reach: Tensor, kernels: Tensor, before: Shape, stride: Pair, padding: Pair, *, dilation: Pair = (1, 1)
 ) -> Tensor:
-    """The reach in front of windows that move over each channel with a kernel of its own (channels, height, width)."""
+    """The reach of the inputs of a depthwise convolution with this kernel (channels, height, width)."""
     sizes = zip(before[1:], reach.shape[1:], kernels.shape[1:], stride, padding, dilation, strict=True)
-    # What the last window leaves over at the far border is reached by none.
+    # Pixels at the far border that no window covers have reach 0.
     rest = [
         size - (count - 1) * by + 2 * pad - apart * (length - 1) - 1 for size, count, length, by, pad, apart in sizes
     ]

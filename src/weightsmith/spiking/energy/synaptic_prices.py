@@ -1,6 +1,7 @@
-"""What each unit of a network costs once it spikes, as a price for taking units out.
+"""Synaptic operations per channel, as prices for structured pruning.
 
-A search for a smaller network can pay accumulates in place of units: the price of a channel is what falls away with it.
+A pruning search can minimise accumulates instead of units: the price of a channel is the number of accumulates that its
+removal saves.
 """
 
 from __future__ import annotations

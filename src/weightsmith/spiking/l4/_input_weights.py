@@ -1,4 +1,4 @@
-"""What stands in front of a population: its weights, their norms, and what they cause on given images."""
+"""The input weights of a population: their norms, currents and mean membranes, and the L4 scales."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InputWeights:
-    """A population and the synapses directly in front of it; ``factor`` is that of scales in between, per channel."""
+    """A population and the synapses directly before it; ``factor`` is that of scales in between, per channel."""
 
     population: Neurons
     synapses: Synapses
     factor: Tensor
 
     def weight(self) -> Tensor:
-        """The weights as the neurons feel them (float64)."""
+        """The effective weights, scales included (float64)."""
         return times(self.synapses.weight.double(), self.factor)
 
     def bias(self) -> Tensor | None:
-        """The biases as the neurons feel them (float64)."""
+        """The effective biases, scales included (float64)."""
         return None if self.synapses.bias is None else times(self.synapses.bias.double(), self.factor)
 
 
 def input_weights_of(network: SpikingNetwork, population: str) -> InputWeights:
-    """What stands in front of ``population``; refused by name where that is not one layer of weights of its own."""
+    """The input weights of ``population``; refused by name unless it is fed by exactly one layer of its own."""
     node = network.node(population)
     if not isinstance(node, Neurons):
         raise UnknownName("population", population, [known.name for known in network.populations])
@@ -75,7 +75,7 @@ def input_weights_of(network: SpikingNetwork, population: str) -> InputWeights:
 
 
 def population_norms(network: SpikingNetwork, population: str) -> Array:
-    """The L4 norm of each unit's weights in front of ``population``: of rows, or of whole filters."""
+    """The L4 norm of each unit's input weights: of rows, or of whole filters."""
     return array_of(unit_norms(input_weights_of(network, population).weight(), 4))
 
 
@@ -119,7 +119,7 @@ def population_means(
 
 
 def _mean_currents(synapses: Synapses, values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """What ``values`` (of one image) cause through ``weight``, averaged over positions: one per unit."""
+    """The mean currents of ``values`` (of one image) through ``weight`` over positions: one per unit."""
     if synapses.dense:
         return functional.linear(values, weight, bias)
     currents = functional.conv2d(
@@ -161,7 +161,7 @@ Array = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scales:
-    """What :func:`l4_scales` found for each unit; ``applied`` is what its weights are multiplied by."""
+    """The result of :func:`l4_scales` for each unit; ``applied`` is the factor of its weights."""
 
     smoothed: Array
     wanted: Array

@@ -1,11 +1,11 @@
-"""The L4-norm adjustment: weights of the first layer scaled so that noisy membranes do not fire too easily.
+"""The L4-norm adjustment: scale the weights of the first layer so that noisy membranes do not fire too easily.
 
 The standard deviation of a membrane under random spikes grows with the L4 norm of the unit's weights, so that of two
 units with the same mean the one with the larger L4 norm reaches the threshold more often. J. M. Allred and K. Roy,
 *L⁴-norm weight adjustments for converted spiking neural networks*, section 4, therefore ask how far each threshold
 should be from the mean of its membrane, and scale the weights instead of the threshold (:func:`l4_scales`).
 
-What the paper leaves open is read so: the mean is that of the membrane just before it is tested, over images, positions
+Our reading where the paper is silent: the mean is that of the membrane just before it is tested, over images, positions
 and steps, at the leak, reset and thresholds of the network that is adjusted; a bias is scaled with the weights of its
 unit; deeper thresholds stay.
 
@@ -81,7 +81,7 @@ class L4(Adjust, name="l4"):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AdjustedPopulation(Record):
-    """What was found and done in front of one population; tuples have one value per unit (channel).
+    """The adjustment of the input weights of one population; tuples have one value per unit (channel).
 
     ``guarded`` are the numbers of the units whose wanted threshold was raised to a tenth of the one in use. The weights
     of unit j were multiplied by ``scalars[j]`` · ``rescale``.
@@ -160,7 +160,7 @@ def population_scales(
 def channel_factors(
     network: SpikingNetwork, population: str, means: ArrayLike, smoothing: float, norms: ArrayLike | None = None
 ) -> Array:
-    """What the adjustment multiplies the current of each channel by: ŝ · the rescaling of the whole layer.
+    """The factor of each channel's current: ŝ · the rescaling of the whole layer.
 
     It is all that a sweep over smoothings and thresholds needs: the currents themselves are computed once.
     """

@@ -1,7 +1,7 @@
-"""What goes on in front of a threshold: the moments of membranes, and of what arrives at the weights before them.
+"""Moments of membrane potentials, and of the inputs of the weights before them.
 
-Moments are taken over images, steps and positions while a network runs; nothing of the run itself is kept. To look at
-the first layers only, run the :func:`truncated` network: it ends behind the population that is looked at.
+Moments are taken over images, steps and positions while a network runs; nothing of the run itself is kept. To measure
+the first layers only, run the :func:`truncated` network, which ends after the population of interest.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _parts(rows: int, width: int) -> Iterable[slice]:
 
 
 def truncated(network: SpikingNetwork, population: str) -> SpikingNetwork:
-    """The network up to ``population`` and nothing beside it, with one output that stays zero."""
+    """The network up to ``population`` only, with one output that stays zero."""
     if not isinstance(network.node(population), Neurons):
         raise UnknownName("population", population, [node.name for node in network.populations])
     needed, nodes = {population}, list[Node]()
@@ -153,7 +153,7 @@ _Linear = Pool | Flatten | Scale
 
 
 def _way_to(network: SpikingNetwork, synapses: str) -> tuple[str, list[_Linear]]:
-    """Where that which arrives at ``synapses`` begins (the input or a population), and what it passes."""
+    """The source of the values that arrive at ``synapses`` (the input or a population), and the nodes between."""
     chain: list[_Linear] = []
     name = network.node(synapses).sources[0]
     while name != INPUT and not isinstance(node := network.node(name), Neurons):

@@ -1,1 +1,1 @@
-"""What is recorded during a run: rates, rasters, counts per unit, agreement with the network."""
+"""Monitors of a run: rates, rasters, spike counts per unit, agreement with the original network."""

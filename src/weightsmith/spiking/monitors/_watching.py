@@ -1,4 +1,4 @@
-"""What observers share: the populations and images they look at, each step of a run once."""
+"""Shared parts of the observers: the populations and images they watch."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Watched:
         self.rows = rows_of(images)
         self.seen = {node.name: np.zeros(len(self.rows), np.int64) for node in populations}
 
-    def places(
+    def indices(
         self, population: str, images: NDArray[np.int64], step: int, length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which of the images shown are watched: their places in what is shown, and among the watched ones."""
+        """The watched images among those shown: their indices in the batch, and among the watched ones."""
         at = np.searchsorted(self.rows, images)
         here = np.flatnonzero(self.rows[np.minimum(at, len(self.rows) - 1)] == images)
         mine = at[here]

@@ -1,4 +1,4 @@
-"""How the populations fire: rates, silence, regularity, overshoot (what seed 000 explains but does not measure).
+"""Firing statistics of populations: rates, silence, regularity, overshoot (discussed but not measured in seed 000).
 
 A *train* is what one unit fired for one image. With n_k its spikes in the k-th of K whole windows of W steps, and
 I_1 … I_n the intervals between its spikes:
@@ -113,7 +113,7 @@ class Statistics:
         if population not in self._trains:
             return
         check_units(self._network, population, spikes)
-        here, mine = self._watched.places(population, images, step, spikes.shape[1])
+        here, mine = self._watched.indices(population, images, step, spikes.shape[1])
         early = min(max(self._skip - step, 0), spikes.shape[1])
         if len(here) == 0 or early == spikes.shape[1]:
             return
@@ -121,7 +121,7 @@ class Statistics:
         self._trains[population].add(mine, step + early - self._skip, spikes[here, early:], tested)
 
     def record(self) -> ActivityRecord:
-        """What was measured."""
+        """The statistics measured."""
         ended = np.maximum(self._watched.ended() - self._skip, 0)
         shown = ended > 0
         if not shown.any():

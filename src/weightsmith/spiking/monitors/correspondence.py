@@ -1,4 +1,4 @@
-"""How far a conversion is off: rates against activations, and the answers of the two networks against each other.
+"""Conversion error: rates against activations, and the answers of the two networks against each other.
 
 With a the activation of a unit for an image, and y its spikes per step times its amplitude (what a spike stands for; 1
 where that is not known), over all images and units of a population:
@@ -67,7 +67,7 @@ class Correspondence(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Confusion(Record):
-    """``matrix[i, j]``: images that the network gives class i and its spiking twin class j.
+    """``matrix[i, j]``: images that the network assigns class i and the spiking network class j.
 
     ``undecided[i]`` counts those of class i for which no spike had reached the output; they are no agreement.
     """
@@ -135,7 +135,7 @@ class Rates:
         del membranes
         if population in self._counts:
             check_units(self.network, population, spikes)
-            here, mine = self._watched.places(population, images, step, spikes.shape[1])
+            here, mine = self._watched.indices(population, images, step, spikes.shape[1])
             self._counts[population][mine] += spikes[here].sum(axis=1, dtype=np.int32)
 
 
@@ -147,7 +147,7 @@ def correspondence(
     points: int = 2000,
     seed: int = 0,
 ) -> Correspondence:
-    """Hold ``rates`` against the activations of the network that was converted, for the same images.
+    """Compare ``rates`` with the activations of the network that was converted, for the same images.
 
     ``activations`` gives for a batch, normalised as the network takes it, the values of each population's layer after
     its ReLU (:meth:`Converted.activations`). ``x`` is what was run: rows as they come from the data.
@@ -227,7 +227,7 @@ def _spread(squares: float, total: float, number: int) -> float:
 def confusion(
     network: NDArray[np.integer], spiking: NDArray[np.integer], classes: int, *, confidence: float = 0.95
 ) -> Confusion:
-    """How the answers of a network and those of its spiking twin go together, one of each for every image.
+    """The confusion matrix of the answers of a network and of its spiking network, one of each for every image.
 
     >>> found = confusion(np.array([0, 1, 1, 2]), np.array([0, 1, 2, -1]), 3)
     >>> found.matrix.tolist(), found.undecided.tolist(), found.agreement.value

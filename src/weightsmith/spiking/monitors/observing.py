@@ -1,4 +1,4 @@
-"""Those who watch a run: each is shown the spikes of every population, part by part."""
+"""The interface of observers: each is shown the spikes of every population, part by part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spikes of a few units for a few images, step by step, and their membranes: what a raster plot is drawn from.
+"""Spike rasters: the spikes and membranes of a few units for a few images, step by step.
 
 Units are drawn by the seed, since evenly spaced ones would fall on the same few channels. Only these are kept, so that
 memory is a few numbers for each step, whatever the size of the network.
@@ -28,7 +28,7 @@ class PopulationRaster(Record):
     """Some units of one population.
 
     Row r of the raster is the unit at ``positions[r]`` (row by row of an image) of channel ``channels[r]``, with the
-    threshold ``thresholds[r]``. Spike k was fired for the image ``spike_images[k]`` (a place in
+    threshold ``thresholds[r]``. Spike k was fired for the image ``spike_images[k]`` (an index into
     :attr:`RasterRecord.images`) at step ``spike_steps[k]`` (from 0) by row ``spike_rows[k]``, ordered in this way.
     ``membranes`` (images, steps, rows) are those just before they are compared with the threshold, and 0 after the last
     step of an image.
@@ -45,7 +45,7 @@ class PopulationRaster(Record):
     membranes: NDArray[np.float32] | None
 
     def spikes(self, image: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Steps and rows of the spikes for the image at this place, as a scatter plot takes them."""
+        """Steps and rows of the spikes for the image at this index, as a scatter plot takes them."""
         of_image = self.spike_images == image
         return self.spike_steps[of_image], self.spike_rows[of_image]
 
@@ -95,12 +95,12 @@ class Raster:
         if population not in self._kept:
             return
         check_units(self._network, population, spikes)
-        here, mine = self._watched.places(population, images, step, spikes.shape[1])
+        here, mine = self._watched.indices(population, images, step, spikes.shape[1])
         if len(here):
             self._kept[population].add(here, mine, step, spikes, membranes)
 
     def record(self) -> RasterRecord:
-        """What was kept."""
+        """The recorded rasters."""
         ended = self._watched.ended()
         shown = np.flatnonzero(ended)
         return RasterRecord(

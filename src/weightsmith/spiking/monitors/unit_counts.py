@@ -1,4 +1,4 @@
-"""Spikes counted unit by unit, and what each step of them costs: what an exact count of operations is made of.
+"""Spike counts per unit and accumulates per step, for the exact count of operations.
 
     counts = UnitCounts(network)
     responses = network.run(x, 75, seed=0, observers=[counts])
@@ -123,14 +123,14 @@ def _of_length(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     return values[:length] if len(values) >= length else np.pad(values, (0, length - len(values)))
 
 
-# What a gate let pass, worked out from the spikes in front of it.
+# The spikes that a gate lets pass, computed from its input spikes.
 
 
 _AT_ONCE = 1 << 22  # values that are looked at together
 
 
 class Passing:
-    """Follows a gate through a run: keeps how often each unit in front of it has fired, of the present images only."""
+    """Simulates a gate during a run: keeps the spike counts of its inputs for the present images only."""
 
     def __init__(self, gate: Gate, shape: Shape) -> None:
         self.gate = gate
@@ -139,7 +139,7 @@ class Passing:
         self._counts = np.empty((0, 1, 1), np.float32)
 
     def passed(self, images: NDArray[np.int64], step: int, spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Of spikes (images, steps, positions, channels) in front of the gate those that leave it."""
+        """The spikes that pass the gate, of its input spikes (images, steps, positions, channels)."""
         self._go_on(images, step, spikes)
         slab = max(1, _AT_ONCE // max(1, spikes[0].size))
         parts = [self._slab(slice(start, start + slab), spikes) for start in range(0, len(images), slab)]
@@ -149,10 +149,10 @@ class Passing:
         if step == 0:
             self._counts = np.zeros((len(images), *spikes.shape[2:]), np.float32)
         elif not np.array_equal(images, self._images):  # some have ended
-            places = {image: place for place, image in enumerate(self._images.tolist())}
-            if any(image not in places for image in images.tolist()):
+            rows = {image: row for row, image in enumerate(self._images.tolist())}
+            if any(image not in rows for image in images.tolist()):
                 raise UsageError(f"{self.gate.name}: images are shown from step {step} on; a gate needs all steps")
-            self._counts = self._counts[[places[image] for image in images.tolist()]]
+            self._counts = self._counts[[rows[image] for image in images.tolist()]]
         self._images = np.array(images)
 
     def _slab(self, rows: slice, spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:

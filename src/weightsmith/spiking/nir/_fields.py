@@ -36,7 +36,7 @@ _KNOWN = {
 
 
 class Fields:
-    """What a node of the file ``path`` called ``name`` has."""
+    """The fields of the node ``name`` of the file ``path``."""
 
     def __init__(self, path: Path, name: str, values: Mapping[str, Any]) -> None:
         self._path, self._name, self._values = path, name, values
@@ -54,7 +54,7 @@ class Fields:
         return key in self._values
 
     def array(self, key: str) -> NDArray[Any]:
-        """Finite numbers, as they lie in the file."""
+        """Finite numbers, as stored in the file."""
         value = self._values.get(key)
         found = np.asarray(None if isinstance(value, str | dict) else value)
         if found.dtype.kind not in "fiu" or found.size == 0:

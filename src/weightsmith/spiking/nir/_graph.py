@@ -1,4 +1,4 @@
-"""Nodes that are plain enough, as a graph of the ``nir`` package, with what NIR has no field for in the metadata.
+"""Write lowered nodes as a graph of the ``nir`` package, with the fields that NIR lacks in the metadata.
 
     IF     v ← v + I                     r = 1, dt = 1
     LIF    τ·dv/dt = −v + r·I            τ = dt/(1 − leak), r = 1, dt = 10⁻⁴, threshold θ·(1 − leak)

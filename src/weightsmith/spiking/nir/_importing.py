@@ -1,4 +1,4 @@
-"""A NIR graph, as nested dictionaries, as a spiking network.
+"""Build a spiking network from a NIR graph given as nested dictionaries.
 
 Read are Conv2d, Affine, Linear, IF, LIF, SumPool2d, AvgPool2d, Flatten and Scale; several edges into a node are added
 up. Anything else is refused by name. What NIR has no field for (reset, names, encoding, card) our own files have in
@@ -95,7 +95,7 @@ def _check_ends(path: Path, kinds: Mapping[str, str], order: list[str], sources:
 
 
 class _Import:
-    """Nodes of ours as they are made, and the node that stands for each of theirs."""
+    """Our nodes so far, and the node that corresponds to each of the file."""
 
     def __init__(self, path: Path, facts: Facts, kinds: Mapping[str, str]) -> None:
         self._path, self._facts, self._kinds = path, facts, kinds
@@ -169,7 +169,7 @@ class _Import:
             self._nodes.append(Flatten(self._free("scores"), source))
 
     def _free(self, wanted: str, *, anew: bool = True) -> str:
-        """A name for a node; those that stand in the file (``anew=False``) are kept for their owners."""
+        """A name for a node; names of the file (``anew=False``) are reserved."""
         taken = {node.name for node in self._nodes}
         return free_name(wanted, taken | self._taken if anew else taken)
 
@@ -180,7 +180,7 @@ class _Import:
             raise FileRefused(self._path, f"its sizes do not fit: {error}") from error
 
 
-# IF and LIF of NIR as neurons of ours: what a membrane does in one step of length dt.
+# NIR's IF and LIF as our neurons: one step of length dt.
 #
 # IF      v ← v + I                          r = 1 or r = 1/dt, both are read as this by all tools
 # LIF     v ← (1 − dt/τ)·v + (r·dt/τ)·I       one Euler step; v divided by its gain r·dt/τ is ours
@@ -207,7 +207,7 @@ class _Membrane:
 
 
 def _membrane_of(kind: str, fields: Fields, shape: Shape, dt: float) -> _Membrane:
-    """What the fields of an IF or LIF mean; a reset or leak to another potential than 0 is refused."""
+    """The membrane parameters of an IF or LIF; a reset or leak to another potential than 0 is refused."""
     threshold, resistance = fields.per_unit("v_threshold", shape), fields.per_unit("r", shape)
     for key in ("v_reset", "v_leak") if kind == "LIF" else ("v_reset",):
         if fields.has(key) and fields.per_unit(key, shape).any():

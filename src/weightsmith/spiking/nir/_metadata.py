@@ -1,4 +1,4 @@
-"""What NIR has no field for, as JSON in the metadata of a graph: reset, names, encoding, card."""
+"""The metadata of our NIR files, as JSON: reset, names, encoding, card."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Stored(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Facts:
-    """The same for any file, with what is assumed where a file says nothing."""
+    """The metadata of any file, with defaults for missing fields."""
 
     dt: float
     reset: Reset
@@ -60,13 +60,13 @@ class Facts:
 
     @classmethod
     def read(cls, path: Path, metadata: Any, dt: float | None) -> Facts:
-        """From the metadata of a graph, which may be missing; ``dt`` goes before what is said there."""
-        said = metadata if isinstance(metadata, Mapping) else {}
-        reset = _reset(path, said.get("reset", "hard"))
-        step = _number(path, said.get("dt", DT_LIF)) if dt is None else dt
+        """From the metadata of a graph, which may be missing; ``dt`` overrides the value there."""
+        values = metadata if isinstance(metadata, Mapping) else {}
+        reset = _reset(path, values.get("reset", "hard"))
+        step = _number(path, values.get("dt", DT_LIF)) if dt is None else dt
         if not step > 0:
             raise FileRefused(path, f"its dt is {step}")
-        text = said.get(_KEY)
+        text = values.get(_KEY)
         if text is None:
             card = Card(lineage=Lineage(f"read from {path.name} (NIR)"))
             return cls(step, reset, None, Poisson(), card, {}, {}, {})

@@ -1,8 +1,8 @@
-"""The first step towards NIR: one threshold per population, and no :class:`Scale` node left.
+"""Lowering to NIR, first pass: one threshold per population, and no :class:`Scale` nodes.
 
 A neuron whose weights, bias and threshold are all multiplied by one factor fires the same spikes. So a population with
-thresholds θ_c gets θ = max θ_c for all, and the weights and bias that lead to channel c are multiplied by θ/θ_c. What a
-spike is worth stands in the weights that follow, and does not change.
+thresholds θ_c gets θ = max θ_c for all, and the weights and bias that lead to channel c are multiplied by θ/θ_c. Spike
+amplitudes are in the weights that follow, and do not change.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Draft:
         self.folded.append(f"thresholds of {node.name} into {name}")
 
     def _times(self, name: str, factor: Tensor, reader: str) -> str:
-        """The node that gives ``factor`` times what ``name`` gives, to ``reader`` and nobody else."""
+        """A node that gives ``reader``, and only it, ``factor`` times the output of ``name``."""
         node = next((node for node in self.nodes if node.name == name), None)
         alone = sum(name in other.sources for other in self.nodes) == 1
         if isinstance(node, Synapses) and alone:
@@ -99,8 +99,8 @@ class _Draft:
         image = len(shapes_of(self.nodes, self._input_shape)[name]) == 3
         free = free_name(f"{name}_scaled", [node.name for node in self.nodes])
         made = diagonal(free, name, factor, torch.ones(1, 1) if image else None)
-        place = next(index for index, other in enumerate(self.nodes) if other.name == reader)
-        self.nodes.insert(place, made)
+        position = next(index for index, other in enumerate(self.nodes) if other.name == reader)
+        self.nodes.insert(position, made)
         return free
 
     def _put(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""A NIR file as nested dictionaries, read without letting the HDF5 library into this process."""
+"""Read a NIR file as nested dictionaries, with the HDF5 library in a subprocess."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEMORY = 4 << 30
 
 
 def read_tree(path: Path) -> dict[str, Any]:
-    """What stands under ``node`` in a NIR file: groups as dictionaries, datasets as arrays, text as text."""
+    """The contents of ``node`` in a NIR file: groups as dictionaries, datasets as arrays, text as text."""
     length = file_size(path)
     if length < len(_SIGNATURE) or read_bytes(path, 0, len(_SIGNATURE)) != _SIGNATURE:
         raise FileRefused(path, "is not a NIR file: it is not HDF5")
@@ -74,10 +74,10 @@ def _array(path: Path, content: bytes, begin: int, name: str, facts: dict[str, A
     """An array of its own, or a number where the dataset has no dimensions."""
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["dtype"])
     count = math.prod(shape)
-    place = begin + facts["place"]
-    if place + count * dtype.itemsize > len(content):
+    offset = begin + facts["offset"]
+    if offset + count * dtype.itemsize > len(content):
         raise FileRefused(path, f"{shown(name)} is cut short")
-    return np.frombuffer(content, dtype, count, place).reshape(shape).copy()[()]
+    return np.frombuffer(content, dtype, count, offset).reshape(shape).copy()[()]
 
 
 def _child(path: Path, total: int) -> bytes:

@@ -1,10 +1,10 @@
-"""The part of reading NIR that runs in a process of its own: all values of an HDF5 file, printed.
+"""The NIR subprocess: print all values of an HDF5 file.
 
-    python _nir_values.py FILE MEMORY
+    python _values.py FILE MEMORY
 
 The HDF5 library crashes on some damaged files, so it never runs in the user's process. The file has been listed before
 (``networks/readers/h5listing.py``): no links, no values from other files, no sizes beyond what it can hold. Printed are
-eight bytes of length, JSON with the type, shape and place of every dataset (or its text), then the values.
+eight bytes of length, JSON with the type, shape and offset of every dataset (or its text), then the values.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def main(path: str, memory: str) -> None:
     _limit_memory(int(memory))
     index: dict[str, Any] = {}
     arrays: list[Any] = []
-    place = 0
+    offset = 0
 
     def take(name: str, item: Any) -> None:
-        nonlocal place
+        nonlocal offset
         value = item[()]
         if item.dtype.kind in "fiub":
             array = np.ascontiguousarray(value)
             array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            index[name] = {"dtype": array.dtype.str, "shape": list(item.shape), "place": place}
+            index[name] = {"dtype": array.dtype.str, "shape": list(item.shape), "offset": offset}
             arrays.append(array)
-            place += array.nbytes
+            offset += array.nbytes
         else:
             index[name] = {"text": _text(value)}
 
@@ -79,12 +79,12 @@ def _walk(group: Any, path: str, take: Any, seen: set[Any]) -> None:
         raise ValueError(f"the group {path} has two names")
     seen.add(address)
     for name in group:
-        place = f"{path}/{name}" if path else name
+        inner = f"{path}/{name}" if path else name
         item = group[name]
         if isinstance(item, h5py.Group):
-            _walk(item, place, take, seen)
+            _walk(item, inner, take, seen)
         elif isinstance(item, h5py.Dataset):
-            take(place, item)
+            take(inner, item)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A test vector that travels with a NIR file: what went in, and the spikes that our own simulator counted.
+"""The test vector of a NIR file: the input, and the spike counts of our own simulator.
 
 ``NET.vector.npz`` beside ``NET.nir`` holds the input (spikes int8 of shape (images, steps, …), or float32 currents
 (images, …) that flow at every step), for every population its spikes per image, the sums of the outputs, and the
@@ -34,7 +34,7 @@ _ARRAYS = ("drive", "steps", "scores", "names", "spikes", "digest")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Drive:
-    """What is fed in: spikes (images, steps, …), or currents (images, …) for ``steps`` steps."""
+    """The input: spikes (images, steps, …), or currents (images, …) for ``steps`` steps."""
 
     values: NDArray[np.int8] | NDArray[np.float32]
     steps: int
@@ -60,7 +60,7 @@ class Vector:
 
 
 def vector_path(path: Path) -> Path:
-    """Where the vector of a NIR file lies."""
+    """The path of the test vector of a NIR file."""
     return path.with_suffix(".vector.npz")
 
 
@@ -103,17 +103,17 @@ def write_vector(path: Path, vector: Vector) -> Path:
 
 def read_vector(path: Path) -> Vector:
     """The vector of the NIR file ``path``; one that belongs to another file is refused."""
-    place = vector_path(path)
-    drive, steps, scores, names, spikes, digest = read_arrays(place, _ARRAYS)
+    file = vector_path(path)
+    drive, steps, scores, names, spikes, digest = read_arrays(file, _ARRAYS)
     if str(digest) != file_digest(path):
-        raise FileRefused(place, f"does not belong to this {path.name}: export the network again")
+        raise FileRefused(file, f"does not belong to this {path.name}: export the network again")
     counted = drive.dtype == np.int8 and drive.ndim > 2
     if not (counted or drive.dtype == np.float32) or drive.size == 0 or not np.isfinite(drive).all():
-        raise FileRefused(place, "its input is neither spikes nor currents")
+        raise FileRefused(file, "its input is neither spikes nor currents")
     if steps.dtype != np.int64 or steps.shape != () or steps < 1 or (counted and drive.shape[1] != steps):
-        raise FileRefused(place, "its number of steps does not fit its input")
+        raise FileRefused(file, "its number of steps does not fit its input")
     if names.dtype.kind != "U" or spikes.dtype != np.int64 or spikes.shape != (*names.shape, len(drive)):
-        raise FileRefused(place, "does not have one count per population and image")
+        raise FileRefused(file, "does not have one count per population and image")
     if scores.dtype != np.float64 or scores.ndim != 2 or len(scores) != len(drive):
-        raise FileRefused(place, "does not have one row of scores per image")
+        raise FileRefused(file, "does not have one row of scores per image")
     return Vector(Drive(drive, int(steps)), dict(zip(names.tolist(), spikes, strict=True)), scores)

@@ -1,6 +1,6 @@
-"""The second step towards NIR: nothing but plain convolutions (or dense layers), neurons and sums.
+"""Lowering to NIR, second pass: only plain convolutions (or dense layers), neurons and sums.
 
-Importers drop pools without a word, take no groups, and stumble over Flatten with batches. So features become images of
+Importers silently drop pools, do not support groups, and fail at Flatten with batches. So features become images of
 one pixel, a dense layer a convolution as large as the image it reads, groups are written out, and pools go into the
 kernels that follow. A pool with nothing behind it to go into, or with borders that do not allow it, becomes a
 convolution of its own.
@@ -42,7 +42,8 @@ class _Lowering:
         self._images = len(input_shape) == 3
         self._sumpool = sumpool
         self._shapes = shapes_of(nodes, input_shape)
-        # How each node's values lie in the new network: features are images of one pixel, flattening changes nothing.
+        # The layout of each node's values in the new network: features are images of one pixel, flattening does
+        # nothing.
         self._forms: dict[str, Shape] = {INPUT: input_shape}
         self._written_pools: dict[str, str] = {}
         self.made: list[Node] = []
@@ -170,7 +171,7 @@ class _Lowering:
 
 
 def _share(pool: Pool) -> float:
-    """What each value of a window counts."""
+    """The weight of each value of a window."""
     return 1 / (pool.kernel[0] * pool.kernel[1]) if pool.average else 1.0
 
 
@@ -186,7 +187,7 @@ def _without_groups(node: Synapses) -> Tensor:
     return full
 
 
-# Kernels that do the work of a pool and a convolution at once, exactly, also at the borders.
+# Merge a pool and the following convolution into one kernel, exact also at the borders.
 #
 # Along one axis a pool (window k, step s, margin p) and a convolution (taps K, step S, margin P, dilation D) read
 #
@@ -303,8 +304,8 @@ class _Axis:
         if (length + 2 * margin - widened) // (self.step * pool.step) + 1 != self.outputs:
             return False
         read = {o * self.step - self.margin + a * self.dilation for o in range(self.outputs) for a in range(self.taps)}
-        outside = [place for place in read if not 0 <= place < self.size]
-        return all(not _places(pool, place, length) for place in outside)
+        outside = [position for position in read if not 0 <= position < self.size]
+        return all(not _pooled_indices(pool, position, length) for position in outside)
 
     def widened(self, pool: _Window) -> Tensor:
         """(taps, wider taps): where the weight of each tap goes."""
@@ -318,15 +319,15 @@ class _Axis:
         """(taps, length): where the weight of each tap goes for the first output, in a kernel as large as the image."""
         result = torch.zeros(self.taps, length, dtype=torch.float64)
         for tap in range(self.taps):
-            place = tap * self.dilation - self.margin
-            if 0 <= place < self.size:
-                result[tap, _places(pool, place, length)] = pool.share
+            position = tap * self.dilation - self.margin
+            if 0 <= position < self.size:
+                result[tap, _pooled_indices(pool, position, length)] = pool.share
         return result
 
 
-def _places(pool: _Window, place: int, length: int) -> list[int]:
-    """The places of the image that the pool's output ``place`` is the average of."""
-    begin = place * pool.step - pool.margin
+def _pooled_indices(pool: _Window, output: int, length: int) -> list[int]:
+    """The positions of the image that the pool averages for its output number ``output``."""
+    begin = output * pool.step - pool.margin
     return [index for index in range(begin, begin + pool.width) if 0 <= index < length]
 
 

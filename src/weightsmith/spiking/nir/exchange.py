@@ -1,11 +1,11 @@
-"""Spiking networks for other tools and for hardware: the exchange format NIR (Pedersen et al., Nat. Commun. 2024).
+"""Export and import of spiking networks in the exchange format NIR (Pedersen et al., Nat. Commun. 2024).
 
 A NIR file is read differently by every importer, so only what all of them read alike is written: convolutions and dense
 layers with a bias and without groups, IF and LIF neurons with one threshold per layer. Pools and flattening go into the
 convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR knows a hard reset
 only; a soft one is noted in the metadata, and :mod:`weightsmith.spiking.nir.handover` sets it after the import.
 
-A test vector travels with the file: what went in, and the spikes that our own simulator counted.
+A test vector is written with the file: the input, and the spike counts of our own simulator.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NirNode(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NirExport(Record):
-    """What was written, and how it fires on the test vector.
+    """The report of an export: the nodes written, and the spikes on the test vector.
 
     ``spikes`` counts those of every population of the network in the file, ``before`` those of the network that was
     given. Without rounding the two are the same, unless membranes meet their thresholds exactly; ``notes`` say so.
@@ -158,7 +158,7 @@ def _lowered(
 
 
 def _stored(network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str, str], rounding: int | None) -> Stored:
-    """What NIR has no field for."""
+    """The metadata that NIR has no field for."""
     lineage = network.card.lineage.then("written as NIR", spiking_digest(network))
     populations = [node for node in nodes if isinstance(node, Neurons)]
     return Stored(
@@ -223,7 +223,7 @@ def _notes(
     return tuple(notes)
 
 
-# What NIR, as the importers read it, has no form for: refused by name, with the way out.
+# Networks that NIR importers cannot represent are refused by name, with what to do instead.
 
 
 def _leading(network: SpikingNetwork) -> tuple[Node, ...]:

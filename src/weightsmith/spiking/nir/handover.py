@@ -1,4 +1,4 @@
-"""NIR files in other simulators: loaded so that they compute what we do, and compared with our spikes.
+"""Load NIR files in other simulators so that they compute what ours does, and compare the spikes.
 
 Importers read the same file differently. What has to be set right after each of them:
 
@@ -57,7 +57,7 @@ class LayerCheck(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HandoverCheck(Record):
-    """Our spikes beside another simulator's, on the test vector of a NIR file.
+    """Our spike counts and another simulator's on the test vector of a NIR file.
 
     ``scores`` is the largest difference between output sums, as a share of the largest sum.
     """

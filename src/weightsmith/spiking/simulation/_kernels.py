@@ -1,9 +1,9 @@
 """The compiled kernels of a run. Every array is flat and contiguous; positions come before channels.
 
-Spikes of a chunk stand as (images, steps, positions, channels). :func:`list_events` turns them into lists: for every
-image, step and position the numbers of the channels that fired. :func:`convolve` then gathers, for every neuron row,
-the weights of the spikes it sees (``rows.py``) and lets the neurons fire at once, all steps of the
-chunk for one position before the next, so that membranes stay in the nearest memory.
+Spikes of a chunk have the shape (images, steps, positions, channels). :func:`list_events` turns them into lists: for
+every image, step and position the numbers of the channels that fired. :func:`convolve` then gathers, for every neuron
+row, the weights of the spikes it sees (:mod:`weightsmith.spiking.simulation._rows`) and updates the neurons at once,
+all steps of the chunk for one position before the next, so that membranes stay in the nearest memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The heart of the event-driven kernels: add a contiguous row of weights for every spike, the sum held in registers.
+"""The inner loop of the event-driven kernels: add a contiguous row of weights for every spike, the sum in registers.
 
 A compiler that does not know that arrays never overlap stores and reloads the sum after every row. So the loop is
 written out here, as an intrinsic for Numba: ``registers`` vectors of 256 bits are loaded once, take up the rows of all
@@ -59,22 +59,22 @@ def add_rows(
     )  # fmt: skip
 
     def generate(context: Any, build: Any, sig: Any, given: Any) -> Any:
-        def pointer(place: int, start: Any = None, kind: Any = None) -> Any:
-            data = context.make_array(sig.args[place])(context, build, given[place]).data
+        def pointer(argument: int, start: Any = None, kind: Any = None) -> Any:
+            data = context.make_array(sig.args[argument])(context, build, given[argument]).data
             moved = data if start is None else build.gep(data, [start])
             return moved if kind is None else build.bitcast(moved, kind.as_pointer())
 
         sums_at, rows_at = pointer(0, given[1], answer), pointer(2, given[3], vector)
         codes_at, ranges_at = pointer(4), pointer(5)
 
-        def load(base: Any, place: int, size: int) -> Any:
-            value = build.load(build.gep(base, [_INT64(place)]))
+        def load(base: Any, index: int, size: int) -> Any:
+            value = build.load(build.gep(base, [_INT64(index)]))
             value.align = size
             return value
 
         # Sums live in stack slots, which LLVM turns into registers.
         wide = sums.dtype.bitwidth // 8
-        begins = [ir.Constant(vector, [0] * number) if whole else load(sums_at, place, wide) for place in range(count)]
+        begins = [ir.Constant(vector, [0] * number) if whole else load(sums_at, index, wide) for index in range(count)]
         reserve: Any = cgutils.alloca_once_value
         slots = [reserve(build, value) for value in begins]
         with cgutils.for_range_slice(build, given[6], given[7], _INT64(1), _INT64) as (which, _):
@@ -83,14 +83,14 @@ def add_rows(
             with cgutils.for_range_slice(build, begin, end, _INT64(1), _INT64) as (event, _):
                 code = build.sext(build.load(build.gep(codes_at, [event])), _INT64)
                 row = build.gep(rows_at, [build.mul(build.add(code, base), _INT64(count))])
-                for place, slot in enumerate(slots):
+                for index, slot in enumerate(slots):
                     add = build.add if whole else build.fadd
-                    build.store(add(build.load(slot), load(row, place, size)), slot)
-        for place, slot in enumerate(slots):
+                    build.store(add(build.load(slot), load(row, index, size)), slot)
+        for index, slot in enumerate(slots):
             value = build.load(slot)
             if whole:
-                value = build.fadd(load(sums_at, place, wide), build.sitofp(value, answer))
-            build.store(value, build.gep(sums_at, [_INT64(place)])).align = wide
+                value = build.fadd(load(sums_at, index, wide), build.sitofp(value, answer))
+            build.store(value, build.gep(sums_at, [_INT64(index)])).align = wide
         return context.get_dummy_value()
 
     return signature, generate

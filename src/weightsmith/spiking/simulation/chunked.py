@@ -1,10 +1,10 @@
 """The compiled engine: all steps of a chunk through one layer before the next, each layer by its faster path.
 
-A layer whose input spikes are sparse is run event by event (``kernels.py``), adding the row of
-weights of every spike and letting its neurons fire at once; a layer with dense input as one convolution or matrix
-product over all images and steps of the chunk, followed by the neurons. Which is faster is told from the number of
-events of the chunk by :func:`prefers_events`, never by the clock, so that the same run always takes the same path. A
-constant input flows through its layer once per image.
+A layer whose input spikes are sparse is run event by event (:mod:`weightsmith.spiking.simulation._kernels`), adding the
+row of weights of every spike and updating its neurons at once; a layer with dense input as one convolution or matrix
+product over all images and steps of the chunk, followed by the neurons. :func:`prefers_events` chooses by the number of
+events of the chunk, never by the clock, so that the same run always takes the same path. A constant input flows through
+its layer once per image.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class ChunkEngine:
             chunk.values[name] = Values(part, constant=constant)
         chunk.remaining = dict(self._readers)
         if self.shared is None and chunk.values[INPUT].discrete:
-            self._tell(chunk, INPUTS, chunk.values[INPUT].data)
+            self._notify(chunk, INPUTS, chunk.values[INPUT].data)
             for observer in observers:
                 if observer.inputs:
                     observer.see(INPUT, self._images, step, chunk.values[INPUT].data, None)
@@ -123,7 +123,7 @@ class ChunkEngine:
             if node.name not in chunk.values:
                 chunk.values[node.name] = self._value(node, chunk)
             if isinstance(node, Neurons):
-                self._tell(chunk, node.name, chunk.values[node.name].data)
+                self._notify(chunk, node.name, chunk.values[node.name].data)
                 for observer in observers:
                     tested = chunk.tested.get(node.name) if observer.membranes else None
                     observer.see(node.name, self._images, step, chunk.values[node.name].data, tested)
@@ -142,9 +142,9 @@ class ChunkEngine:
         return self._network.nodes[names.index(self.shared[0]) :]
 
     def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[np.uint8]]) -> Values:
-        """What the node ``name`` gives in the next ``count`` steps if the populations of ``given`` give these spikes.
+        """The output of the node ``name`` in the next ``count`` steps for the spikes ``given`` of populations.
 
-        Spikes are (rows, steps, positions, channels). Nothing in front of those populations is computed.
+        Spikes are (rows, steps, positions, channels). Nothing before those populations is computed.
         """
         needed = {name}
         for node in reversed(self._network.nodes):
@@ -194,7 +194,7 @@ class ChunkEngine:
         spikes[:] = given.transpose(0, 1, 3, 2)
         return Values(spikes)
 
-    def _tell(self, chunk: _Chunk, name: str, spikes: NDArray[Any]) -> None:
+    def _notify(self, chunk: _Chunk, name: str, spikes: NDArray[Any]) -> None:
         from weightsmith.spiking.simulation._kernels import count
 
         chunk.counts[name] = np.empty(spikes.shape[:2], np.int64)

@@ -1,4 +1,4 @@
-"""When an image needs no further steps: the margin rule."""
+"""Early exit: the margin rule."""
 
 from __future__ import annotations
 

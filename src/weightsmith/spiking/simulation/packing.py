@@ -1,4 +1,4 @@
-"""Weights laid out for the kernels: a contiguous row of outputs for every input, in tiles of whole vectors.
+"""The memory layout of weights for the kernels: a contiguous row of outputs for every input, in tiles of whole vectors.
 
 Inputs come position by position, channels last, while a dense layer's weights count a flattened image channel by
 channel: its columns are put into that order here. Spikes −1 are events of their own (channel + channels), whose rows
@@ -51,7 +51,7 @@ def columns_last(weight: Tensor, positions: int) -> Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What the table of a layer depends on besides its weights.
+    """The parameters of a layer's table besides its weights.
 
     Events are worth ``unit`` and come from ``positions`` positions; the inputs of a dense layer are cut into parts of
     ``part``, within which the negated rows follow the others. ``state`` is the type of sums and membranes, ``whole``
@@ -105,9 +105,9 @@ def _lay_out(node: Synapses, form: Form) -> Table:
     registers = min(_REGISTERS, key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count))
     tile = registers * lanes
     tiles = -(-outputs // tile)
-    places, channels, _ = _by_input(node.weight[:1], form).shape
+    positions, channels, _ = _by_input(node.weight[:1], form).shape
     depth = 2 * channels if form.signed else channels
-    rows = _aligned((tiles, places, depth, tile), kind)
+    rows = _aligned((tiles, positions, depth, tile), kind)
     for number in range(tiles):
         part = _by_input(node.weight[number * tile : (number + 1) * tile], form)
         rows[number, :, :channels, : part.shape[2]] = part

@@ -1,4 +1,4 @@
-"""Which float type each node computes in: what was asked for, or, for whole numbers, the least that is exact.
+"""The float type of each node: the requested one, or, for integers, the smallest that is exact.
 
 Whole numbers are exact in float32 up to 2²⁴, and halves, with which membranes may start, up to 2²³. A current is at
 most Σ|w| times the spikes that can meet in one input of a pool; a membrane at most that times the steps, plus the bias.

@@ -1,6 +1,6 @@
-"""A spiking network run step by step in torch: slow, plain, on any device.
+"""The reference engine: a spiking network run step by step in torch, slow, on any device.
 
-It is the twin of the compiled kernels: the tests hold them against it, and other devices than the CPU use it.
+The tests compare the compiled kernels with it, and other devices than the CPU use it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["State", "StepEngine", "Stepper", "convolved", "linear"]
 
 @dataclasses.dataclass
 class State:
-    """What a run carries from step to step: membranes and gate counts."""
+    """The state of a run between steps: membranes and gate counts."""
 
     membranes: dict[str, Tensor]
     counts: dict[str, Tensor]
@@ -102,7 +102,7 @@ def _spread(values: Tensor, dimensions: int) -> Tensor:
 
 
 def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, Tensor]) -> Tensor:
-    """What a node between populations gives for the ``values`` (rows, …) of those it reads."""
+    """The output of a linear node for the ``values`` (rows, …) of its sources."""
     entering = values[node.sources[0]]
     match node:
         case Synapses() if node.dense:
@@ -140,7 +140,7 @@ def _misses(size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation:
         span = dilation[axis] * kernel[axis]
         last = size[axis] + 2 * padding[axis] - span + dilation[axis]
         for begin in range(-padding[axis], last - padding[axis], stride[axis]):
-            if not any(0 <= place < size[axis] for place in range(begin, begin + span, dilation[axis])):
+            if not any(0 <= pixel < size[axis] for pixel in range(begin, begin + span, dilation[axis])):
                 return True
     return False
 
@@ -151,7 +151,7 @@ def _passed(node: Gate, spikes: Tensor, counts: Tensor) -> Tensor:
     return spikes.flatten(2).gather(2, chosen.flatten(2)).reshape(chosen.shape)
 
 
-# The step-by-step twin as an engine: one torch step after the other, on any device.
+# The reference engine: one torch step after the other, on any device.
 
 
 _BLOCK, _CHUNK = 64, 16
@@ -164,10 +164,10 @@ class StepEngine:
 
     def __init__(self, network: SpikingNetwork, source: Source, precision: Precision, device: str) -> None:
         try:
-            place = torch.device(device)
+            target = torch.device(device)
         except RuntimeError as error:
             raise UsageError(f"device {device!r} is none that torch knows") from error
-        self._stepper = Stepper(network, torch.float32 if precision == "float32" else torch.float64, str(place))
+        self._stepper = Stepper(network, torch.float32 if precision == "float32" else torch.float64, str(target))
         self._network, self._source = network, source
         self._rows = torch.empty(0, dtype=torch.int64)
         self._state = State({}, {})
@@ -207,10 +207,10 @@ class StepEngine:
         """Go on with these rows only."""
         mask = torch.from_numpy(going)
         self._rows = self._rows[mask]
-        place = mask.to(self._stepper.device)
+        kept = mask.to(self._stepper.device)
         self._state = State(
-            {name: value[place] for name, value in self._state.membranes.items()},
-            {name: value[place] for name, value in self._state.counts.items()},
+            {name: value[kept] for name, value in self._state.membranes.items()},
+            {name: value[kept] for name, value in self._state.counts.items()},
         )
 
     def paths(self) -> dict[str, str]:

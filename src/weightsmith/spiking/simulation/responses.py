@@ -1,4 +1,4 @@
-"""What a spiking network answered: after every step, for every image, with the spikes it cost."""
+"""The responses of a spiking network: answers after every step for every image, and spike counts."""
 
 from __future__ import annotations
 

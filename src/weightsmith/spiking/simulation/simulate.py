@@ -1,7 +1,7 @@
 """Run a spiking network: blocks of images, in time chunks, with membranes carried from chunk to chunk.
 
 Memory does not grow with the number of steps: of each chunk only sums stay. The engine that computes a chunk is the
-compiled one on the CPU and the step-by-step twin elsewhere; both begin every block with clean membranes.
+compiled one on the CPU and the reference engine elsewhere; both begin every block with clean membranes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What flows into a spiking network, step by step: encoded images, or spike trains that are given."""
+"""The inputs of a spiking network, step by step: encoded images, or given spike trains."""
 
 from __future__ import annotations
 

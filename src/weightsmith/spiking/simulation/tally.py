@@ -1,4 +1,4 @@
-"""The books of a run: sums of outputs, answers after each step, spikes counted, images that need no more steps."""
+"""Accumulates the results of a run: output sums, answers after each step, spike counts, early exits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INPUTS = "input"  # under this name spikes that are fed in are counted
 
 
 class Tally:
-    """Adds up what the parts of a run give; memory grows with images and steps by two bytes for each answer only."""
+    """Accumulates the parts of a run; memory grows with images and steps by two bytes for each answer only."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Tally:
         return np.asarray((lead > 0) & (lead >= self._early.errors * noise))
 
     def responses(self, paths: Mapping[str, str]) -> Responses:
-        """All of it, once every image was run."""
+        """The responses, once every image was run."""
         none = np.zeros(self._steps, np.int64)
         return Responses(
             steps=self._steps,

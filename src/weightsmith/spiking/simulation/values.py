@@ -1,4 +1,4 @@
-"""What flows through the compiled engine in one chunk, and neurons as its kernels read them."""
+"""The values of a chunk in the compiled engine, and neuron parameters as its kernels read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PART = 64  # inputs of a dense layer that are worked on together: their rows of
 
 @dataclasses.dataclass
 class Values:
-    """What a node gives in a chunk: (images, steps, positions, channels), each worth ``unit``, spikes ``most`` at once.
+    """The output of a node: (images, steps, positions, channels), each worth ``unit``, spikes ``most`` at once.
 
     With ``constant`` there is one step, the same for all. Spikes and counts are bytes, signed for inputs; everything
     else is of the engine's float type.
@@ -48,7 +48,7 @@ class Values:
         return int(self.data.shape[3]) * (2 if self.signed else 1)
 
     def listed(self, across: int | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Where events begin, and their codes: by positions, ``across`` to a row, or (None) by parts of features."""
+        """Start offsets and codes of events: by positions, ``across`` to a row, or (None) by parts of features."""
         if self.events is None:
             from weightsmith.spiking.simulation._kernels import list_events, list_parts, room
 
@@ -95,7 +95,7 @@ class NeuronRows:
 
     @classmethod
     def of(cls, node: Neurons, network: SpikingNetwork, kind: type[Any]) -> NeuronRows:
-        """Those of ``node``, which has the leak of the network where it has none of its own."""
+        """The parameters of ``node``, with the network's leak by default."""
         leak = torch.tensor([network.neuron.leak], dtype=torch.float64) if node.leak is None else node.leak
         shape = network.shapes[node.name]
         per_unit = node.threshold.dim() > 1 or leak.dim() > 1

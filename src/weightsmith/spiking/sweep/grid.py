@@ -59,7 +59,7 @@ class Grid:
         return found
 
     def written(self) -> dict[str, Any]:
-        """As records keep it."""
+        """The text form for records."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
 

@@ -1,4 +1,4 @@
-"""What a sweep gives: every setting with how often it was right, and for each neuron the best with and without L4."""
+"""The results of a sweep: the accuracy of every setting, and for each neuron the best with and without L4."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Setting(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SettingResult(Record):
-    """How a setting did on the training images it saw: right answers after each of the steps asked for.
+    """The result of a setting on the training images it saw: right answers after each requested number of steps.
 
     ``seen`` is less than all where it lost the race.
     """
@@ -44,7 +44,7 @@ class Chosen(Record):
     """For one neuron and number of steps: the best settings, chosen on training images, and their test accuracy.
 
     ``gain`` compares adjusted with baseline on the same test images and spikes (McNemar); ``cost`` compares the better
-    of the two, as training images told, with the network. All counts are of the same test images.
+    of the two, chosen on training images, with the network. All counts are of the same test images.
     """
 
     leak: float

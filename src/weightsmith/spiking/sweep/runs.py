@@ -96,17 +96,17 @@ class Heat:
     def drop(self, rule: Racing) -> None:
         """Drop what is clearly worse after every number of steps that is asked for."""
         right = np.array([np.concatenate(self._right[setting.key]) for setting in self.running])
-        lost = np.all([dropped(right[:, :, place], rule) for place in range(right.shape[2])], axis=0)
+        lost = np.all([dropped(right[:, :, index], rule) for index in range(right.shape[2])], axis=0)
         self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]
 
-    def winner(self, place: int) -> Winner:
-        """The setting that is right most often after the steps of number ``place``, the first of equals."""
-        counts = [int(np.concatenate(self._right[setting.key])[:, place].sum()) for setting in self.running]
+    def winner(self, index: int) -> Winner:
+        """The most accurate setting after the number of steps at ``index``, the first of equals."""
+        counts = [int(np.concatenate(self._right[setting.key])[:, index].sum()) for setting in self.running]
         best = int(np.argmax(counts))
         return Winner(self.running[best], counts[best])
 
     def results(self) -> list[SettingResult]:
-        """How every setting did."""
+        """The results of all settings."""
         found = []
         for setting in self.settings:
             right = np.concatenate(self._right[setting.key])

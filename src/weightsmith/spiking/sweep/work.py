@@ -1,6 +1,6 @@
-"""A sweep at work: mean membranes, races on training images, and the test of the winners.
+"""The execution of a sweep: mean membranes, races on training images, and the test of the winners.
 
-Everything that takes time goes through a :class:`Book`, so that a sweep that was stopped finds it there.
+Every expensive result is cached in a :class:`Book`, so that an interrupted sweep resumes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Book:
             self._journal.close()
 
     def entry(self, key: str, compute: Callable[[], Any]) -> Any:
-        """What was written under ``key``, computed where nothing was."""
+        """The cached value of ``key``, computed if missing."""
         if self._journal is None:
             return compute()
         if key not in self._journal:
@@ -63,7 +63,7 @@ class Book:
 
 
 def reached(folder: str | Path) -> tuple[str, int] | None:
-    """How far a sweep had come that was begun in ``folder``: the stage, and how many means or images were done in it.
+    """The progress of a sweep begun in ``folder``: the stage, and how many means or images were done in it.
 
     Images count once all settings have seen them. None if nothing was done yet.
     """
@@ -78,7 +78,7 @@ def reached(folder: str | Path) -> tuple[str, int] | None:
 
 
 class SweepWork:
-    """One sweep at work: means, races, tests; what it computes goes through ``book``."""
+    """One sweep: means, races, tests; results are cached in ``book``."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class SweepWork:
         self._block = block_of(network, recipe.steps)
         self._means: dict[tuple[float, str, float], NDArray[np.float64]] = {}
 
-    def measure_means(self, races: Sequence[Competitors], images: int, told: StepCallback | None) -> None:
+    def measure_means(self, races: Sequence[Competitors], images: int, progress: StepCallback | None) -> None:
         """μ of every unit of the first layer, for each neuron and factor that an adjustment needs."""
         wanted = {
             (setting.leak, setting.reset, setting.factor): neuron
@@ -113,15 +113,15 @@ class SweepWork:
 
             key = f"means leak={leak} reset={reset} factor={factor}"
             self._means[leak, reset, factor] = np.array(self._book.entry(key, measured))
-            if told is not None:
-                told(done + 1, len(wanted))
+            if progress is not None:
+                progress(done + 1, len(wanted))
 
     def choose(
         self,
         races: Sequence[Competitors],
         images: int,
         rule: Racing | None,
-        told: StepCallback | None,
+        progress: StepCallback | None,
     ) -> tuple[tuple[SettingResult, ...], Winners]:
         """Race all settings on training images; results of each, and the winners."""
         rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
@@ -135,21 +135,21 @@ class SweepWork:
                 heat.add(right)
                 if rule is not None:
                     heat.drop(rule)
-            if told is not None:
-                told(block.stop, len(x))
+            if progress is not None:
+                progress(block.stop, len(x))
         return tuple(result for heat in heats for result in heat.results()), self._winners(heats)
 
     def _winners(self, heats: Sequence[Heat]) -> Winners:
         """The best of each heat; one with adjustment follows that of the same neuron without."""
         winners: Winners = {}
         for heat in heats:
-            for place, length in enumerate(self._lengths):
+            for index, length in enumerate(self._lengths):
                 key = (heat.neuron.leak, heat.neuron.reset, length)
-                best = heat.winner(place)
+                best = heat.winner(index)
                 winners[key] = (winners[key][0], best) if key in winners else (best, None)
         return winners
 
-    def test(self, winners: Winners, told: StepCallback | None) -> Answers:
+    def test(self, winners: Winners, progress: StepCallback | None) -> Answers:
         """Every winner on the test images, once."""
         wanted = {
             winner.setting.key: winner.setting for pair in winners.values() for winner in pair if winner is not None
@@ -166,8 +166,8 @@ class SweepWork:
             first = len(self._subject.train) + start
             for key, right in self._run(f"test {start}", running, x[block], labels[block], first=first).items():
                 parts[key].append(right)
-            if told is not None:
-                told(block.stop, len(x))
+            if progress is not None:
+                progress(block.stop, len(x))
         return {key: np.concatenate(some) for key, some in parts.items()}
 
     def compared(self, winners: Winners, tested: Answers) -> tuple[Chosen, ...]:
@@ -175,9 +175,9 @@ class SweepWork:
         plain = (self._subject.answers == self._subject.judged.y).numpy()
         found = []
         for (leak, reset, length), (base, adjusted) in winners.items():
-            place = self._lengths.index(length)
-            without = tested[base.setting.key][:, place]
-            with_it = None if adjusted is None else tested[adjusted.setting.key][:, place]
+            index = self._lengths.index(length)
+            without = tested[base.setting.key][:, index]
+            with_it = None if adjusted is None else tested[adjusted.setting.key][:, index]
             better = with_it is not None and adjusted is not None and adjusted.correct > base.correct
             found.append(
                 Chosen(

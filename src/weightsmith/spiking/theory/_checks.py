@@ -1,4 +1,4 @@
-"""What the theory takes: weights, rates, leaks and times, checked in one place so that all of it refuses alike."""
+"""Argument checks of the theory functions: weights, rates, leaks and times."""
 
 from __future__ import annotations
 

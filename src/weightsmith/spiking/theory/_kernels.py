@@ -1,4 +1,4 @@
-"""Leaky neurons driven by single spikes in continuous time, compiled."""
+"""Compiled simulation of leaky neurons driven by single spikes in continuous time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Leaky neurons that do fire, in continuous time and without a grid: spikes come in one by one, each is dealt with.
+"""Event-driven simulation of firing leaky neurons in continuous time.
 
-Any number of neurons can be shown the same spikes, so that what differs between their answers is theirs.
+Several neurons can receive the same spikes, so that differences between them are not due to the input.
 """
 
 from __future__ import annotations

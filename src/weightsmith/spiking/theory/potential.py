@@ -1,4 +1,4 @@
-"""What a membrane does before it fires: the mean and variance of its potential, and how often it is above a threshold.
+"""Mean and variance of a membrane potential below threshold, and the probability that it exceeds one.
 
 **Shot noise**, in continuous time (J. M. Allred and K. Roy, *L⁴-norm weight adjustments for converted spiking neural
 networks*, eqs. 1 and 2). Input i sends Poisson spikes at rate λᵢ, each adds wᵢ to the potential V, and V decays with
@@ -88,7 +88,7 @@ def shot_noise(weights: ArrayLike, rates: ArrayLike, tau: float, time: ArrayLike
 
 
 def step_noise(weights: ArrayLike, inputs: ArrayLike, leak: float, steps: ArrayLike | None = None) -> Moments:
-    """The twins of eqs. 1 and 2 for signed Bernoulli spikes: moments after ``steps``, or in the steady state.
+    """Eqs. 1 and 2 in discrete time, for signed Bernoulli spikes: moments after ``steps``, or in the steady state.
 
     Axes are those of :func:`shot_noise`, with ``inputs`` x between −1 and 1 in place of rates.
 
@@ -187,11 +187,11 @@ def exceeds(
     level, (middle, spread) = numbers(threshold, "thresholds"), _moments(mean, variance)
     if kind == "lognormal":
         centre, deviation = lognormal(middle, spread)
-        place = np.log(level, where=level > 0, out=np.full_like(level, -np.inf))
+        position = np.log(level, where=level > 0, out=np.full_like(level, -np.inf))
     else:
-        centre, deviation, place = middle, np.sqrt(spread), level
+        centre, deviation, position = middle, np.sqrt(spread), level
     still = deviation == 0
-    above = np.where(still, middle > level, ndtr((centre - place) / np.where(still, 1.0, deviation)))
+    above = np.where(still, middle > level, ndtr((centre - position) / np.where(still, 1.0, deviation)))
     return np.asarray(above, np.float64)[()]
 
 

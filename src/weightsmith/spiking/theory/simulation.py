@@ -1,7 +1,7 @@
-"""Membranes without a threshold, drawn at random: what the formulas in ``potential.py`` are checked against.
+"""Monte Carlo simulation of membranes without a threshold, to check :mod:`weightsmith.spiking.theory.potential`.
 
-Both simulators are exact. In continuous time no grid is laid over time: the spikes of a span are Poisson in number and
-uniform in place, and what is left of each at the end is added up.
+Both simulators are exact. In continuous time there is no time grid: the spikes of a span are Poisson in number and
+uniform in time, and the remainder of each at the end is summed.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def simulate_shot_noise(
     check_events(float(lam.sum() * times[-1]))
     generator = stream(seed, "shot noise")
     paths, potentials = np.empty((trials, times.size)), np.zeros(trials)
-    for place, span in enumerate(np.diff(times, prepend=0.0)):
+    for index, span in enumerate(np.diff(times, prepend=0.0)):
         potentials = potentials * math.exp(-span / tau) + _arrived(generator, w, lam, span, tau, trials=trials)
-        paths[:, place] = potentials
+        paths[:, index] = potentials
     return paths if asked.ndim else paths[:, 0]
 
 
@@ -98,7 +98,7 @@ def _arrived(
     *,
     trials: int,
 ) -> NDArray[np.float64]:
-    """What the spikes of the last ``span`` have left, for each trial."""
+    """The remaining potential of the spikes of the last ``span``, for each trial."""
     left = np.empty(trials)
     size = max(1, int(_BATCH / (rates.sum() * span + rates.size)))
     for first in range(0, trials, size):

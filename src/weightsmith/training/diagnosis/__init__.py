@@ -1,1 +1,1 @@
-"""Vanishing and exploding gradients: what is measured, and the verdict for every layer."""
+"""Diagnosis of vanishing and exploding gradients: measurements and a verdict for every layer."""

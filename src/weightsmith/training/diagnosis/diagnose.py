@@ -1,4 +1,4 @@
-"""The gradient diagnosis by itself: a few steps on a copy, and a verdict on every layer."""
+"""Diagnose the gradients of a network by a few steps on a copy."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Do the gradients reach every layer? What is said of them: readings, verdicts, and the limits between these.
+"""The records of the gradient diagnosis, and the limits of its verdicts.
 
 The sensitivity of a layer, s = ∂loss/∂n with n its net input, is handed down from the layer above it (seed 002, eq. 8),
 
     sᵏ = sᵏ⁺¹ (Wᵏ⁺¹)ᵀ F'(nᵏ)
 
 so it shrinks or grows by a factor per layer. Each layer is compared with the last one, where the loss sets the scale,
-and its update with its own weights: a probe (``training.probe``) takes the readings, ``training.verdicts`` judges them.
+and its update with its own weights: :mod:`weightsmith.training.diagnosis.probe` takes the readings,
+:mod:`weightsmith.training.diagnosis.verdicts` judges them.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ LARGEST_UPDATE, LARGEST_FIRST_UPDATE = 1.0, 10.0
 
 
 class Health(enum.Enum):
-    """How the gradients of a layer fare, from good to bad; a frozen layer is not judged.
+    """The verdict on the gradients of a layer, from good to bad; a frozen layer is not judged.
 
-    Exploding stands last: where numbers follow that are not finite, it is the cause.
+    Exploding comes last: it is the cause of values that are not finite.
     """
 
     FROZEN = "frozen"
@@ -53,17 +54,17 @@ class Health(enum.Enum):
 
     @property
     def severity(self) -> int:
-        """The place in the order above."""
+        """The rank in the order above."""
         return list(Health).index(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reading(Record):
-    """One layer at one step: what a probe saw.
+    """The measurements of one layer at one step.
 
     ``gradient`` is the norm of the gradient of its parameters, ``uses`` the number of its net inputs that a gradient
     arrived at, ``trained`` whether any of its parameters is trainable. What is missing or not finite is None:
-    ``finite`` tells the two apart, and ``output_finite`` whether it was so on the way up already.
+    ``finite`` distinguishes the two, and ``output_finite`` says whether the forward pass was finite.
     """
 
     sensitivity: float | None
@@ -77,7 +78,7 @@ class Reading(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerGradients(Record):
-    """One layer over all probes: sensitivities, updates relative to the weights, the verdict and what it rests on.
+    """One layer over all probes: sensitivities, updates relative to the weights, the verdict and its evidence.
 
     A number is None where there is none (a layer whose net input cannot be seen, weights that are all zero) or where it
     is not finite.

@@ -1,4 +1,4 @@
-"""A probe that measures, on single steps of a training run, what reaches each layer and what it does with it.
+"""A probe that measures the gradient and the update of each layer on single steps of a training run.
 
 For the layer k with weights and bias θ (seed 002, eqs. 6–9) it takes
 
@@ -7,7 +7,7 @@ For the layer k with weights and bias θ (seed 002, eqs. 6–9) it takes
                   hands down is multiplied by the number of images.
     update        ‖Δθ‖ / ‖θ‖, from the values of θ before and after the step, whatever the optimiser did.
 
-Nothing is left behind: the hooks are there for one step only, and neither network nor gradients are changed.
+The hooks are removed after each step, and neither network nor gradients are changed.
 
 >>> network = nn.Sequential(nn.Linear(2, 3), nn.Sigmoid(), nn.Linear(3, 2))
 >>> probe = Probe(network)
@@ -40,7 +40,7 @@ _NET_INPUT = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd)
 
 
 class Probe:
-    """Measures chosen steps of the training of ``network`` and says how its gradients fare."""
+    """Measures chosen steps of the training of ``network`` and judges its gradients."""
 
     def __init__(self, network: nn.Module) -> None:
         self._network = network
@@ -58,10 +58,10 @@ class Probe:
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Measure the step ``number``: forward pass, backward pass and update of the weights stand in the block.
+        """Measure the step ``number``: the block contains forward pass, backward pass and update.
 
         A block without a forward pass leaves no reading, nor does one that ends in an exception, unless there were
-        numbers that are not finite: these are why a loop gives up.
+        numbers that are not finite: these are why a run is stopped.
         """
         watches = {name: _Watch(layer) for name, layer in self._layers.items()}
         passes: list[int] = []
@@ -114,7 +114,7 @@ class Probe:
 
 
 class _Watch:
-    """One layer during one step."""
+    """The hooks and measurements of one layer during one step."""
 
     def __init__(self, layer: nn.Module) -> None:
         self._layer = layer
@@ -171,7 +171,7 @@ class _Watch:
 
 
 def _listen(hooks: contextlib.ExitStack, tensor: Tensor, heard: Callable[[Tensor], None]) -> None:
-    """Have ``heard`` called with the gradient of ``tensor`` until ``hooks`` is closed."""
+    """Call ``heard`` with the gradient of ``tensor`` until ``hooks`` is closed."""
     hooks.callback(tensor.register_hook(heard).remove)  # type: ignore[no-untyped-call]
 
 
@@ -194,13 +194,13 @@ def _own_parameters(layer: nn.Module) -> list[nn.Parameter]:
 
 
 def _forward_order(names: list[str], calls: list[str]) -> list[str]:
-    """Layers as the forward pass came to them; one that was not called stays behind the one registered before it."""
-    first = {name: place for place, name in reversed(list(enumerate(calls)))}
-    places, place = [], -1
+    """Layers in the order of the forward pass; one that was not called follows the one registered before it."""
+    first = {name: position for position, name in reversed(list(enumerate(calls)))}
+    order, position = [], -1
     for number, name in enumerate(names):
-        place = first.get(name, place)
-        places.append((place, number, name))
-    return [name for _, _, name in sorted(places)]
+        position = first.get(name, position)
+        order.append((position, number, name))
+    return [name for _, _, name in sorted(order)]
 
 
 def _count_images(network: nn.Module, passes: list[int]) -> RemovableHandle:
@@ -219,7 +219,7 @@ def _squares_per_image(gradient: Tensor, images: int) -> Tensor:
         rows = gradient.movedim(shape.index(images), 0).reshape(images, -1)
     elif shape and shape[0] % images == 0:  # windows or time steps folded into the batch
         rows = gradient.reshape(images, -1)
-    else:  # it cannot be told apart: every image gets the same share
+    else:  # it cannot be assigned to images: every image gets the same share
         return (_norm([gradient]).square() / images).expand(images)
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
     return norms.square()

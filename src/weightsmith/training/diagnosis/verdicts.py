@@ -1,8 +1,7 @@
-"""From the readings of a probe to a verdict in words, for each layer and for the network.
+"""Verdicts on the readings of a probe, for each layer and for the network.
 
-Sensitivities that decide are those of the later half of the probes, so that a network which finds its feet after the
-first steps is not blamed for them; the middle one of them speaks. An update that overwrites the weights counts whenever
-it was seen.
+The verdict uses the median sensitivity of the later half of the probes, so that the first steps of a network that
+recovers do not count. An update that overwrites the weights counts whenever it was seen.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _REMEDY = {
 
 
 class _Comparison(NamedTuple):
-    """The sensitivity of a layer beside that of the reference at one step, both above zero."""
+    """The sensitivity of a layer and that of the reference at one step, both above zero."""
 
     step: int
     own: float
@@ -53,7 +52,7 @@ class _Comparison(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """What the verdict on one layer rests on."""
+    """The evidence for the verdict on one layer."""
 
     name: str
     probes: Sequence[int]
@@ -67,12 +66,12 @@ class _Layer(NamedTuple):
 
     @property
     def badness(self) -> float:
-        """How far from health, to name the worst of several layers."""
+        """The severity of the verdict, to find the worst of several layers."""
         return 0.0 if self.comparison is None else self.comparison.distance
 
     @property
     def broke(self) -> bool:
-        """Whether its output was not finite: of layers that are not, the first of these is where it began."""
+        """Whether its output was not finite: the first such layer is the origin."""
         return not all(reading.output_finite for reading in self.readings)
 
 
@@ -163,7 +162,7 @@ def _is_zero(reading: Reading) -> bool:
 def _numbers(layer: _Layer, *, update: bool = True) -> str:
     """Sensitivity and update at the step that decides, in words."""
     comparison, ratio = layer.comparison, layer.ratio
-    place = len(layer.probes) - 1 if comparison is None else layer.probes.index(comparison.step)
+    index = len(layer.probes) - 1 if comparison is None else layer.probes.index(comparison.step)
     parts = []
     if comparison is None or ratio is None:
         parts.append("its net input cannot be seen from outside")
@@ -173,12 +172,12 @@ def _numbers(layer: _Layer, *, update: bool = True) -> str:
         size = f"{ratio:.2g} {'times' if ratio > 1 else 'of'} the {comparison.reference:.2g} at {layer.reference}"
         limit = f" (more than {GROWN:g})" if ratio > GROWN else f" (less than {SHRUNK:g})" if ratio < SHRUNK else ""
         parts.append(f"its sensitivity is {comparison.own:.2g}, {size}{limit}")
-    reading = layer.readings[place]
+    reading = layer.readings[index]
     if update and reading.update is not None:
         parts.append(f"its update is {reading.update:.2g} of its weights")
     if reading.uses > 1:
         parts.append(f"it is used {reading.uses} times")
-    return f"at step {layer.probes[place]} {', '.join(parts)}"
+    return f"at step {layer.probes[index]} {', '.join(parts)}"
 
 
 def _sentence(judged: Sequence[tuple[_Layer, tuple[Health, str]]]) -> str:

@@ -1,1 +1,1 @@
-"""How one training step is computed: autograd for any network, written-out backpropagation for dense ones."""
+"""Gradient engines: autograd for any network, hand-written backpropagation for dense ones."""

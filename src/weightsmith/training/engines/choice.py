@@ -1,4 +1,4 @@
-"""How the gradient of one batch is computed: by autograd for any network, by hand for plain dense ones."""
+"""The gradient of one batch: by autograd for any network, by the dense engine for plain dense ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class Outcome(NamedTuple):
-    """What a batch gave: the loss (mean over its images) and the scores (image × class), cut off from the graph."""
+    """The result of a batch: the loss (mean over its images) and the scores (image × class), detached."""
 
     loss: Tensor
     scores: Tensor

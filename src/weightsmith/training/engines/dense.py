@@ -1,4 +1,4 @@
-"""Backpropagation written out for plain dense networks: eqs. 6 to 9 of the slides (seed 002), without a graph.
+"""Hand-written backpropagation for plain dense networks: eqs. 6 to 9 of the slides (seed 002), without a graph.
 
 With inputs a⁰ = x, net inputs nᵏ = aᵏ⁻¹Wᵏᵀ + bᵏ and activations aᵏ = f(nᵏ),
 
@@ -73,8 +73,8 @@ class _Layer:
     dropout: Dropout | None = None
 
 
-class _Place:
-    """What one layer reads and writes for batches of ``rows``: every view is made once, not in every step."""
+class _LayerBuffers:
+    """The buffers and views of one layer for batches of ``rows``, made once, not in every step."""
 
     def __init__(self, layer: _Layer, rows: int) -> None:
         linear, bias = layer.linear, dict(layer.linear.named_parameters()).get("bias")
@@ -93,12 +93,12 @@ class _Place:
 
 
 class DenseEngine:
-    """The gradient of a plain dense network; made by :meth:`of`, which says None where it does not apply."""
+    """The gradient of a plain dense network; made by :meth:`of`, which returns None where it does not apply."""
 
     def __init__(self, layers: list[_Layer], entry: Dropout | None, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._layers, self._entry, self._loss = layers, entry, loss
         self._plain = type(loss) is CrossEntropy and not loss.smoothing
-        self._places: dict[int, tuple[list[_Place], Tensor]] = {}
+        self._buffers: dict[int, tuple[list[_LayerBuffers], Tensor]] = {}
 
     @classmethod
     def of(cls, network: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], flat: Flat) -> DenseEngine | None:
@@ -123,22 +123,22 @@ class DenseEngine:
         inputs = x.flatten(1)
         if self._entry is not None:
             inputs = self._entry(inputs)
-        places, minus_one = self._places_for(len(inputs))
-        _forward(places, inputs)
-        loss = self._at_the_output(places[-1], y, minus_one)
-        _backward(places, inputs)
-        return loss, places[-1].activation
+        buffers, minus_one = self._buffers_for(len(inputs))
+        _forward(buffers, inputs)
+        loss = self._at_the_output(buffers[-1], y, minus_one)
+        _backward(buffers, inputs)
+        return loss, buffers[-1].activation
 
-    def _places_for(self, rows: int) -> tuple[list[_Place], Tensor]:
-        """Room for batches of this length; an epoch has two lengths at most, another one makes room anew."""
-        if rows not in self._places:
-            if len(self._places) > 1:
-                self._places.clear()
-            places = [_Place(layer, rows) for layer in self._layers]
-            self._places[rows] = places, places[0].weight.new_full((rows, 1), -1)
-        return self._places[rows]
+    def _buffers_for(self, rows: int) -> tuple[list[_LayerBuffers], Tensor]:
+        """The buffers for batches of this length; an epoch has two lengths at most, a third replaces them."""
+        if rows not in self._buffers:
+            if len(self._buffers) > 1:
+                self._buffers.clear()
+            buffers = [_LayerBuffers(layer, rows) for layer in self._layers]
+            self._buffers[rows] = buffers, buffers[0].weight.new_full((rows, 1), -1)
+        return self._buffers[rows]
 
-    def _at_the_output(self, last: _Place, y: Tensor, minus_one: Tensor) -> Tensor:
+    def _at_the_output(self, last: _LayerBuffers, y: Tensor, minus_one: Tensor) -> Tensor:
         """The loss, and its derivative by the scores: softmax − one-hot for plain cross-entropy, else autograd."""
         if self._plain:
             logarithms = torch.log_softmax(last.activation, 1)
@@ -153,40 +153,40 @@ class DenseEngine:
         return loss.detach()
 
 
-def _forward(places: list[_Place], inputs: Tensor) -> None:
-    """Net inputs and activations of every layer, into their places."""
-    for place in places:
-        if place.bias is None:
-            torch.mm(inputs, place.transposed, out=place.activation)
+def _forward(buffers: list[_LayerBuffers], inputs: Tensor) -> None:
+    """Compute net inputs and activations of every layer into their buffers."""
+    for buffer in buffers:
+        if buffer.bias is None:
+            torch.mm(inputs, buffer.transposed, out=buffer.activation)
         else:
-            torch.addmm(place.bias, inputs, place.transposed, out=place.activation)
-        if place.forward is not None:
-            place.forward(place.activation)
-        if place.dropout is not None:  # as the module does it; the activation itself is kept for its derivative
-            keep = 1 - place.dropout.rate
-            place.kept.bernoulli_(keep, generator=place.dropout.generator)
-            torch.mul(place.activation, place.kept, out=place.leaving)
-            if place.dropout.kind == "inverted":
-                place.leaving.div_(keep)
-        inputs = place.leaving
+            torch.addmm(buffer.bias, inputs, buffer.transposed, out=buffer.activation)
+        if buffer.forward is not None:
+            buffer.forward(buffer.activation)
+        if buffer.dropout is not None:  # as the module does it; the activation itself is kept for its derivative
+            keep = 1 - buffer.dropout.rate
+            buffer.kept.bernoulli_(keep, generator=buffer.dropout.generator)
+            torch.mul(buffer.activation, buffer.kept, out=buffer.leaving)
+            if buffer.dropout.kind == "inverted":
+                buffer.leaving.div_(keep)
+        inputs = buffer.leaving
 
 
-def _backward(places: list[_Place], inputs: Tensor) -> None:
+def _backward(buffers: list[_LayerBuffers], inputs: Tensor) -> None:
     """Sensitivities from the last layer down, and the gradients they give."""
-    for number in range(len(places) - 1, -1, -1):
-        place = places[number]
-        if place.dropout is not None:
-            if place.dropout.kind == "inverted":
-                place.sensitivity.div_(1 - place.dropout.rate)
-            place.sensitivity.mul_(place.kept)
-        if place.backward is not None:
-            place.backward(place.sensitivity, place.activation)
-        below = places[number - 1] if number else None
-        torch.mm(place.sensitivity_transposed, inputs if below is None else below.leaving, out=place.weight_gradient)
-        if place.bias_gradient is not None:
-            torch.sum(place.sensitivity, 0, out=place.bias_gradient)
+    for number in range(len(buffers) - 1, -1, -1):
+        buffer = buffers[number]
+        if buffer.dropout is not None:
+            if buffer.dropout.kind == "inverted":
+                buffer.sensitivity.div_(1 - buffer.dropout.rate)
+            buffer.sensitivity.mul_(buffer.kept)
+        if buffer.backward is not None:
+            buffer.backward(buffer.sensitivity, buffer.activation)
+        below = buffers[number - 1] if number else None
+        torch.mm(buffer.sensitivity_transposed, inputs if below is None else below.leaving, out=buffer.weight_gradient)
+        if buffer.bias_gradient is not None:
+            torch.sum(buffer.sensitivity, 0, out=buffer.bias_gradient)
         if below is not None:
-            torch.mm(place.sensitivity, place.weight, out=below.sensitivity)
+            torch.mm(buffer.sensitivity, buffer.weight, out=below.sensitivity)
 
 
 def _read(modules: list[nn.Module]) -> tuple[list[_Layer], Dropout | None] | None:
@@ -218,6 +218,6 @@ def _read(modules: list[nn.Module]) -> tuple[list[_Layer], Dropout | None] | Non
 
 
 def _has_hooks(module: nn.Module) -> bool:
-    """Whether someone listens in, has put another ``forward`` in, or computes the weight anew (parametrisations)."""
+    """Whether the module has hooks, a replaced ``forward`` or parametrised weights."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks) or "parametrizations" in module._modules or "forward" in vars(module)

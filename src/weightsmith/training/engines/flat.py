@@ -53,13 +53,13 @@ class Flat:
             view.copy_(value.data)
             value.data, value.grad = view, _view(self.gradient, start, value)
             start += size
-        self._places = tuple(value.data_ptr() for value in self.values)
+        self._addresses = tuple(value.data_ptr() for value in self.values)
         self.gradients: tuple[Tensor, ...] = tuple(value.grad for value in self.values if value.grad is not None)
 
     def check(self) -> None:
         """Refuse a network that has given a parameter other memory: the vector would move, the parameter would not."""
-        for name, value, place in zip(self.names, self.values, self._places, strict=True):
-            if value.data_ptr() != place:
+        for name, value, address in zip(self.names, self.values, self._addresses, strict=True):
+            if value.data_ptr() != address:
                 raise UsageError(
                     f"{name}: the network replaces the memory of its parameter while it trains (p.data = …); change it "
                     "in place instead (p.data.copy_(…))"

@@ -22,7 +22,7 @@ class NotFinite(Exception):
 
 
 class Step(NamedTuple):
-    """What a step gave, over all processes: the mean loss, the number of images that were right, of images in all."""
+    """The result of a step over all processes: the mean loss, the number of correct images, the number of images."""
 
     loss: float
     correct: int
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Stepper:
-    """Holds the parameters of a plan's network (until ``flat.release``) and moves them batch by batch."""
+    """Owns the parameters of a plan's network (until ``flat.release``) and updates them batch by batch."""
 
     def __init__(self, plan: TrainingPlan, members: Team) -> None:
         settings = plan.settings
@@ -43,7 +43,7 @@ class Stepper:
         self.clipped = 0
 
     def start_epoch(self) -> None:
-        """Forget what no checkpoint holds, and count clipped steps from 0."""
+        """Reset the state that checkpoints do not hold, and count clipped steps from 0."""
         self.clipped = 0
         for penaliser in self.penalisers:
             penaliser.start_epoch()
@@ -51,7 +51,7 @@ class Stepper:
     def __call__(self, x: Tensor, y: Tensor, rows: int, rate: float, *, watched: bool = False) -> Step:
         """Take a step of that ``rate`` on this process's share of a batch of ``rows``.
 
-        ``watched`` goes through autograd, where hooks see the gradients pass.
+        With ``watched`` the step uses autograd, so that hooks see the gradients.
         """
         step = self._gradient(x, y, rows, watched)
         if not math.isfinite(step.loss):

@@ -1,4 +1,4 @@
-"""Penalties on weights while training: prices, projections and proximal steps."""
+"""Penalties on weights during training: regularisation terms, projections and proximal steps."""
 
 from weightsmith.training.penalties.base import Penaliser, Penalty, Weight, weights_of
 from weightsmith.training.penalties.elementwise import L1, L2, MaxNorm

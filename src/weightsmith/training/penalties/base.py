@@ -1,4 +1,4 @@
-"""What all penalties share: the weights they act on, the family, and the worker that acts during training.
+"""The base of all penalties: the weights they act on, the option family, and the object that acts during training.
 
 A penalty acts on weights only: parameters of two or more dimensions. Biases and the scales of norms are left alone.
 """
@@ -69,7 +69,7 @@ def weights_of(network: nn.Module) -> tuple[Weight, ...]:
 
 
 class Penaliser:
-    """A penalty at work on chosen weights. Everything is done in place on each ``value`` and its ``value.grad``.
+    """A penalty applied to chosen weights. Everything is done in place on each ``value`` and its ``value.grad``.
 
     The loop calls :meth:`start_epoch` before the first step of every epoch; in each step :meth:`add_gradient` between
     the backward pass and the clipping, and :meth:`after_step` once the weights have moved. All do nothing by default.
@@ -79,7 +79,7 @@ class Penaliser:
         self.weights = tuple(weights)
 
     def start_epoch(self) -> None:
-        """Forget what a checkpoint does not hold, so that a resumed run goes on to the same bytes."""
+        """Reset the state that checkpoints do not hold, so that a resumed run gives the same bytes."""
 
     def value(self) -> float:
         """The penalty on the present weights."""
@@ -92,7 +92,7 @@ class Penaliser:
         """Proximal step or projection; ``rate`` is the learning rate times the optimiser's ``gain``."""
 
     def removed(self) -> tuple[str, ...]:
-        """What the penalty has taken out of the network, one sentence per weight."""
+        """What the penalty has set to zero, one sentence per weight."""
         return ()
 
     def with_gradients(self) -> Iterator[tuple[Weight, Tensor]]:
@@ -109,7 +109,7 @@ class Penalty(Option):
 
     @abstractmethod
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """The penalty at work on those of ``weights`` that ``layers`` matches."""
+        """The penaliser of those of ``weights`` that ``layers`` matches."""
 
     def chosen(self, weights: Sequence[Weight]) -> tuple[Weight, ...]:
         """Those of ``weights`` that ``layers`` matches by their own or their layer's name; at least one."""

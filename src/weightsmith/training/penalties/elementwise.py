@@ -79,7 +79,7 @@ class _L2Penaliser(Penaliser):
             gradient.add_(weight.value, alpha=2 * self.strength)
 
 
-# Max-norm: the weights into each unit lie in a ball.
+# Max norm: a bound on the length of each unit's input weights.
 
 
 class MaxNorm(Penalty, name="max-norm"):

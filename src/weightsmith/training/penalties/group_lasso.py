@@ -105,6 +105,6 @@ class _GroupLassoPenaliser(Penaliser):
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Numbers in words' room: all of them up to twenty, then how many more."""
+    """Numbers as text: up to twenty of them, then how many more."""
     shown = ", ".join(map(str, numbers[:20]))
     return shown if len(numbers) <= 20 else f"{shown} and {len(numbers) - 20} more"

@@ -90,12 +90,12 @@ class _SpectralPenaliser(Penaliser, ABC):
         """Add λ times the function's gradient."""
 
     def start_epoch(self) -> None:
-        """Forget the vectors; the next step starts afresh."""
+        """Reset the vectors; the next step starts afresh."""
         self._rights.clear()
 
     @torch.no_grad()
     def value(self) -> float:
-        """λ·Σ of the prices, with σ settled. The vectors in use are left as they are: looking changes nothing."""
+        """λ·Σ over the weights, with σ converged. The vectors in use are not changed."""
         tops = ((weight, leading(weight.matrix(), self._rights.get(weight.name))) for weight in self.weights)
         return self.strength * sum(self.price(weight, top) for weight, top in tops if top is not None)
 
@@ -136,7 +136,7 @@ class _SpectralNormPenaliser(_SpectralPenaliser):
         gradient.add_(weight.unmatrix(torch.outer(top.left, top.right)), alpha=2 * self.strength * top.sigma)
 
 
-# The stable rank as a price, which seed 004 proposes as the way to train for small α-hat.
+# The stable rank as a penalty, which seed 004 proposes as the way to train for small α-hat.
 
 
 class StableRank(Penalty, name="stable-rank"):

@@ -1,7 +1,7 @@
 """Learning-rate schedules, and how one is given: as an object, a number or its text form.
 
-``curves`` holds the formulas of the step and those shaped to the whole run, ``plateau`` the one that watches a metric,
-``combined`` those that change another schedule: a warm-up before it, or a later start.
+``curves`` holds the schedules given by a formula, ``plateau`` the one that monitors a metric, ``combined`` those that
+modify another schedule: a warm-up before it, or a later start.
 """
 
 from __future__ import annotations

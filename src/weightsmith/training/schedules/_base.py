@@ -1,7 +1,7 @@
 """The family of learning-rate schedules, and the length of a run that they are shaped to.
 
-A schedule is asked before each step, ``at(step, span)``, and told a value after each epoch, ``observe``; most only
-answer the first. What it remembers is a :class:`~weightsmith.training.watching.Watch` that the caller keeps.
+``at(step, span)`` gives the rate of each step, and ``observe`` takes a metric after each epoch; most schedules only use
+the first. The state is a :class:`~weightsmith.training.watching.Watch` that the caller keeps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does a schedule fit the run it is meant for? Looked at before training, said in sentences.
+"""Check before training whether a schedule fits the length of the run.
 
 The mistakes it knows are those of units and lengths. The course behind the slides (seed 002) computed s of the
 exponential schedule from the number of batches where the number of samples was meant, so its run froze early:
@@ -61,7 +61,7 @@ def _said_of_fading(schedule: Schedule, span: Span, step: int, highest: float) -
     inner, rest = (schedule.following, schedule.rest(span)) if isinstance(schedule, WarmUp) else (schedule, span)
     match inner:
         case Cosine() | OneCycle():
-            return ()  # they fade early only if they end early, and that is said already
+            return ()  # they fade early only if they end early, which is reported already
         case Exponential(per=per, s=s):
             way_out = f"s={rest.length(per)} would leave a tenth of it at the end{_if_epochs(per, s, span)}"
         case Power(per=per, s=s, c=c):

@@ -69,7 +69,7 @@ class WarmUp(Schedule, name="warm-up"):
         return self.following.observe(watch, epoch, value)
 
 
-# A schedule in a run that is only a part of the run the schedule was made for.
+# A schedule shifted in time: this run is a part of a longer one.
 
 
 class Shifted(Schedule, name="shifted"):

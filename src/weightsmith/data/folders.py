@@ -1,7 +1,7 @@
-"""Where data files are looked for, and where weightsmith keeps its own.
+"""The folders searched for data files, and the cache.
 
     WEIGHTSMITH_DATA/<name>     a folder of the user's, read only
-    <cache>/data/<name>         what `weightsmith data fetch` has brought
+    <cache>/data/<name>         files of `weightsmith data fetch`
     <cache>/decoded             decoded pixels, rebuilt when missing
 
 The cache is WEIGHTSMITH_CACHE, else $XDG_CACHE_HOME/weightsmith, else ~/.cache/weightsmith. The variables are read at

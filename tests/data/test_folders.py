@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weightsmith.data.places import cache_folder, data_folders, fetched_folder
+from weightsmith.data.folders import cache_folder, data_folders, fetched_folder
 
 
 @pytest.mark.parametrize(
