@@ -15,7 +15,7 @@ from weightsmith.networks.card import Card
 from weightsmith.networks.files import read_card
 from weightsmith.networks.sealed import write_sealed
 from weightsmith.networks.weights import open_weights
-from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.checkpoints import Checkpoints, TrainingState
 from weightsmith.training.run import EpochRow
 from weightsmith.training.watching import Watch
 
@@ -31,21 +31,21 @@ TENSORS = {
 }
 
 
-def standing(epochs: int) -> Standing:
+def state(epochs: int) -> TrainingState:
     rows = tuple(EpochRow(e, 5, 0.1, 1 / e, 0.5, extra={"pi": 3.141592653589793}) for e in range(1, epochs + 1))
     watch = Watch(best=0.1, best_epoch=1, waited=2, fired=3)
     probes = tuple({"probes": [e], "order": ["a"], "readings": {"a": [{"uses": e}]}} for e in range(1, epochs + 1))
-    return Standing(rows, watch, Watch(), 0.25, 1, False, probes)
+    return TrainingState(rows, watch, Watch(), 0.25, 1, False, probes)
 
 
 def written(folder: Path, epochs: int = 2, call: dict = CALL) -> None:
     checkpoints = Checkpoints(folder, call)
     for epoch in range(1, epochs + 1):
-        checkpoints.write(TENSORS, standing(epoch), 0.5 * epoch)
+        checkpoints.write(TENSORS, state(epoch), 0.5 * epoch)
     checkpoints.close()
 
 
-def read(folder: Path, call: dict = CALL) -> tuple[dict, Standing] | None:
+def read(folder: Path, call: dict = CALL) -> tuple[dict, TrainingState] | None:
     with closing(Checkpoints(folder, call)) as checkpoints:
         return checkpoints.read()
 
@@ -55,7 +55,7 @@ def test_what_was_written_reads_back_exactly(tmp_path):
     found = read(tmp_path)
     assert found is not None
     tensors, facts = found
-    assert facts == standing(2)
+    assert facts == state(2)
     assert set(tensors) == set(TENSORS)
     for name, tensor in TENSORS.items():
         assert tensors[name].dtype == tensor.dtype
@@ -68,7 +68,7 @@ def test_tensors_stay_as_they_were_when_the_file_is_written_anew(tmp_path):
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
         found = checkpoints.read()
         assert found is not None
-        checkpoints.write({name: torch.zeros_like(t) for name, t in TENSORS.items()}, standing(3), 1.0)
+        checkpoints.write({name: torch.zeros_like(t) for name, t in TENSORS.items()}, state(3), 1.0)
     assert all(torch.equal(found[0][name], tensor) for name, tensor in TENSORS.items())
 
 
@@ -85,7 +85,7 @@ def test_the_journal_has_a_line_per_epoch_with_its_duration(tmp_path):
     written(tmp_path)
     journal = read_journal(tmp_path / "journal.jsonl")
     assert journal.call == CALL
-    told = zip(standing(2).rows, standing(2).probes, strict=True)
+    told = zip(state(2).rows, state(2).probes, strict=True)
     assert list(journal.values.values()) == [{**row.to_dict(), "probes": probes} for row, probes in told]
     assert list(journal.values) == ["epoch 1", "epoch 2"]
     assert journal.seconds == {"epoch 1": 0.5, "epoch 2": 1.0}
@@ -105,7 +105,7 @@ def test_what_an_epoch_writes_does_not_grow_with_the_epochs_before_it(tmp_path):
     sizes = []
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
         for epoch in range(1, 41):
-            checkpoints.write(TENSORS, standing(epoch), 0.5)
+            checkpoints.write(TENSORS, state(epoch), 0.5)
             sizes.append([(tmp_path / name).stat().st_size for name in ("checkpoint.safetensors", "journal.jsonl")])
     (early, first), (late, last) = sizes[9], sizes[-1]
     assert late == pytest.approx(early, abs=16)  # a digit more, and padding
@@ -115,13 +115,13 @@ def test_what_an_epoch_writes_does_not_grow_with_the_epochs_before_it(tmp_path):
 def test_an_epoch_done_again_that_measures_something_else_counts_as_it_was_done_last(tmp_path):
     """A hook may return a time, say; the journal keeps the line that a kill left without a checkpoint."""
     written(tmp_path)
-    other = replace(standing(3), rows=(*standing(2).rows, replace(standing(3).rows[-1], extra={"pi": 4.0})))
+    other = replace(state(3), rows=(*state(2).rows, replace(state(3).rows[-1], extra={"pi": 4.0})))
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
-        checkpoints.write(TENSORS, standing(3), 0.5)
+        checkpoints.write(TENSORS, state(3), 0.5)
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
         checkpoints.write(TENSORS, other, 0.5)
     assert read(tmp_path)[1] == other
-    later = replace(standing(4), rows=(*other.rows, standing(4).rows[-1]))
+    later = replace(state(4), rows=(*other.rows, state(4).rows[-1]))
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
         checkpoints.read()
         checkpoints.write(TENSORS, later, 0.5)
@@ -132,25 +132,25 @@ def test_a_run_may_begin_with_epochs_of_another(tmp_path):
     """A run that is rewound has rows that its own journal never had."""
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
         for epoch in (4, 5):
-            checkpoints.write(TENSORS, replace(standing(epoch), probes=standing(epoch).probes[3:]), 0.5)
+            checkpoints.write(TENSORS, replace(state(epoch), probes=state(epoch).probes[3:]), 0.5)
     assert list(read_journal(tmp_path / "journal.jsonl").values) == ["epoch 4", "epoch 5"]
-    assert read(tmp_path)[1] == replace(standing(5), probes=standing(5).probes[3:])
+    assert read(tmp_path)[1] == replace(state(5), probes=state(5).probes[3:])
 
 
 @pytest.mark.parametrize("probed", [True, False])
 def test_a_checkpoint_that_holds_all_epochs_itself_is_read_and_gone_on_with(tmp_path, probed):
     """As they were written at first: rows and all that was probed in the checkpoint, plain rows in the journal."""
     blob = {"probes": [1, 2, 3], "order": ["a"], "readings": {"a": [{"uses": e} for e in (1, 2, 3)]}}
-    facts = {**standing(3).to_dict(), "probes": blob if probed else None}
+    facts = {**state(3).to_dict(), "probes": blob if probed else None}
     with Journal(tmp_path / "journal.jsonl", CALL) as journal:
-        for row in standing(4).rows:  # killed before the checkpoint of the fourth epoch
+        for row in state(4).rows:  # killed before the checkpoint of the fourth epoch
             journal.append(f"epoch {row.epoch}", row.to_dict(), 1.0)
     content = {"call": digest_of(json.dumps(CALL, sort_keys=True)), "standing": facts}
     write_sealed(tmp_path / "checkpoint.safetensors", TENSORS, json.dumps(content))
     with closing(Checkpoints(tmp_path, CALL)) as checkpoints:
         found = checkpoints.read()[1]
-        assert found == replace(standing(3), probes=(blob,) if probed else ())
-        later = replace(standing(4), probes=(*found.probes, {"probes": [4]}) if probed else ())
+        assert found == replace(state(3), probes=(blob,) if probed else ())
+        later = replace(state(4), probes=(*found.probes, {"probes": [4]}) if probed else ())
         checkpoints.write(TENSORS, later, 1.0)
     assert read(tmp_path)[1] == later
 
@@ -159,7 +159,7 @@ def test_nothing_is_read_or_written_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     checkpoints = Checkpoints(None, CALL)
     assert checkpoints.read() is None
-    checkpoints.write(TENSORS, standing(1), 1.0)
+    checkpoints.write(TENSORS, state(1), 1.0)
     checkpoints.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -248,5 +248,5 @@ def test_kept_weights_come_back_exactly(tmp_path, inside):
 
 
 def test_a_standing_reads_back_exactly():
-    assert Standing.from_json(standing(3).to_json()) == standing(3)
-    assert Standing.from_json(Standing().to_json()) == Standing()
+    assert TrainingState.from_json(state(3).to_json()) == state(3)
+    assert TrainingState.from_json(TrainingState().to_json()) == TrainingState()

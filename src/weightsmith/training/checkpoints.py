@@ -25,13 +25,13 @@ from weightsmith.networks.weights import open_weights
 from weightsmith.training.run import EpochRow
 from weightsmith.training.watching import Watch
 
-__all__ = ["Checkpoints", "Standing"]
+__all__ = ["Checkpoints", "TrainingState"]
 
 _FILE, _PROBES = "checkpoint.safetensors", "probes"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Standing(Record):
+class TrainingState(Record):
     """The state of a run after some epochs, without its tensors. ``probes`` has a part for each epoch."""
 
     rows: tuple[EpochRow, ...] = ()
@@ -52,7 +52,7 @@ class Checkpoints:
         self._beside: dict[str, Any] = {}  # epochs of which the journal tells less, or otherwise
         self._journal = None if folder is None else Journal(folder / "journal.jsonl", call)
 
-    def read(self) -> tuple[dict[str, Tensor], Standing] | None:
+    def read(self) -> tuple[dict[str, Tensor], TrainingState] | None:
         """The last state that was written by this call; None if there is none."""
         if self._folder is None or self._journal is None or not (self._folder / _FILE).exists():
             return None
@@ -63,35 +63,35 @@ class Checkpoints:
             content = json.loads(sealed_content(weights.metadata))
             if "epochs" not in content:
                 content = _with_epochs(content)
-            facts, beside = Standing.from_dict(content["standing"]), content["beside"]
+            facts, beside = TrainingState.from_dict(content["standing"]), content["beside"]
             keys = [_key(epoch) for epoch in range(1, content["epochs"] + 1)]
             # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
             if content["call"] != self._call or keys[-1] not in self._journal:
                 return None
-            told = {**self._journal, **beside}
-            standing = _with_rows(facts, [told[key] for key in keys])
+            epochs_known = {**self._journal, **beside}
+            state = _with_rows(facts, [epochs_known[key] for key in keys])
         except (ValueError, LookupError, TypeError) as error:
             raise FileRefused(weights.path, f"was written by another version of weightsmith ({error})") from error
         self._beside = {key: epoch for key, epoch in beside.items() if self._journal.get(key) != epoch}
-        return _tensors(weights.path), standing
+        return _tensors(weights.path), state
 
-    def write(self, tensors: Mapping[str, Tensor], standing: Standing, seconds: float) -> None:
+    def write(self, tensors: Mapping[str, Tensor], state: TrainingState, seconds: float) -> None:
         """Keep the state after an epoch that took ``seconds``."""
         if self._folder is None or self._journal is None:
             return
-        key, epoch = _key(len(standing.rows)), standing.rows[-1].to_dict()
-        if standing.probes:
-            epoch[_PROBES] = standing.probes[-1]
-        for number in range(len(standing.rows) - 1, 0, -1):  # a run that was rewound begins with the rows of another
+        key, epoch = _key(len(state.rows)), state.rows[-1].to_dict()
+        if state.probes:
+            epoch[_PROBES] = state.probes[-1]
+        for number in range(len(state.rows) - 1, 0, -1):  # a run that was rewound begins with the rows of another
             if _key(number) in self._journal or _key(number) in self._beside:
                 break
-            self._beside[_key(number)] = standing.rows[number - 1].to_dict()
+            self._beside[_key(number)] = state.rows[number - 1].to_dict()
         if key not in self._journal:
             self._journal.append(key, epoch, seconds)
         elif self._journal[key] != epoch:  # killed before the checkpoint, and a hook measured something else since
             self._beside[key] = epoch
-        facts = dataclasses.replace(standing, rows=(), probes=()).to_dict()
-        content = {"call": self._call, "epochs": len(standing.rows), "standing": facts, "beside": self._beside}
+        facts = dataclasses.replace(state, rows=(), probes=()).to_dict()
+        content = {"call": self._call, "epochs": len(state.rows), "standing": facts, "beside": self._beside}
         write_sealed(self._folder / _FILE, tensors, json.dumps(content, allow_nan=False))
 
     def keep(self, epoch: int, state: dict[str, Tensor], card: Card) -> None:
@@ -125,11 +125,11 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in load_file(path).items()}
 
 
-def _with_rows(facts: Standing, epochs: Iterable[Mapping[str, Any]]) -> Standing:
+def _with_rows(facts: TrainingState, epochs: Iterable[Mapping[str, Any]]) -> TrainingState:
     """The facts with what is told of each epoch."""
-    told = [dict(epoch) for epoch in epochs]
-    probes = tuple(epoch.pop(_PROBES) for epoch in told if _PROBES in epoch)
-    return dataclasses.replace(facts, rows=tuple(map(EpochRow.from_dict, told)), probes=probes)
+    epochs_known = [dict(epoch) for epoch in epochs]
+    probes = tuple(epoch.pop(_PROBES) for epoch in epochs_known if _PROBES in epoch)
+    return dataclasses.replace(facts, rows=tuple(map(EpochRow.from_dict, epochs_known)), probes=probes)
 
 
 def _with_epochs(content: Mapping[str, Any]) -> dict[str, Any]:

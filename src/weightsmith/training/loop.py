@@ -140,11 +140,11 @@ def finish(plan: TrainingPlan, trainer: Trainer, written: dict[str, Any], origin
     network = with_card(network.cpu(), plan.card_after(ended.restored)).eval()
     record = TrainRecord(
         settings=written,
-        history=History(trainer.standing.rows),
+        history=History(trainer.state.rows),
         stopped=ended.stopped,
         reason=ended.reason,
         monitor=plan.monitor,
-        best_epoch=trainer.standing.best_epoch,
+        best_epoch=trainer.state.best_epoch,
         restored=ended.restored,
         parameters=sum(value.numel() for value in network.parameters()),
         trained=sum(value.numel() for value in network.parameters() if value.requires_grad),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.models.dropout import reseed_dropout
-from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.checkpoints import Checkpoints, TrainingState
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 from weightsmith.training.diagnosis.probe import Probe
 from weightsmith.training.distributed import Team
@@ -48,7 +48,7 @@ class _Diverged(Exception):
 
 
 class Trainer:
-    """Trains the network of a plan; ``standing`` is the state so far."""
+    """Trains the network of a plan; ``state`` is the state so far."""
 
     def __init__(
         self,
@@ -74,29 +74,29 @@ class Trainer:
         self._probed = 0  # steps that stand in the standing
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
-        self.standing = Standing()
+        self.state = TrainingState()
         self._persistent = frozenset(plan.network.state_dict())
 
     def run(self) -> Ended:
         """All epochs that are left."""
         self._resume()
-        if not self.standing.rows:
+        if not self.state.rows:
             self._keep_weights(0)
-        while len(self.standing.rows) < self._plan.span.epochs and not self.standing.stopped_early:
+        while len(self.state.rows) < self._plan.span.epochs and not self.state.stopped_early:
             start = time.monotonic()
             try:
-                row = self._epoch(len(self.standing.rows) + 1)
+                row = self._epoch(len(self.state.rows) + 1)
             except _Diverged as error:
-                return Ended(Stopped.DIVERGED, str(error), self.standing.best_epoch)
+                return Ended(Stopped.DIVERGED, str(error), self.state.best_epoch)
             self._note(row)
-            self._checkpoints.write(self._tensors(), self.standing, time.monotonic() - start)
-        done, best = len(self.standing.rows), self.standing.best_epoch
+            self._checkpoints.write(self._tensors(), self.state, time.monotonic() - start)
+        done, best = len(self.state.rows), self.state.best_epoch
         stop = self._plan.settings.stop
         restores = stop is not None and stop.restore
         restored = best if restores else done
-        if not self.standing.stopped_early:
+        if not self.state.stopped_early:
             return Ended(Stopped.DONE, f"all {done} epochs done", restored)
-        watch = self.standing.stop
+        watch = self.state.stop
         least = f" by more than {stop.min_delta:g}" if isinstance(stop, EarlyStopping) and stop.min_delta else ""
         since = f"since epoch {watch.best_epoch}"
         reason = f"{self._plan.monitor} has not improved{least} for {watch.waited} epochs, {since}"
@@ -106,7 +106,7 @@ class Trainer:
         """The network with the weights that ``ended`` names, released from the trainer, and what the penalties
         removed."""
         network = self._plan.network
-        if ended.restored != len(self.standing.rows) or ended.stopped is Stopped.DIVERGED:
+        if ended.restored != len(self.state.rows) or ended.stopped is Stopped.DIVERGED:
             self._load(self._best)
         removed = tuple(sentence for penaliser in self._stepper.penalisers for sentence in penaliser.removed())
         self._stepper.flat.release()
@@ -127,7 +127,7 @@ class Trainer:
         with self._feed.shuffled(shares, plan.settings.seed, epoch, self._team.rank) as feed:
             for number, (x, y) in enumerate(feed):
                 step = (epoch - 1) * plan.span.steps + number
-                rate = plan.settings.schedule.at(step, plan.span, self.standing.schedule)
+                rate = plan.settings.schedule.at(step, plan.span, self.state.schedule)
                 try:
                     total.add(self._step(step, x, y, len(batches[number]), rate))
                 except NotFinite:
@@ -189,7 +189,7 @@ class Trainer:
 
     def _note(self, row: EpochRow) -> None:
         """Update the state after an epoch: the best so far, the watches of schedule and early stopping."""
-        plan, before = self._plan, self.standing
+        plan, before = self._plan, self.state
         value = _seen(row, plan.monitor)
         better = improves(value, before.best, plan.monitor)
         schedule, stop = before.schedule, before.stop
@@ -200,7 +200,7 @@ class Trainer:
         if better:
             self._best = self._state()
         self._keep_weights(row.epoch)
-        self.standing = Standing(
+        self.state = TrainingState(
             rows=(*before.rows, row),
             schedule=schedule,
             stop=stop,
@@ -243,17 +243,17 @@ class Trainer:
     @property
     def _is_best(self) -> bool:
         """Whether the last epoch is the best one, so that its weights need not be written twice."""
-        return self.standing.best_epoch == len(self.standing.rows)
+        return self.state.best_epoch == len(self.state.rows)
 
     def _resume(self) -> None:
         """Go on from the checkpoint, which the first process reads for all; without one, from its weights."""
         found = self._team.unless_first_refuses(self._checkpoints.read)
-        stored, standing = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
-        tensors, facts = self._team.from_first(stored, standing)
+        stored, state = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
+        tensors, facts = self._team.from_first(stored, state)
         self._load(_under(_NETWORK, tensors))
         if facts is None:
             return
-        self.standing = Standing.from_dict(facts)
+        self.state = TrainingState.from_dict(facts)
         self._best = self._state() if self._is_best else _under(_BEST, tensors)
         device = self._plan.layout.device
         momenta = {
@@ -264,9 +264,9 @@ class Trainer:
         if momenta:
             self._stepper.optimiser.state[self._stepper.flat.parameter] = momenta
         if self._probe is not None:
-            self._probe = Probe.from_state(self._plan.network, *self.standing.probes)
+            self._probe = Probe.from_state(self._plan.network, *self.state.probes)
             self._probed = len(self._probe.probes)
-        self._clock.skip(len(self.standing.rows) * self._plan.span.steps)
+        self._clock.skip(len(self.state.rows) * self._plan.span.steps)
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from weightsmith.data.tensors import Data
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load
 from weightsmith.reducing.recovery.recover import Rewind
-from weightsmith.training.checkpoints import Checkpoints, Standing
+from weightsmith.training.checkpoints import Checkpoints, TrainingState
 from weightsmith.training.distributed import team
 from weightsmith.training.drawing import own_random_state
 from weightsmith.training.freezing import freeze
@@ -127,7 +127,7 @@ def rewound(
         closing(members.unless_first_refuses(lambda: Checkpoints(folder, call))) as checkpoints,
     ):
         trainer = Trainer(plan, members, checkpoints, progress=progress)
-        trainer.standing = _standing(original.record, settings.schedule, option.epoch)
+        trainer.state = _state_at(original.record, settings.schedule, option.epoch)
         run = finish(plan, trainer, written, origin)
     if folder is not None:
         write_run(folder, run)
@@ -200,10 +200,10 @@ def _check_data(plan: TrainingPlan, record: TrainRecord) -> None:
             )
 
 
-def _standing(record: TrainRecord, schedule: Schedule, epoch: int) -> Standing:
+def _state_at(record: TrainRecord, schedule: Schedule, epoch: int) -> TrainingState:
     """The state of the run after ``epoch``, as far as it applies to a network that was cut."""
     rows, watch = record.history.rows[:epoch], Watch()
     for row in rows:
         if schedule.monitor is not None and (value := row.value(schedule.monitor)) is not None:
             watch = schedule.observe(watch, row.epoch, value)
-    return Standing(rows=rows, schedule=Watch(fired=watch.fired), best_epoch=epoch)
+    return TrainingState(rows=rows, schedule=Watch(fired=watch.fired), best_epoch=epoch)
