@@ -27,8 +27,7 @@ from weightsmith.core.seeds import pinned_threads, stream
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.evaluation import scores
-from weightsmith.reducing.recovery.recalibrate import recalibrated
-from weightsmith.reducing.recovery.recover import fine_tuned
+from weightsmith.reducing.recovery.recover import fine_tuned, recalibrated
 
 __all__ = ["main"]
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from weightsmith.core import _cluster, _processes
+from weightsmith.core import _processes
+from weightsmith.core import parallel as _cluster
 from weightsmith.core.errors import OptionError, UsageError, WorkerLost
 from weightsmith.core.parallel import completed, parallel_map
 from weightsmith.core.seeds import stream

@@ -8,8 +8,7 @@ import statistics
 import pytest
 
 from weightsmith.grading.fits.cuts import SmallestDistance
-from weightsmith.grading.fits.powerlaw import PowerLaw
-from weightsmith.grading.fits.slices import SliceFit
+from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit
 from weightsmith.grading.measures import BEST_RANGE, measure_network
 from weightsmith.grading.metrics import LayerMetrics
 from weightsmith.grading.random_matrix.noise import Bulk

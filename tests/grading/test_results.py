@@ -11,9 +11,8 @@ from weightsmith.core.errors import UnknownName
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.fits.alternatives import Alternative
 from weightsmith.grading.fits.cuts import Hill, SmallestDistance
-from weightsmith.grading.fits.powerlaw import PowerLaw
+from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit
 from weightsmith.grading.fits.resampling import Goodness
-from weightsmith.grading.fits.slices import SliceFit
 from weightsmith.grading.metrics import LayerMetrics
 from weightsmith.grading.results import (
     Coverage,

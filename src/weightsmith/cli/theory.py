@@ -44,8 +44,7 @@ def theory(
 
 
 def _same_mean(seed: int) -> tuple[Figure, str]:
-    from weightsmith.papers.theory.example import same_mean
-    from weightsmith.papers.theory.figures import draw_same_mean
+    from weightsmith.papers.theory.example import draw_same_mean, same_mean
 
     found = same_mean(seed=seed)
     means, variances = (
@@ -57,8 +56,7 @@ def _same_mean(seed: int) -> tuple[Figure, str]:
 
 
 def _above_threshold(seed: int) -> tuple[Figure, str]:
-    from weightsmith.papers.theory.example import above_threshold
-    from weightsmith.papers.theory.figures import draw_above_threshold
+    from weightsmith.papers.theory.example import above_threshold, draw_above_threshold
 
     found = above_threshold(seed=seed)
     simulated, lognormal = (
@@ -72,8 +70,7 @@ def _above_threshold(seed: int) -> tuple[Figure, str]:
 
 
 def _dominance(seed: int) -> tuple[Figure, str]:
-    from weightsmith.papers.theory.dominance import dominance
-    from weightsmith.papers.theory.figures import draw_dominance
+    from weightsmith.papers.theory.dominance import dominance, draw_dominance
 
     hard, soft = dominance(seed=seed), dominance(reset="soft", seed=seed)
     borders = [(length, angle) for length, angle in zip(hard.lengths, hard.border, strict=True) if angle is not None]
@@ -87,8 +84,7 @@ def _dominance(seed: int) -> tuple[Figure, str]:
 
 
 def _drift(_seed: int) -> tuple[Figure, str]:
-    from weightsmith.papers.theory.drift import hadamard_drift
-    from weightsmith.papers.theory.figures import draw_hadamard_drift
+    from weightsmith.papers.theory.drift import draw_hadamard_drift, hadamard_drift
 
     found = hadamard_drift()
     most = max(map(abs, found.drift_of_angle.tolist()))
@@ -98,8 +94,7 @@ def _drift(_seed: int) -> tuple[Figure, str]:
 
 
 def _threshold(seed: int) -> tuple[Figure, str]:
-    from weightsmith.papers.theory.figures import draw_threshold_sweep
-    from weightsmith.papers.theory.threshold import threshold_sweep
+    from weightsmith.papers.theory.threshold import draw_threshold_sweep, threshold_sweep
 
     found = threshold_sweep(seed=seed)
     by_norm, by_input = (max(map(abs, (found.needed - by).tolist())) for by in (found.by_l4, found.by_moments))

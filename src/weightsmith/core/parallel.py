@@ -10,16 +10,23 @@ be pure: what it draws comes from a stream of its own (:mod:`weightsmith.core.se
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TypeVar
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from weightsmith.core._cluster import on_cluster
-from weightsmith.core._processes import in_processes
-from weightsmith.core.errors import OptionError
+from weightsmith.core._processes import in_processes, task_name
+from weightsmith.core.errors import MissingExtra, OptionError, UsageError, WorkerLost
 from weightsmith.core.seeds import pinned_threads
 
 __all__ = ["completed", "parallel_map"]
+
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -66,7 +73,7 @@ def completed(
     items = list(tasks)
     pinned = functools.partial(_pinned, function)
     if cluster is not None and items:
-        return on_cluster(pinned, items, cluster)
+        return _on_cluster(pinned, items, cluster)
     if workers > 1:
         return in_processes(function, items, min(workers, len(items)), attempts)
     return _here(pinned, items)
@@ -85,3 +92,147 @@ def _here(run: Callable[[Task], Result], tasks: Sequence[Task]) -> Generator[tup
 def _pinned(function: Callable[[Task], Result], task: Task) -> Result:
     with pinned_threads():
         return function(task)
+
+
+# Run tasks on an existing Dask cluster: ``dask scheduler`` and ``dask worker`` on any machines.
+#
+# Dask itself runs the tasks of a dead worker again elsewhere. This module adds two timeouts: an address where
+# nobody answers is refused in seconds, and a cluster that has lost all its workers ends the wait.
+
+
+_CONNECT_SECONDS = 4.0
+_BEAT_SECONDS = 2.0
+_PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as when it is being restarted
+
+_alone = threading.Lock()
+
+
+def _on_cluster(run: Callable[[Any], Any], tasks: Sequence[Any], address: str) -> Generator[tuple[int, Any]]:
+    """Yield ``(index, run(task))`` as tasks finish; see :func:`weightsmith.core.parallel.completed`."""
+    client = _connect(address)
+    try:
+        yield from _Calls(client, address, run, tasks).completed()
+    finally:
+        # The scheduler drops tasks that no client waits for any more.
+        client.close()
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """An opaque wrapper of a task: Dask would search tuples and strings for calls and keys of its own."""
+
+    task: Any
+
+
+def _call(run: Callable[[Any], Any], parcel: _Parcel) -> Any:
+    """On the worker: one task at a time in a process, since the thread count belongs to the process."""
+    with _alone:
+        return run(parcel.task)
+
+
+def _same(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """On a worker: the function as a task result, sent once and, unlike scattered data, recomputed if lost."""
+    return run
+
+
+class _Calls:
+    """The calls under way, and how long the cluster has been without workers."""
+
+    def __init__(self, client: Any, address: str, run: Callable[[Any], Any], tasks: Sequence[Any]) -> None:
+        self._client, self._address, self._tasks = client, address, tasks
+        self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._workers_seen = time.monotonic()
+        shared = client.submit(_same, run, pure=False)
+        self._index = {client.submit(_call, shared, _Parcel(task), pure=False): i for i, task in enumerate(tasks)}
+        for future in self._index:
+            future.add_done_callback(self._ended.put)
+
+    def completed(self) -> Iterator[tuple[int, Any]]:
+        """Yield ``(index, result)`` as calls end, then raise an error that names the calls that no worker survived."""
+        from distributed import KilledWorker
+
+        lost: list[int] = []
+        while self._index:
+            future = self._next_ended()
+            try:
+                result = self._result(future)
+            except KilledWorker:
+                lost.append(self._index.pop(future))
+            except CancelledError as error:
+                raise WorkerLost(
+                    f"the Dask scheduler at {self._address} has gone, with {len(self._index)} task(s) open"
+                ) from error
+            else:
+                yield self._index.pop(future), result
+        if lost:
+            names = ", ".join(task_name(index, self._tasks[index]) for index in sorted(lost))
+            raise WorkerLost(
+                f"workers of {self._address} died each time they had {names} (out of memory, or a crash in native code)"
+            )
+
+    def _next_ended(self) -> Any:
+        while True:
+            try:
+                return self._ended.get(timeout=_BEAT_SECONDS)
+            except queue.Empty:
+                self._check_workers()
+
+    def _result(self, future: Any) -> Any:
+        """The result, or raise what the function raised; if the worker that holds it dies, Dask computes it again."""
+        while True:
+            try:
+                return future.result(timeout=_BEAT_SECONDS)
+            except TimeoutError:
+                if future.status == "error":  # the function's own
+                    raise
+                self._check_workers()
+
+    def _check_workers(self) -> None:
+        if self._client.scheduler_info()["workers"]:
+            self._workers_seen = time.monotonic()
+        elif time.monotonic() - self._workers_seen > _PATIENCE_SECONDS:
+            raise WorkerLost(
+                f"the cluster {self._address} has had no workers for {_PATIENCE_SECONDS:.0f} s, with "
+                f"{len(self._index)} task(s) open; start some with: dask worker {self._address}"
+            )
+
+
+def _connect(address: str) -> Any:
+    """A client of the scheduler at ``address``; refused in seconds if none answers."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingExtra("running on a Dask cluster", "cluster") from error
+    _check_address(address)
+    dask: Any = distributed  # its functions are not typed
+    try:
+        # A thread, because this one may run an event loop already, as it does in a notebook.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _greet(address)).result()
+        return dask.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    # A server that speaks another protocol: its first bytes are taken for a length, which no memory can hold.
+    except (OSError, MemoryError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"
+        ) from error
+
+
+async def _greet(address: str) -> None:
+    """Test the connection with a timeout: a Dask client waits for ever for a server that listens and never answers."""
+    import distributed.comm
+
+    dask: Any = distributed  # its functions are not typed
+    arguments = dask.Security().get_connection_args("client")
+    answer = dask.comm.connect(address, timeout=_CONNECT_SECONDS, **arguments)
+    greeting = await asyncio.wait_for(answer, _CONNECT_SECONDS)
+    await greeting.close()
+
+
+def _check_address(address: str) -> None:
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    try:
+        complete = parts.scheme in ("tcp", "tls") and parts.hostname and parts.port
+    except ValueError:  # a port that is not a number
+        complete = None
+    if not complete:
+        raise UsageError(f"cluster must be an address such as tcp://127.0.0.1:8786, not {address!r}")

@@ -13,8 +13,7 @@ from torch import Tensor
 from weightsmith.core.seeds import stream
 from weightsmith.grading.evidence import Evidence, FastEvidence, FullEvidence, NoEvidence
 from weightsmith.grading.fits.cuts import TailCut
-from weightsmith.grading.fits.powerlaw import PowerLaw, fit_power_law
-from weightsmith.grading.fits.slices import SliceFit, fit_slices
+from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit, fit_power_law, fit_slices
 from weightsmith.grading.metrics import layer_metrics
 from weightsmith.grading.results import LayerGrade, Status
 from weightsmith.grading.spectra.spectrum import Method, Precision, Spectrum, spectrum

@@ -14,9 +14,8 @@ from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.fits.alternatives import Alternative
-from weightsmith.grading.fits.powerlaw import PowerLaw
+from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit
 from weightsmith.grading.fits.resampling import Goodness
-from weightsmith.grading.fits.slices import SliceFit
 from weightsmith.grading.metrics import LayerMetrics
 from weightsmith.grading.random_matrix.aspect import FixedAspect
 from weightsmith.grading.random_matrix.noise import Bulk

@@ -4,7 +4,6 @@ from weightsmith.reducing.criteria.angles import Angles
 from weightsmith.reducing.criteria.groups import Groups
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.criteria.plain import Magnitude, Random
-from weightsmith.reducing.search.genetic import Genetic
-from weightsmith.reducing.search.pareto import Pareto
+from weightsmith.reducing.search.genetic import Genetic, Pareto
 
 __all__ = ["Angles", "Genetic", "Groups", "Magnitude", "Method", "Pareto", "Random"]

@@ -19,14 +19,15 @@ from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
-from weightsmith.reducing.recovery.recalibrate import check_has_norms, recalibrated
 from weightsmith.reducing.recovery.recover import (
     FineTune,
     Iterate,
     Recalibrate,
     Recover,
     Rewind,
+    check_has_norms,
     fine_tuned,
+    recalibrated,
     round_targets,
 )
 from weightsmith.reducing.recovery.rewinding import original_of, rewound

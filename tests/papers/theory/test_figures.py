@@ -14,19 +14,11 @@ from matplotlib.quiver import Quiver
 from numpy.testing import assert_allclose
 
 from weightsmith.core.errors import UsageError
-from weightsmith.papers.theory.dominance import dominance
-from weightsmith.papers.theory.drift import hadamard_drift
-from weightsmith.papers.theory.example import above_threshold, same_mean
-from weightsmith.papers.theory.figures import (
-    draw_above_threshold,
-    draw_dominance,
-    draw_hadamard_drift,
-    draw_same_mean,
-    draw_threshold_sweep,
-    save_figure,
-)
-from weightsmith.papers.theory.threshold import threshold_sweep
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from weightsmith.papers.theory.dominance import dominance, draw_dominance
+from weightsmith.papers.theory.drift import draw_hadamard_drift, hadamard_drift
+from weightsmith.papers.theory.example import above_threshold, draw_above_threshold, draw_same_mean, same_mean
+from weightsmith.papers.theory.threshold import draw_threshold_sweep, threshold_sweep
+from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, save_figure
 
 
 @pytest.fixture(scope="module")

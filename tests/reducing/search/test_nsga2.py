@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weightsmith.core.errors import OptionError, UsageError
-from weightsmith.reducing.search.evolution import State
+from weightsmith.reducing.search.evolution import State, hold
 from weightsmith.reducing.search.fitness import units
 from weightsmith.reducing.search.nsga2 import _survivors, crowding, explore, first_front, ranks
-from weightsmith.reducing.search.operators import hold
 
 POINTS = ["three_objectives", "two_objectives", "with_a_point_twice"]
 COARSE = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40)

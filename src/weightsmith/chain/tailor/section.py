@@ -12,8 +12,17 @@ from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.networks.family import short_digest
 from weightsmith.reporting.figures.front import FrontDot, draw_tailoring
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import chance, changed, energy_text, may_be_chance, rounded
-from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
+from weightsmith.reporting.sections._wording import (
+    chance,
+    changed,
+    counted,
+    energy_text,
+    facts_of,
+    may_be_chance,
+    percent,
+    percent_within,
+    rounded,
+)
 from weightsmith.reporting.sections.overview import Judged, KnownNetwork, change_cells
 
 if TYPE_CHECKING:

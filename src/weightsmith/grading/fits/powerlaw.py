@@ -14,6 +14,7 @@ other λ_min. σ leaves out that λ_min was chosen; the interval of :mod:`weight
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,8 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.grading.fits.cuts import SmallestDistance, TailCut
 
-__all__ = ["PowerLaw", "TailScan", "distances", "fit_power_law", "logarithms"]
+__all__ = ["PowerLaw", "SliceFit", "TailScan", "distances", "fit_power_law", "fit_slices", "logarithms"]
+
 
 _SMALLEST_DISTANCE = SmallestDistance()
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -91,3 +93,53 @@ def logarithms(eigenvalues: NDArray[np.float64]) -> NDArray[np.float64]:
         raise UsageError(f"eigenvalues from {least:g} to {most:g}: a power law needs them ascending, > 0 and finite")
     logs: NDArray[np.float64] = np.log(values / most) if least / most >= _SMALLEST else np.log(values) - math.log(most)
     return logs
+
+
+# One fit per matrix of a layer: the kernel positions of a convolution, over which the seed's α-hat sums.
+#
+# Martin & Mahoney (seed 004, the formula after eq. 6) give a convolution the sum over its c × d kernel positions of
+# αᵢ·log λᵢ_max, each position being an N × M matrix with a fit of its own.
+
+
+@dataclass(frozen=True, eq=False)
+class SliceFit(Record):
+    """The power law of one matrix; ``xmin`` and ``lambda_max`` are eigenvalues of WᵀW, without any factor."""
+
+    index: int
+    evals: int
+    alpha: float
+    xmin: float
+    D: float
+    tail: int
+    lambda_max: float
+
+
+def fit_slices(parts: NDArray[np.float64], least: int, cut: TailCut = _SMALLEST_DISTANCE) -> tuple[SliceFit, ...]:
+    """The fits of all rows of ascending eigenvalues that have at least ``least`` positive ones and a tail.
+
+    >>> found = fit_slices(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 4.0]]), 3)
+    >>> [(fit.index, fit.evals, round(fit.alpha, 3)) for fit in found]
+    [(1, 3, 2.443)]
+    """
+    if not isinstance(cut, SmallestDistance):
+        return tuple(_fitted_alone(parts, least, cut))
+    from weightsmith.grading.fits.scan import best_cuts
+
+    starts, numbers = best_cuts(parts, 1)
+    width = parts.shape[1]
+    lower = parts[np.arange(len(parts)), starts[:, 0]].tolist()
+    rows = zip(starts.tolist(), numbers.tolist(), lower, parts[:, -1].tolist(), strict=True)
+    return tuple(
+        SliceFit(index, positive, alpha, xmin, distance, width - start, largest)
+        for index, ((start, positive), (alpha, distance), xmin, largest) in enumerate(rows)
+        if start >= 0 and positive >= least
+    )
+
+
+def _fitted_alone(parts: NDArray[np.float64], least: int, cut: TailCut) -> Iterator[SliceFit]:
+    """One fit after another, for the rules that have no kernel for all rows."""
+    for index, row in enumerate(parts):
+        positive = row[row > 0]
+        fit = fit_power_law(positive, cut) if positive.size >= least else None
+        if fit is not None:
+            yield SliceFit(index, positive.size, fit.alpha, fit.xmin, fit.D, fit.tail, float(row[-1]))

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import stream
 from weightsmith.reducing.decisions import TraceRow
-from weightsmith.reducing.search.evolution import Settings, State, check_bits, children
+from weightsmith.reducing.search.evolution import Repair, Settings, State, check_bits, children
 from weightsmith.reducing.search.fitness import Memory, Price, Score, priced
-from weightsmith.reducing.search.operators import Repair
 
 __all__ = ["crowding", "explore", "first_front", "ranks"]
 

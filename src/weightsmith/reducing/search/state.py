@@ -18,8 +18,7 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.readers.npz import NpzWeights
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Removal, TraceRow
-from weightsmith.reducing.search.evolution import State
-from weightsmith.reducing.search.operators import Repair, hold
+from weightsmith.reducing.search.evolution import Repair, State, hold
 
 if TYPE_CHECKING:
     from weightsmith.reducing.context import PruningContext

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from weightsmith.reporting.figures.comparison import comparison_figure
-from weightsmith.reporting.figures.cuts import cut_figure
-from weightsmith.reporting.figures.depth import alpha_figure
-from weightsmith.reporting.figures.histogram import alpha_histogram
-from weightsmith.reporting.figures.spectra import spectrum_figure
+from weightsmith.reporting.figures.depth import alpha_figure, alpha_histogram
+from weightsmith.reporting.figures.spectra import cut_figure, spectrum_figure
 from weightsmith.reporting.figures.style import save_figure
 
 __all__ = ["alpha_figure", "alpha_histogram", "comparison_figure", "cut_figure", "save_figure", "spectrum_figure"]

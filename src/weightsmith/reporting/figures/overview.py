@@ -10,9 +10,19 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import Interval
 from weightsmith.reporting.figures._naming import name_marks
 from weightsmith.reporting.figures._networks import look
-from weightsmith.reporting.figures._panels import blank_figure, legend
 from weightsmith.reporting.figures.labels import readable_ticks, shown
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, house_style, new_figure
+from weightsmith.reporting.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    blank_figure,
+    house_style,
+    legend,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

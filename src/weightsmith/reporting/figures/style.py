@@ -7,20 +7,25 @@ A figure is drawn and saved inside :func:`house_style`, which starts from matplo
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.figures.labels import columns
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 __all__ = [
     "BLUE",
+    "DASHED",
+    "DOTTED",
     "GREEN",
     "GREY",
     "INK",
@@ -28,10 +33,15 @@ __all__ = [
     "ORANGE",
     "PURPLE",
     "RED",
+    "arrow",
+    "blank_figure",
+    "grid",
     "house_style",
+    "legend",
     "new_figure",
     "save_figure",
 ]
+
 
 # A palette for colour-blind readers (after Okabe and Ito 2008), dark enough on white.
 BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#D55E00", "#00805C", "#C0282D", "#8A4F9E"
@@ -111,3 +121,37 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     with house_style():
         figure.savefig(content, format=suffix, dpi=_DOTS_PER_INCH, metadata=_METADATA[suffix])
     return write_atomic(path, content.getvalue())
+
+
+# Shared by figures of the spiking theory: empty figures, a legend below, arrows from the origin.
+
+
+DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.5))
+
+
+def blank_figure(width: float, height: float) -> Figure:
+    """An empty figure of that many inches with automatic layout; call it inside the house style."""
+    from matplotlib.figure import Figure as Canvas
+
+    return Canvas(figsize=(width, height), layout="constrained")
+
+
+def grid(width: float, height: float, rows: int, count: int, **layout: Any) -> tuple[Figure, Any]:
+    """A figure with rows and columns of axes."""
+    figure = blank_figure(width, height)
+    return figure, figure.subplots(rows, count, squeeze=False, **layout)
+
+
+def legend(figure: Figure, entries: Sequence[dict[str, Any]]) -> None:
+    """A legend under the figure."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **entry) for entry in entries]
+    count = columns([str(entry["label"]) for entry in entries], figure.get_figwidth())
+    figure.legend(handles=handles, loc="outside lower center", ncols=count, columnspacing=1.4, handlelength=2.0)
+
+
+def arrow(axes: Axes, tip: NDArray[np.float64], colour: Any, width: float) -> None:
+    """An arrow from the origin to exactly ``tip``."""
+    look = {"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", (tip[0], tip[1]), (0, 0), arrowprops=look)

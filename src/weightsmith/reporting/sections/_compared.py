@@ -22,9 +22,8 @@ from weightsmith.reporting.sections._known_networks import (
     network_in,
     reduced_how,
 )
-from weightsmith.reporting.sections._numbers import energy_text, rounded
 from weightsmith.reporting.sections._over_seeds import over_seeds, stages_over_seeds
-from weightsmith.reporting.sections._wording import counted, percent, percent_within
+from weightsmith.reporting.sections._wording import counted, energy_text, percent, percent_within, rounded
 from weightsmith.reporting.sections.comparing import comparison_section
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.training.run import TrainRecord

@@ -22,8 +22,7 @@ from weightsmith.reporting.sections._known_networks import (
     network_out,
     operation_of,
 )
-from weightsmith.reporting.sections._numbers import significant
-from weightsmith.reporting.sections._wording import percent
+from weightsmith.reporting.sections._wording import percent, significant
 from weightsmith.training.run import TrainRecord
 
 __all__ = ["SeedGroup", "over_seeds", "stages_over_seeds"]

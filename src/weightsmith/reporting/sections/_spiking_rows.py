@@ -9,7 +9,7 @@ import numpy as np
 from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.spiking._raster import _representative_units as representative_units
 from weightsmith.reporting.parts import Cell
-from weightsmith.reporting.sections._numbers import MOST_ROWS, rounded, thinned
+from weightsmith.reporting.sections._wording import MOST_ROWS, rounded, thinned
 from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
 from weightsmith.spiking.results import SpikeRecord, Watched
 

@@ -7,9 +7,16 @@ from typing import Any
 
 from weightsmith.reporting.figures.spiking._panels import layer_names
 from weightsmith.reporting.parts import Cell, Column, Shown, Table
-from weightsmith.reporting.sections._numbers import chance, energy_text, points, significant
 from weightsmith.reporting.sections._spiking_rows import layer_operations
-from weightsmith.reporting.sections._wording import counted, percent, percent_within
+from weightsmith.reporting.sections._wording import (
+    chance,
+    counted,
+    energy_text,
+    percent,
+    percent_within,
+    points,
+    significant,
+)
 from weightsmith.spiking.results import Population, SpikeRecord, Watched
 
 __all__ = ["cost_tables", "population_tables", "steps_table"]

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from weightsmith.core.records import Origin
-from weightsmith.core.statistics import Interval
-from weightsmith.reporting.parts import Facts
+from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.reporting.figures.spiking._panels import spread
+from weightsmith.reporting.parts import Cell, Facts
 
-__all__ = ["counted", "facts_of", "percent", "percent_within", "setting_text"]
+__all__ = [
+    "MOST_ROWS",
+    "bytes_text",
+    "chance",
+    "changed",
+    "counted",
+    "energy_text",
+    "facts_of",
+    "gathered",
+    "may_be_chance",
+    "noise",
+    "percent",
+    "percent_within",
+    "points",
+    "rounded",
+    "setting_text",
+    "short_network",
+    "significant",
+    "thinned",
+]
 
 
 def percent(share: float | None) -> str:
@@ -73,3 +95,143 @@ def facts_of(
             ("versions", ", ".join(f"{name} {version}" for name, version in sorted(origin.versions.items())) or "–"),
         ),
     )
+
+
+# Differences, sizes and energies as text, and rows behind drawings, shared by several sections.
+
+
+MOST_ROWS = 1000
+"""Rows in the CSV of a drawing at most, to keep pages small."""
+
+_CHANCE = 0.05  # p from which a difference may be chance
+_BYTES = ("B", "kB", "MB", "GB", "TB")
+_JOULES = ("pJ", "nJ", "µJ", "mJ", "J")
+_OF_DATA = re.compile(r",(?:input_shape=\[[^\]]*\]|classes=\d+)")
+_NAMED = 4  # names before a reason; the others are counted
+
+Item = TypeVar("Item")
+
+
+def points(difference: float, scale: float = 100.0) -> str:
+    """A difference of shares in points, with its sign; of percentages with a ``scale`` of 1.
+
+    >>> points(-0.025), points(0), points(1.26, 1)
+    ('−2.5', '0.0', '+1.3')
+    """
+    text = f"{scale * difference:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def chance(p: float | None) -> str:
+    """p as text.
+
+    >>> chance(0.0783), chance(1e-9), chance(None)
+    ('p = 0.078', 'p < 0.0001', 'no p')
+    """
+    if p is None:
+        return "no p"
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
+
+
+def changed(comparison: Comparison, scale: float = 100.0) -> str:
+    """The difference with its interval.
+
+    >>> from weightsmith.core.statistics import mcnemar
+    >>> changed(mcnemar([1, 0, 0, 1], [1, 1, 1, 1]))
+    '−50.0 points [−93.0, +26.3]'
+    """
+    ends = comparison.interval
+    within = "" if ends is None else f" [{points(ends.low, scale)}, {points(ends.high, scale)}]"
+    return f"{points(comparison.difference, scale)} points{within}"
+
+
+def may_be_chance(comparison: Comparison) -> bool:
+    """Whether the difference may be noise."""
+    return comparison.p is None or comparison.p >= _CHANCE
+
+
+def noise(comparison: Comparison) -> str:
+    """:func:`may_be_chance` in words."""
+    return "inside the noise" if may_be_chance(comparison) else "more than noise"
+
+
+def short_network(network: str) -> str:
+    """An architecture without the shapes given by the data.
+
+    >>> short_network("mlp:40,input_shape=[1,8,8],classes=10,activation=sigmoid")
+    'mlp:40,activation=sigmoid'
+    """
+    return _OF_DATA.sub("", network)
+
+
+def significant(value: float | None) -> str:
+    """Three significant digits, thousands separated; a dash for a missing value.
+
+    >>> significant(0.012345), significant(1234567.8), significant(0), significant(None)
+    ('0.0123', '1,234,568', '0', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
+def bytes_text(count: int) -> str:
+    """The size of a file.
+
+    >>> bytes_text(0), bytes_text(999), bytes_text(17_234), bytes_text(999_999)
+    ('0 B', '999 B', '17.2 kB', '1 MB')
+    """
+    return _in_units(count, _BYTES)
+
+
+def energy_text(picojoules: float) -> str:
+    """An energy.
+
+    >>> energy_text(0), energy_text(0.9), energy_text(41_234)
+    ('0 pJ', '0.9 pJ', '41.2 nJ')
+    """
+    return _in_units(picojoules, _JOULES)
+
+
+def gathered(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """A line for each reason with the names it holds for.
+
+    >>> gathered([("too small", "a"), ("tied", "b"), ("too small", "c")])
+    ('a, c: too small', 'b: tied')
+    """
+    groups: dict[str, list[str]] = {}
+    for reason, name in pairs:
+        groups.setdefault(reason, []).append(name)
+    return tuple(f"{_listed(names)}: {reason}" for reason, names in groups.items())
+
+
+def rounded(rows: Iterable[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
+    """The rows with numbers of six digits, the resolution of a figure.
+
+    >>> rounded([{"layer": "fc", "units": 1234567, "rate": 0.123456789}])
+    [{'layer': 'fc', 'units': 1234567, 'rate': 0.123457}]
+    """
+    return [
+        {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def thinned(items: Sequence[Item], most: int = MOST_ROWS) -> list[Item]:
+    """At most ``most`` of them, evenly spaced, including the first and the last.
+
+    >>> thinned(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    return [items[index] for index in spread(len(items), most)]
+
+
+def _in_units(value: float, units: Sequence[str]) -> str:
+    value = float(f"{value:.3g}")  # before choosing the unit: 999.9 kB are 1 MB
+    step = max(0, min(int(math.log10(value) // 3), len(units) - 1)) if value > 0 else 0
+    return f"{value / 1000**step:.3g} {units[step]}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from weightsmith.reducing.inspecting import AnglesRecord, SiteAngles, UnitAngles
 from weightsmith.reporting.figures.angles import draw_angles, draw_dendrogram
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import MOST_ROWS, gathered, rounded, short_network
-from weightsmith.reporting.sections._wording import counted, facts_of
+from weightsmith.reporting.sections._wording import MOST_ROWS, counted, facts_of, gathered, rounded, short_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

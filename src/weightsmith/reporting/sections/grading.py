@@ -10,8 +10,8 @@ from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 from weightsmith.reporting.figures._networks import MARKS
 from weightsmith.reporting.figures.labels import layer_label
 from weightsmith.reporting.parts import Cell, Choice, Column, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._grading_drawings import layer_drawings, network_drawings
 from weightsmith.reporting.sections._wording import counted, facts_of
+from weightsmith.reporting.sections.comparing import layer_drawings, network_drawings
 
 __all__ = ["MOST_SPECTRA", "grading_section"]
 

@@ -23,8 +23,7 @@ from weightsmith.reporting.sections._known_networks import (
     network_in,
     network_out,
 )
-from weightsmith.reporting.sections._numbers import energy_text
-from weightsmith.reporting.sections._wording import counted, percent, percent_within, setting_text
+from weightsmith.reporting.sections._wording import counted, energy_text, percent, percent_within, setting_text
 from weightsmith.training.run import TrainRecord
 
 __all__ = [

@@ -11,17 +11,20 @@ from weightsmith.reducing.results import ReductionRecord, SiteReduction
 from weightsmith.reporting.figures.reducing import draw_front, draw_sites, draw_sizes, draw_trace, gone_by_reason
 from weightsmith.reporting.figures.training import curves
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import (
+from weightsmith.reporting.sections._wording import (
     bytes_text,
     chance,
     changed,
+    counted,
+    facts_of,
     gathered,
     noise,
+    percent,
+    percent_within,
     rounded,
     short_network,
     thinned,
 )
-from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
 from weightsmith.training.run import TrainRecord
 
 __all__ = ["chosen_of_front", "points_of", "reduction_section"]

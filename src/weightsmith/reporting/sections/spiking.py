@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 
 from weightsmith.reporting.figures.spiking.catalogue import figures_of
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
-from weightsmith.reporting.sections._numbers import (
+from weightsmith.reporting.sections._spiking_rows import rows_of
+from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
+from weightsmith.reporting.sections._wording import (
     chance,
     changed,
+    counted,
     energy_text,
+    facts_of,
     noise,
+    percent,
+    percent_within,
     short_network,
     significant,
 )
-from weightsmith.reporting.sections._spiking_rows import rows_of
-from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
-from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
 from weightsmith.spiking.results import SpikeRecord
 
 if TYPE_CHECKING:

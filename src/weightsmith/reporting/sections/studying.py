@@ -8,8 +8,7 @@ from weightsmith.core.statistics import Comparison
 from weightsmith.reducing.study_table import WHOLE, Study, StudySummary
 from weightsmith.reporting.figures.studies import StudyFigure, figures_of_study
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import chance, may_be_chance, points, rounded, thinned
-from weightsmith.reporting.sections._wording import counted, facts_of
+from weightsmith.reporting.sections._wording import chance, counted, facts_of, may_be_chance, points, rounded, thinned
 
 __all__ = ["study_section"]
 

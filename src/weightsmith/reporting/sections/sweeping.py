@@ -10,8 +10,19 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reporting.figures.spiking.catalogue import draw_leak_sweep, leak_points
 from weightsmith.reporting.figures.spiking.thresholds import draw_thresholds
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import MOST_ROWS, chance, changed, noise, points, rounded, short_network
-from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
+from weightsmith.reporting.sections._wording import (
+    MOST_ROWS,
+    chance,
+    changed,
+    counted,
+    facts_of,
+    noise,
+    percent,
+    percent_within,
+    points,
+    rounded,
+    short_network,
+)
 from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
 __all__ = ["sweep_section"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from weightsmith.reporting.parts import Cell, Choice, Column, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._numbers import chance, changed, points
-from weightsmith.reporting.sections._wording import counted, facts_of, percent_within
+from weightsmith.reporting.sections._wording import chance, changed, counted, facts_of, percent_within, points
 from weightsmith.reporting.sections.training import training_section
 from weightsmith.training.transfer import TransferRecord
 

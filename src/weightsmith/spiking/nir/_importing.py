@@ -24,7 +24,7 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Scale,
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.nir._fields import Fields
-from weightsmith.spiking.nir._metadata import Facts
+from weightsmith.spiking.nir._graph import Facts
 from weightsmith.spiking.nir._scales import free_name
 
 __all__ = ["network_of"]

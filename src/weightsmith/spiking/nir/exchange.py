@@ -26,9 +26,8 @@ from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.files import checked_spiking, spiking_digest
 from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.nir._graph import DT_IF, DT_LIF, graph_of, nir_names
+from weightsmith.spiking.nir._graph import DT_IF, DT_LIF, Stored, graph_of, nir_names
 from weightsmith.spiking.nir._importing import network_of
-from weightsmith.spiking.nir._metadata import Stored
 from weightsmith.spiking.nir._scales import with_one_threshold
 from weightsmith.spiking.nir._tree import read_tree
 from weightsmith.spiking.nir._vector import Vector, drive_for, run_drive, vector_path, write_vector

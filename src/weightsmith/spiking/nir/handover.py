@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.records import Record, versions
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.spiking.nir._metadata import Facts
+from weightsmith.spiking.nir._graph import Facts
 from weightsmith.spiking.nir._tree import read_tree
 from weightsmith.spiking.nir._vector import Drive, read_vector
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._panels import DASHED
 from weightsmith.reporting.figures.labels import number, shown
 from weightsmith.reporting.figures.spiking._panels import CAPTION, layer_names, legend_below, small_multiples, spread
-from weightsmith.reporting.figures.style import GREY, INK, RED, house_style
+from weightsmith.reporting.figures.style import DASHED, GREY, INK, RED, house_style
 from weightsmith.spiking.l4.adjust import L4, Adjust
 
 if TYPE_CHECKING:

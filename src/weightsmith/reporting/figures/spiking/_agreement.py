@@ -9,10 +9,9 @@ import numpy as np
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.figures._matrix import MatrixWords, draw_matrix
-from weightsmith.reporting.figures._panels import DASHED
 from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.spiking._panels import CAPTION, layer_names, legend_below, small_multiples, spread
-from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, house_style
+from weightsmith.reporting.figures.style import BLUE, DASHED, INK, ORANGE, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

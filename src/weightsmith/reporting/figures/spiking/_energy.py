@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._panels import DOTTED
 from weightsmith.reporting.figures.labels import number
+from weightsmith.reporting.figures.spiking._accuracy import NETWORK, run_labels, run_look
 from weightsmith.reporting.figures.spiking._panels import layer_rows, legend_below, step_axis
-from weightsmith.reporting.figures.spiking._runs import NETWORK, run_labels, run_look
-from weightsmith.reporting.figures.style import BLUE, GREY, PURPLE, house_style, new_figure
+from weightsmith.reporting.figures.style import BLUE, DOTTED, GREY, PURPLE, house_style, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from weightsmith.reporting.figures._panels import grid
 from weightsmith.reporting.figures.labels import columns, shown
+from weightsmith.reporting.figures.style import grid
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._panels import DASHED, grid
 from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.spiking._panels import CAPTION, WIDTH, layer_names, legend_below, spread, step_axis
-from weightsmith.reporting.figures.style import BLUE, GREY, ORANGE, RED, house_style
+from weightsmith.reporting.figures.style import BLUE, DASHED, GREY, ORANGE, RED, grid, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._panels import DASHED
 from weightsmith.reporting.figures.labels import number
 from weightsmith.reporting.figures.spiking._panels import layer_names, layer_rows, legend_below
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, house_style
+from weightsmith.reporting.figures.style import BLUE, DASHED, GREEN, GREY, INK, ORANGE, PURPLE, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

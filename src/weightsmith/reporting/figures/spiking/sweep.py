@@ -11,12 +11,11 @@ import numpy as np
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import Interval
-from weightsmith.reporting.figures._panels import grid
 from weightsmith.reporting.figures.labels import shown
+from weightsmith.reporting.figures.spiking._accuracy import NETWORK
 from weightsmith.reporting.figures.spiking._panels import legend_below
-from weightsmith.reporting.figures.spiking._runs import NETWORK
 from weightsmith.reporting.figures.study import barred_line
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, ORANGE, house_style
+from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, ORANGE, grid, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

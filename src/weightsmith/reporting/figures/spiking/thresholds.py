@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures._panels import grid
 from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.spiking._panels import CAPTION
-from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, house_style
+from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, grid, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
