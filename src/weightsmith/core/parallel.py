@@ -58,7 +58,7 @@ def completed(
     cluster's own affair; start its workers with ``--nthreads 1``, since a process runs one task at a time.
 
     A worker that is killed is replaced and its task runs again; no other is repeated. A task that ended ``attempts``
-    workers is given up, the others are finished, and then :class:`WorkerLost` names it. What the function raises is
+    workers is given up, the others are finished, and then a ``WorkerLost`` error names it. What the function raises is
     raised here, the first by time, and everything else is stopped, as it is when the iterator is closed.
     """
     _check_count("workers", workers)
