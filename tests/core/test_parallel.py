@@ -452,7 +452,7 @@ def test_streams_do_not_depend_on_the_order_of_tasks():
     assert backwards[::-1] == parallel_map(lambda index: stream(0, index).integers(1 << 60), [0, 1, 2])
 
 
-def test_workers_are_kept_for_the_next_call_unless_the_surroundings_changed(tmp_path, monkeypatch):
+def test_workers_are_kept_for_the_next_call_unless_the_environment_changed(tmp_path, monkeypatch):
     def where_am_i(_):
         return os.getpid(), str(Path.cwd()), os.environ.get("WEIGHTSMITH_PROBE")
 

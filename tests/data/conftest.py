@@ -1,4 +1,4 @@
-"""Shared by the tests of the data room: empty places to look in, and small data sets in the official forms."""
+"""Fixtures of the data tests: empty folders to search, and small data sets in the official forms."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_digits_need_nothing(no_data):
 
 
 def test_folders_in_order(files, tmp_path, monkeypatch, own_cache):
-    """The path given, then WEIGHTSMITH_DATA, then the cache: told apart by their first training label."""
+    """The path given, then WEIGHTSMITH_DATA, then the cache: distinguished by their first training label."""
     for number, name in enumerate(("given", "env/fashion-mnist", "own-cache/data/fashion-mnist")):
         files(mnist_files(number), name)
     monkeypatch.setenv("WEIGHTSMITH_DATA", str(tmp_path / "env"))

@@ -1,4 +1,4 @@
-"""The verb on whole networks: peers' numbers, the documents' numbers, and the promises that hold for any network."""
+"""``grade`` on whole networks: numbers of other tools, of the documents, and properties of any network."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def forged(path: Path, change=lambda content: None, tensors=lambda found: None) 
 
 
 def at(*keys, value):
-    """A change that puts ``value`` in a place of the description."""
+    """A change that sets ``value`` under these keys of the description."""
 
     def change(content):
         for key in keys[:-1]:

@@ -163,7 +163,7 @@ def test_the_steepest_fall_and_the_minimum_of_a_known_curve():
     ],
 )
 def test_when_a_loss_has_left(losses, last):
-    watch = finder._Departure()
+    watch = finder._DivergenceDetector()
     ended = next((index for index, loss in enumerate(losses) if watch.left(loss)), None)
     assert (ended is None) == (last is None)
     assert last is None or ended <= last

@@ -17,7 +17,7 @@ GOAL = [0.0, 1.0, -1.0, 0.2, -3.0, 0.1, 1e-3]
 
 
 def rate_at(step: int) -> float:
-    """Changes half way, so that forms which only agree at a constant rate are told apart."""
+    """Changes half way, so that forms which only agree at a constant rate are distinguished."""
     return 0.05 if step <= STEPS // 2 else 0.01
 
 

@@ -331,22 +331,22 @@ def at_step(number):
 
 def check(name, every):
     """Kill the call at moments spread over all that it writes; those after which a resumed run was not the same."""
-    work, place = CALLS[name], folder / name
+    work, base = CALLS[name], folder / name
     syncs.clear()
     start = time.monotonic()
-    work(place / "whole")
+    work(base / "whole")
     duration, written = time.monotonic() - start, len(syncs)
-    expected, wrong = digests(place / "whole"), []
+    expected, wrong = digests(base / "whole"), []
     moments = {f"sync {n}": [at_sync(n)] for n in range(1, written + 1, every)}
     moments |= {f"step {n}": [at_step(n)] for n in (7,)}
     moments["twice"] = [at_step(7), at_sync(4)]
     for label, arms in moments.items():
-        died = all([killed(work, place / label, arm) for arm in arms])
-        work(place / label)
-        if not died or digests(place / label) != expected:
-            wrong.append([name, label, died, digests(place / label), expected])
+        died = all([killed(work, base / label, arm) for arm in arms])
+        work(base / label)
+        if not died or digests(base / label) != expected:
+            wrong.append([name, label, died, digests(base / label), expected])
     for share in (0.4, 0.8):  # from outside, by the clock
-        out = place / f"clock {share}"
+        out = base / f"clock {share}"
         child = os.fork()
         if child == 0:
             work(out)
@@ -421,7 +421,7 @@ def test_means_are_weighted_by_rows():
 
 
 def ticks(monkeypatch, seconds, steps=4, epochs=2, skipped=0):
-    """What a clock tells when each step takes ``seconds``."""
+    """The reports of a clock when each step takes ``seconds``."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     calls = []

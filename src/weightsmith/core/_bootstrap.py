@@ -22,7 +22,7 @@ _BATCH = 4_000_000  # numbers drawn at once; scipy's default draws all resamples
 
 @dataclass(frozen=True)
 class Resampling:
-    """How to resample, checked."""
+    """The settings of a bootstrap, checked."""
 
     seed: int
     confidence: float

@@ -60,7 +60,7 @@ def task_name(index: int, task: Any) -> str:
     return f"task {index} ({' '.join(short.repr(task).split())})"
 
 
-def _surroundings() -> tuple[Any, ...]:
+def _process_context() -> tuple[Any, ...]:
     """The state that a process inherits from its parent at start: folder, environment, import path."""
     return os.getpid(), Path.cwd(), dict(os.environ), tuple(sys.path)
 
@@ -71,14 +71,14 @@ class _Worker:
     def __init__(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor
 
-        self.surroundings = _surroundings()
+        self.context = _process_context()
 
         # Nothing is ever sent: the end of the pipe in the worker closes when this process ends, however it ends.
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
         self._theirs = theirs
         self._future: Future[Any] | None = None
         self._executor = ProcessPoolExecutor(
-            max_workers=1, timeout=_IDLE_SECONDS, initializer=_leave_with_parent, initargs=(theirs,), env=_ONE_THREAD
+            max_workers=1, timeout=_IDLE_SECONDS, initializer=_exit_with_parent, initargs=(theirs,), env=_ONE_THREAD
         )
 
     def submit(self, run: Callable[[Any], Any], task: Any) -> Future[Any]:
@@ -104,7 +104,7 @@ class _Worker:
             time.sleep(0.001)
 
 
-class _Spare:
+class _IdleWorkers:
     """Idle workers between calls."""
 
     def __init__(self) -> None:
@@ -113,15 +113,15 @@ class _Spare:
 
     def hire(self) -> _Worker:
         """A worker with the current folder, environment and import path: a kept one, or a new one."""
-        now = _surroundings()
+        now = _process_context()
         while True:
             with self._lock:
                 worker = self._workers.pop() if self._workers else None
             if worker is None:
                 return _Worker()
-            if worker.surroundings == now:
+            if worker.context == now:
                 return worker
-            if worker.surroundings[0] == now[0]:  # after a fork they belong to the parent
+            if worker.context[0] == now[0]:  # after a fork they belong to the parent
                 worker.stop(kill=False)
 
     def keep(self, worker: _Worker) -> None:
@@ -134,7 +134,7 @@ class _Spare:
             worker.stop(kill=False)
 
 
-_spare = _Spare()
+_spare = _IdleWorkers()
 
 
 def _in_worker(function: Callable[[Any], Any], task: Any) -> Any:
@@ -192,7 +192,7 @@ class _Pool:
                         self._waiting.append(index)  # last, when there may be more memory
                 case BrokenProcessPool() as error:
                     self._replace(worker)
-                    self._error = self._error or _cannot_travel(task_name(index, self._tasks[index]), error)
+                    self._error = self._error or _unpicklable(task_name(index, self._tasks[index]), error)
                 case error:
                     self._idle.append(worker)
                     self._error = self._error or error
@@ -223,7 +223,7 @@ class _Pool:
         self._idle.append(_Worker())
 
 
-def _cannot_travel(name: str, error: BaseException) -> UsageError:
+def _unpicklable(name: str, error: BaseException) -> UsageError:
     lines = str(error.__cause__ or error).replace('"""', "").split("\n")
     reason = next((line.strip() for line in reversed(lines) if line.strip()), "no reason given")
     refusal = UsageError(f"{name} or its result cannot be sent between processes ({reason}); try workers=1")
@@ -231,7 +231,7 @@ def _cannot_travel(name: str, error: BaseException) -> UsageError:
     return refusal
 
 
-def _leave_with_parent(pipe: Connection) -> None:
+def _exit_with_parent(pipe: Connection) -> None:
     """Initialiser of each worker: exit at once when the parent is killed instead of waiting for work for ever."""
 
     def watch() -> None:

@@ -38,7 +38,7 @@ _LONGEST = 1 << 26  # bytes in a line: far above any result of ours, so that a f
 
 @dataclass(frozen=True)
 class JournalContent:
-    """What a journal file holds: the call, the results and their durations by key, and where the good part ends."""
+    """The content of a journal file: the call, results and durations by key, and the end of the valid part."""
 
     call: dict[str, Any]
     values: dict[str, Any]
@@ -197,7 +197,7 @@ def _check_same_call(path: Path, written: dict[str, Any], wanted: dict[str, Any]
 
 
 def _difference(written: Any, wanted: Any, where: str) -> str | None:
-    """Where two JSON values first differ, in words."""
+    """The first difference of two JSON values, in words."""
     if isinstance(written, dict) and isinstance(wanted, dict):
         for key in [*written, *(key for key in wanted if key not in written)]:
             inner = f"{where}.{key}" if where else key

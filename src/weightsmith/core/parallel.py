@@ -65,7 +65,7 @@ def completed(
     cluster's own affair; start its workers with ``--nthreads 1``, since a process runs one task at a time.
 
     A worker that is killed is replaced and its task runs again; no other is repeated. A task that ended ``attempts``
-    workers is given up, the others are finished, and then :class:`WorkerLost` names it. What the function raises is
+    workers is given up, the others are finished, and then a ``WorkerLost`` error names it. What the function raises is
     raised here, the first by time, and everything else is stopped, as it is when the iterator is closed.
     """
     _check_count("workers", workers)
@@ -118,13 +118,13 @@ def _on_cluster(run: Callable[[Any], Any], tasks: Sequence[Any], address: str) -
 
 
 @dataclass(frozen=True)
-class _Parcel:
+class _OpaqueTask:
     """An opaque wrapper of a task: Dask would search tuples and strings for calls and keys of its own."""
 
     task: Any
 
 
-def _call(run: Callable[[Any], Any], parcel: _Parcel) -> Any:
+def _call(run: Callable[[Any], Any], parcel: _OpaqueTask) -> Any:
     """On the worker: one task at a time in a process, since the thread count belongs to the process."""
     with _alone:
         return run(parcel.task)
@@ -143,7 +143,7 @@ class _Calls:
         self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._workers_seen = time.monotonic()
         shared = client.submit(_same, run, pure=False)
-        self._index = {client.submit(_call, shared, _Parcel(task), pure=False): i for i, task in enumerate(tasks)}
+        self._index = {client.submit(_call, shared, _OpaqueTask(task), pure=False): i for i, task in enumerate(tasks)}
         for future in self._index:
             future.add_done_callback(self._ended.put)
 
@@ -208,7 +208,7 @@ def _connect(address: str) -> Any:
     try:
         # A thread, because this one may run an event loop already, as it does in a notebook.
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, _greet(address)).result()
+            thread.submit(asyncio.run, _check_connection(address)).result()
         return dask.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     # A server that speaks another protocol: its first bytes are taken for a length, which no memory can hold.
     except (OSError, MemoryError) as error:
@@ -217,7 +217,7 @@ def _connect(address: str) -> Any:
         ) from error
 
 
-async def _greet(address: str) -> None:
+async def _check_connection(address: str) -> None:
     """Test the connection with a timeout: a Dask client waits for ever for a server that listens and never answers."""
     import distributed.comm
 

@@ -14,7 +14,7 @@ ProgressCallback = Callable[[str, int, int], None]
 
 
 def for_stage(progress: ProgressCallback | None, stage: str) -> StepCallback | None:
-    """The callback that reports one stage of the work to ``progress``; None if nobody listens.
+    """The callback that reports one stage of the work to ``progress``; None without a callback.
 
     >>> for_stage(lambda stage, done, total: print(stage, done, "of", total), "balancing")(1, 3)
     balancing 1 of 3

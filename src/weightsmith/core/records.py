@@ -92,7 +92,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Origin(Record):
-    """What a result was made from: the seed, the digests of its inputs, the versions that computed it."""
+    """The provenance of a result: the seed, the digests of its inputs, the versions that computed it."""
 
     seed: int | None = None
     inputs: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -141,7 +141,7 @@ class _Rows:
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """Where the function is defined; of a partial one, the function inside."""
+    """The qualified name of the function; of a partial one, of the function inside."""
     while isinstance(function, functools.partial):
         function = function.func
     named = function if hasattr(function, "__qualname__") else type(function)
@@ -164,7 +164,7 @@ class _Call:
         return json.dumps(self.written)
 
     def __repr__(self) -> str:
-        """As messages name it: ``rate=0.1, seed=0``."""
+        """The name of the call in messages: ``rate=0.1, seed=0``."""
         return ", ".join(f"{name}={value}" for name, value in self.written.items())
 
 
@@ -193,7 +193,7 @@ def _calls_of(settings: Iterable[Mapping[str, Any]], seeds: Iterable[int]) -> li
 
 def _timed(function: Callable[..., Mapping[str, Any] | Record], call: _Call) -> tuple[dict[str, Any], float]:
     """Make one call, wherever it runs: its flat result and the seconds it took."""
-    with _Naming(call):
+    with _ErrorContext(call):
         start = time.perf_counter()
         result = function(**call.given)
         seconds = time.perf_counter() - start
@@ -210,7 +210,7 @@ def _flat(result: Any, call: _Call) -> dict[str, Any]:
     return {name: _scalar(value, f"the result {name!r}") for name, value in values.items()}
 
 
-class _Naming:
+class _ErrorContext:
     """Wrap an error raised inside the block once, with a message that names the call."""
 
     def __init__(self, call: _Call) -> None:

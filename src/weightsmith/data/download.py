@@ -105,7 +105,7 @@ def _receive(request: _Request, part: Path, size: int | None, progress: Progress
 
 
 def _agreed_start(url: str, response: http.client.HTTPResponse, asked: int) -> int:
-    """Where the body begins in the file: where we asked for, or 0 from a server that does not know ranges."""
+    """The offset of the body in the file: the one we asked for, or 0 from a server that does not support ranges."""
     if response.status != HTTPStatus.PARTIAL_CONTENT:
         return 0
     sent = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
@@ -150,7 +150,7 @@ class _Request:
             raise FileRefused(url, f"only https is fetched, not {scheme}")
 
 
-# Where the files of a data set can be fetched, pinned by size and SHA-256.
+# The remote files of the data sets, pinned by size and SHA-256.
 #
 # The digests are those of the files at their official origins. (A distribution may pack the same IDX files with other
 # gzip headers. Such files are read all the same: a digest is only asked of what is fetched.)

@@ -23,7 +23,7 @@ _NUMPY_TYPES = {torch.float32, torch.float64, torch.float16, torch.int64, torch.
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Card(Record):
-    """How to build the network again, what to feed it, what its outputs mean, and where it came from.
+    """Metadata of a network: how to build it, its input shape and normalisation, its classes, and its lineage.
 
     ``widths`` are for a user-defined module with fewer units than its function builds: the number of output units of
     each changed dense layer or convolution. Built-in architectures contain them already.

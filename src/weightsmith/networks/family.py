@@ -127,7 +127,7 @@ def family(members: Iterable[Member]) -> Family:
         if member.parent is not None and member.parent != member.network:  # an operation may change nothing
             parents.setdefault(member.network, member.parent)
     everyone = list(dict.fromkeys(name for one in grouped for name in (one, *_claims(grouped[one]))))
-    for first in _in_circles(everyone, parents):
+    for first in _cycle_members(everyone, parents):
         del parents[first]
     children: dict[str, list[str]] = {}
     for one in everyone:
@@ -168,7 +168,7 @@ def _kin(digest: str, parent: str | None, depth: int, members: Sequence[Member])
     return Kin(digest, parent, depth, *(tuple(dict.fromkeys(each)) for each in (operations, names, also)))
 
 
-def _in_circles(everyone: Sequence[str], parents: Mapping[str, str]) -> list[str]:
+def _cycle_members(everyone: Sequence[str], parents: Mapping[str, str]) -> list[str]:
     """The first member of every cycle of ancestors; each network is visited once."""
     order = {one: index for index, one in enumerate(everyone)}
     seen: dict[str, int] = {}

@@ -189,8 +189,7 @@ def _card_of_match(match: Match, weights: Weights) -> Card:
 
 
 def _card_as_asked(network: nn.Module, weights: Weights, stored: Card | None, notes: tuple[str, ...]) -> Card:
-    """The card of a network named by the caller: its own fields first, then the file's, then those inferred from
-    keys."""
+    """The card of a network named by the caller: its own fields, else the file's, else those inferred from keys."""
     own = card_of(network)
     if stored is not None:
         return dataclasses.replace(

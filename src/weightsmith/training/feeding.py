@@ -32,8 +32,7 @@ _AHEAD = 2  # batches prepared before they are needed
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of inputs for the network: shape (empty: as they are), type, device, and whether channels come
-    last."""
+    """The layout of inputs: shape (empty: as they are), type, device, and whether channels come last."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype

@@ -123,7 +123,7 @@ def find_rate(
 
 def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped, str]:
     """The losses up to the end of the sweep, and why it ended."""
-    stepper, watch, losses = Stepper(plan, Team()), _Departure(), list[float]()
+    stepper, watch, losses = Stepper(plan, Team()), _DivergenceDetector(), list[float]()
     with contextlib.closing(endless(plan)) as batches:
         for rate, (x, y) in zip(rates, batches, strict=False):
             try:
@@ -136,7 +136,7 @@ def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped
     return losses, Stopped.DONE, f"all {len(rates)} steps done, up to the rate {rates[-1]:.3g}"
 
 
-class _Departure:
+class _DivergenceDetector:
     """Detects divergence: a running mean of the loss far above its lowest value."""
 
     def __init__(self) -> None:

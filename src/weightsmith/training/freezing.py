@@ -83,7 +83,7 @@ def _switch(network: nn.Module, layers: str | Iterable[str], *, trainable: bool)
 
 
 def _matches(name: str, globs: list[str]) -> bool:
-    """Whether a glob matches the name or any part above it: ``layer1`` stands for all that lies in layer1."""
+    """Whether a glob matches the name or any part above it: ``layer1`` matches everything inside layer1."""
     words = name.split(".")
     above = [".".join(words[: count + 1]) for count in range(len(words))]
     return any(fnmatch.fnmatchcase(part, glob) for part in above for glob in globs)

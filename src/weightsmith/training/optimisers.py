@@ -21,7 +21,7 @@ __all__ = ["Adam", "AdamW", "Momentum", "NAdam", "Nesterov", "Optimiser", "RmsPr
 
 
 class Updater(Protocol):
-    """What moves the parameter, as torch's optimisers do: the rate of a step is ``param_groups[0]["lr"]``."""
+    """The interface of torch's optimisers: the rate of a step is ``param_groups[0]["lr"]``."""
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -29,7 +29,7 @@ class Updater(Protocol):
 
     @property
     def state(self) -> MutableMapping[Any, Any]:
-        """What is remembered from step to step, by parameter."""
+        """The optimiser state, by parameter."""
 
     def step(self) -> Any:
         """Move the parameter by its gradient."""

@@ -67,7 +67,7 @@ class TrainingPlan:
 
     @property
     def normalisation(self) -> Normalisation:
-        """How inputs are normalised."""
+        """The normalisation of the inputs."""
         return self.card.normalisation
 
     def card_after(self, epoch: int) -> Card:
@@ -146,7 +146,7 @@ def make_plan(
 
 
 def data_of(given: Any) -> Data:
-    """What is trained on: of a known set the training split, of the user's own files whatever there is."""
+    """The data to train on: the training split of a known set, all splits of the user's own files."""
     if isinstance(given, Path | Source) or (isinstance(given, str) and given not in CATALOGUE):
         return load_all(given)
     return as_data(given, splits=("train",))
@@ -185,7 +185,7 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
 
 
 def _layout(network: nn.Module, card: Card, device: str) -> Layout:
-    """How inputs reach the network, which is moved to its device."""
+    """The input layout of the network, which is moved to its device."""
     try:
         target = torch.device(device)
         network.to(target)
@@ -207,8 +207,7 @@ def _overflows(convolution: nn.Conv2d) -> bool:
 
 
 def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, ...]:
-    """The class names of the outputs: those of the data; the old ones, if the data have no names or the same names at
-    the same indices; else none, because some outputs belong to no class."""
+    """The class names of the outputs: old ones if the data have none or agree, else those of the data, else none."""
     nameless = data.name == NAMELESS or not data.classes
     if len(card) == outputs and (nameless or card[: len(data.classes)] == data.classes):
         return card

@@ -34,7 +34,7 @@ __all__ = ["PRESETS", "Preset", "preset", "spike_ready"]
 
 _STRENGTH = 1.0
 
-# What a network must be, parameter by parameter, to convert without loss.
+# The parameter values that convert without loss.
 _CONVERTIBLE: Mapping[type[Architecture], Mapping[str, object]] = {
     Mlp: {"bias": False, "batch_norm": None, "input_norm": False, "activation": "relu"},
     Vgg: {"bias": False, "batch_norm": False, "pool": "avg", "activation": "relu"},
@@ -44,8 +44,7 @@ _CONVERTIBLE: Mapping[type[Architecture], Mapping[str, object]] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Preset(Record):
-    """The adapted architecture and the settings to train it with; ``changes`` lists the parameters that were
-    changed."""
+    """The adapted architecture and its training settings; ``changes`` lists the parameters changed."""
 
     architecture: Architecture
     normalisation: Normalisation

@@ -109,7 +109,7 @@ class TrainRecord(Record):
 
 @dataclasses.dataclass(frozen=True)
 class EpochEnd:
-    """What a hook is given after each epoch; the network is the one in training and must be left as it is."""
+    """The argument of hooks after each epoch; the network is the one in training and must not be changed."""
 
     network: nn.Module
     row: EpochRow

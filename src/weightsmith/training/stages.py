@@ -178,7 +178,7 @@ def _name(cut: ReusedPart, unfrozen: int) -> str:
 
 @dataclass(frozen=True)
 class ReusedPart:
-    """How much of the base is used: ``reuse`` blocks, the top ``fresh`` of them with weights drawn anew."""
+    """The reused part of the base: ``reuse`` blocks, the top ``fresh`` of them with weights drawn anew."""
 
     reuse: int
     fresh: int = 0
@@ -200,7 +200,7 @@ class Remedy(Option):
         """Whether blocks are dropped (else replaced) with that many training images per class."""
 
     def after(self, cut: ReusedPart, images: float) -> ReusedPart | None:
-        """What to try after ``cut``; None if no block of the base would be left."""
+        """The part to try after ``cut``; None if no block of the base would be left."""
         if cut.taken <= self.layers:
             return None
         return (

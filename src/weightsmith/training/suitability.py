@@ -47,7 +47,7 @@ def check_state(network: nn.Module) -> None:
 
 @torch.no_grad()
 def scores_of(network: nn.Module, part: Split, normalisation: Normalisation, layout: Layout) -> Tensor:
-    """What the network gives for the first two rows, one score per class; every module keeps its mode."""
+    """The outputs of the network for the first two rows, one score per class; every module keeps its mode."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
     x = layout.arrange(normalisation.apply(part.x[:2]))

@@ -87,13 +87,13 @@ def train_once(
     """
     known = _read(data, path, digest)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)  # they stand in the row
+        warnings.simplefilter("ignore", TrainingWarning)  # they are in the row
         run = train(data=known, seed=seed, **training_options(setting))
     return _row(run, known)
 
 
 def training_options(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of ``train`` that ``setting`` stands for, network included.
+    """The keywords of ``train`` for ``setting``, network included.
 
     >>> made = training_options({"network": "mlp:50,50", "width": 20, "depth": 3, "activation": "selu", "rate": 0.1})
     >>> str(made["network"]), str(made["schedule"])
@@ -195,7 +195,7 @@ def _row(run: TrainRun, data: Data) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """An option in the form that tells two sweeps apart."""
+    """The text form of an option for the sweep's journal."""
     if isinstance(value, nn.Module):
         return f"{identity_of(value)} {weights_digest(value)}"
     if isinstance(value, tuple | list):

@@ -19,7 +19,7 @@ class TensorBoard:
         with TensorBoard("runs/board") as board:
             ws.train(network, data, hooks=[alpha, board])
 
-    What other hooks measure is written as well if they stand before it. A run that is resumed goes on in the same
+    Values of other hooks are written as well if they come before it. A run that is resumed goes on in the same
     folder: events after the epoch at which it resumes are purged. Of several processes only the
     first one writes. Each epoch is on the disk when its hook returns; :meth:`close` only ends the file.
     """

@@ -36,7 +36,7 @@ _NETWORK, _BEST, _OPTIMISER = "network/", "best/", "optimiser/"
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """How a run ended, and the epoch whose weights it leaves (0: those before training)."""
+    """The end of a run, and the epoch of its final weights (0: those before training)."""
 
     stopped: Stopped
     reason: str
@@ -103,8 +103,7 @@ class Trainer:
         return Ended(Stopped.EARLY, reason, restored)
 
     def release(self, ended: Ended) -> tuple[nn.Module, tuple[str, ...]]:
-        """The network with the weights that ``ended`` names, released from the trainer, and what the penalties
-        removed."""
+        """The network with the weights that ``ended`` names, and what the penalties removed."""
         network = self._plan.network
         if ended.restored != len(self.state.rows) or ended.stopped is Stopped.DIVERGED:
             self._load(self._best)

@@ -226,7 +226,7 @@ def _outcome(stage: TransferStage) -> str:
 
 
 def _step(cut: ReusedPart, following: ReusedPart | None, images: float, *, taken: bool) -> str:
-    """What is done, or could be done, after a cut that did not help."""
+    """The next step, done or advised, after a cut that did not help."""
     if following is None:
         return "no block of the base would be left to drop or replace: its data may be too different from these"
     verb = "drop" if following.reuse < cut.reuse else "replace"
@@ -237,7 +237,7 @@ def _step(cut: ReusedPart, following: ReusedPart | None, images: float, *, taken
 
 
 def _settings(recipe: TransferRecipe) -> dict[str, Any]:
-    """What was asked for beside the options of training, which the record of each stage holds."""
+    """The settings of the transfer itself; those of training are in the record of each stage."""
     return {
         "data": recipe.data.name,
         **recipe.top,

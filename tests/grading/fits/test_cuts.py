@@ -1,4 +1,4 @@
-"""The rules for λ_min: what they promise of every tail, and what the peers choose on the same numbers."""
+"""The rules for λ_min: properties of every tail, and the choices of other tools on the same numbers."""
 
 from __future__ import annotations
 

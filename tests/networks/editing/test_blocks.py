@@ -67,7 +67,7 @@ def test_the_network_is_not_changed_and_shares_nothing():
 
 
 class Diamond(nn.Module):
-    """Two branches that meet again: no place inside where a single value passes."""
+    """Two branches that meet again: no cut point inside."""
 
     def __init__(self) -> None:
         super().__init__()

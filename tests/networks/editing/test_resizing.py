@@ -137,13 +137,13 @@ class Own(nn.Module):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(4))
         self.body = nn.Sequential(nn.Linear(4, width, bias=False), nn.BatchNorm1d(width), nn.PReLU(width))
-        self.twin = nn.Linear(4, width, bias=False)
+        self.tied = nn.Linear(4, width, bias=False)
         if tied:
-            self.twin.weight = self.body[0].weight
+            self.tied.weight = self.body[0].weight
         self.head = nn.Linear(width, 3)
 
     def forward(self, x):
-        return self.head(self.body(x * self.scale) + self.twin(x))
+        return self.head(self.body(x * self.scale) + self.tied(x))
 
 
 def shapes_of(network):
@@ -173,13 +173,13 @@ def test_resize_leaves_what_fits_alone():
 
 def test_resize_keeps_shared_weights_shared():
     network = resize(Own(tied=True), shapes_of(Own(2)))
-    assert network.twin.weight is network.body[0].weight
-    assert resize(Own(), shapes_of(Own(2))).twin.weight is not network.body[0].weight
+    assert network.tied.weight is network.body[0].weight
+    assert resize(Own(), shapes_of(Own(2))).tied.weight is not network.body[0].weight
 
 
 def test_resize_gives_a_bias_where_the_shapes_have_one():
-    network = resize(Own(), {**shapes_of(Own()), "twin.bias": (6,)})
-    assert network.twin.bias.shape == (6,)
+    network = resize(Own(), {**shapes_of(Own()), "tied.bias": (6,)})
+    assert network.tied.bias.shape == (6,)
 
 
 @pytest.mark.parametrize(
@@ -194,15 +194,15 @@ def test_resize_gives_a_bias_where_the_shapes_have_one():
 def test_resize_names_what_it_cannot_do_before_it_begins(changes, message):
     network = Own()
     with pytest.raises(UsageError, match=message):
-        resize(network, {**shapes_of(Own()), "twin.weight": (10**7, 10**7), **changes})
-    assert network.twin.weight.shape == (6, 4)
+        resize(network, {**shapes_of(Own()), "tied.weight": (10**7, 10**7), **changes})
+    assert network.tied.weight.shape == (6, 4)
 
 
 def test_units_with_other_shapes():
     network = Own()
-    assert units_with(network, {}) == {"body.0": 6, "twin": 6, "head": 3}
-    assert units_with(network, shapes_of(Own(2))) == {"body.0": 2, "twin": 2, "head": 3}
-    assert network.twin.out_features == 6
+    assert units_with(network, {}) == {"body.0": 6, "tied": 6, "head": 3}
+    assert units_with(network, shapes_of(Own(2))) == {"body.0": 2, "tied": 2, "head": 3}
+    assert network.tied.out_features == 6
 
 
 def test_a_computed_weight_that_stays_as_it_is_does_no_harm():

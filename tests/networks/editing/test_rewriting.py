@@ -35,7 +35,7 @@ def zoo() -> Zoo:
 
 
 def numbered(matrices: torch.Tensor) -> torch.Tensor:
-    """Every value is told by its layer's shape and its place in the matrices."""
+    """Matrices of this shape whose values are their flat indices."""
     return torch.arange(matrices.numel(), dtype=torch.float64).reshape(matrices.shape)
 
 

@@ -15,7 +15,7 @@ from weightsmith.networks.weights import open_weights
 
 
 class Zoo(nn.Module):
-    """One of everything whose kind can be told from a state dict."""
+    """One layer of every kind that can be inferred from a state dict."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ def test_a_tensor_is_a_note_of_where_it_lies():
 
 @pytest.mark.parametrize("change", [(b"QK\x00", b"QK\x01"), (b"K\x06K\x01\x86", b"K\x07K\x01\x86")])
 def test_a_view_may_not_reach_beyond_its_storage(change):
-    """As many values as the storage has, but one place later, or with wider steps."""
+    """As many values as the storage has, but at offset one, or with wider strides."""
     content = pickled({"w": torch.zeros(4, 6)})
     assert change[0] in content
     with pytest.raises(FileRefused, match="a view of only 96 bytes"):

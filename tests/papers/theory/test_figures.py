@@ -1,4 +1,4 @@
-"""The five figures show the numbers of their records, at the places their axes say, inside the figure."""
+"""The five figures show the numbers of their records at the right positions, inside the figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our spikes beside those of other simulators: what they counted is on record, and counted again where they are."""
+"""Our spikes against those of other simulators: recorded counts, and new ones where they are installed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def work(monkeypatch):
 @needs_benchmarks
 @pytest.mark.parametrize("name", CASES)
 def test_other_simulators_counted_the_same_spikes(tmp_path, work, reference, name):
-    """The file is written anew; what each simulator counted for it stands in tests/reference/spiking_nir.json."""
+    """The file is written anew; the counts of each simulator are in tests/reference/spiking_nir.json."""
     network, options = work[name].exported()
     export = export_nir(network, tmp_path / "n.nir", **options)
     facts = reference("spiking_nir")["cases"][name]

@@ -19,7 +19,7 @@ def _form(*, positions=1, part=6, signed=False, unit=1.0, state=np.float32, whol
 
 
 def _unpacked(table, positions):
-    """(places, depth, outputs and padding) of a table."""
+    """(positions, depth, outputs and padding) of a table."""
     _, tiles, tile = table.bias.shape
     return (
         table.rows.reshape(tiles, positions, table.depth, tile)

@@ -1,4 +1,4 @@
-"""Shared blocks answer as runs of their own do; heats keep the books of those that were dropped."""
+"""Shared blocks answer as separate runs do; heats keep the results of dropped settings."""
 
 from __future__ import annotations
 

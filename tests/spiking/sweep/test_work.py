@@ -1,4 +1,4 @@
-"""A sweep at work: what was written is not computed again, races and tests count as runs of their own do."""
+"""The execution of a sweep: cached results are not computed again, races and tests count as separate runs do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diagnosis on real networks: which are ill, which are not, and that nothing is touched."""
+"""The diagnosis on real networks: healthy and unhealthy ones, and that nothing is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The family: which weights are chosen, and what every penalty must stand."""
+"""The family: which weights are chosen, and properties of every penalty."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def torch_rates(metrics: list[float], mode: str, patience: int, factor: float, l
 
 
 def keras_rates(metrics: list[float], mode: str, patience: int, factor: float, least: float) -> list[float]:
-    """Keras' callback without its cooldown, told from its documentation: slow, plain, with a variable per idea."""
+    """Keras' callback without its cooldown, after its documentation: slow and plain."""
     sign = 1 if mode == "min" else -1
     best, wait, rate, rates = math.inf, 0, 0.1, []
     for metric in metrics:

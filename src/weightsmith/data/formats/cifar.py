@@ -41,7 +41,7 @@ _LARGEST = 200_000_000  # bytes; CIFAR-100's training batch, the largest, has 15
 
 @dataclass(frozen=True)
 class _Layout:
-    """How CIFAR-10 or CIFAR-100 is laid out in files."""
+    """The file layout of CIFAR-10 or CIFAR-100."""
 
     classes: int
     batches: dict[str, tuple[str, ...]]

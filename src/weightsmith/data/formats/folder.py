@@ -92,7 +92,7 @@ class LabelledFiles(NamedTuple):
 
 
 def labelled_files(root: Path) -> LabelledFiles:
-    """What a folder of images holds, by name alone; a split without images is left out, no image at all is refused."""
+    """The images of a folder, by name alone; a split without images is left out, a folder without any is refused."""
     if not root.is_dir():
         raise FileRefused(root, "no such folder")
     folders = _split_folders(root)

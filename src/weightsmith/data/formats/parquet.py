@@ -213,7 +213,7 @@ def cached_pixels(source: str, decode: Callable[[], Pixels]) -> Pixels:
 
 
 def _read(path: Path) -> Pixels | None:
-    """What the file holds, or None if it is not what was written."""
+    """The content of the file, or None if it is damaged."""
     try:
         if file_digest(path) != path.stem.partition("-")[2]:
             return None

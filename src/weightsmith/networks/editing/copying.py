@@ -41,5 +41,5 @@ def copied(network: nn.Module) -> nn.Module:
 
 
 def _is_computed(module: nn.Module) -> bool:
-    """Whether a tensor that is no parameter, yet depends on one, hangs on the module."""
+    """Whether the module has a tensor attribute that is no parameter but depends on one."""
     return any(getattr(value, "grad_fn", None) is not None for value in vars(module).values())

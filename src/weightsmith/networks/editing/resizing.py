@@ -54,7 +54,7 @@ def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int
 
 
 def output_units(module: nn.Module) -> int | None:
-    """How many units a dense layer or convolution gives out; None for any other module.
+    """The number of output units of a dense layer or convolution; None for any other module.
 
     >>> output_units(nn.Conv2d(3, 8, 3)), output_units(nn.BatchNorm2d(8))
     (8, None)
@@ -126,7 +126,7 @@ def _plans(network: nn.Module, shapes: Shapes) -> dict[str, _Plan]:
 
 
 def _stored(module: nn.Module, what: str) -> dict[str, Tensor | None]:
-    """The tensors of a layer of a known kind; None stands for a bias it could have."""
+    """The tensors of a layer of a known kind; None for a bias it could have."""
     if not isinstance(module, tuple(_KINDS)):
         raise UsageError(f"{what}: a {type(module).__name__} cannot be given other sizes")
     tensors: dict[str, Tensor | None] = {**module._parameters, **module._buffers}

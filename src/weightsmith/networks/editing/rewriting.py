@@ -88,7 +88,7 @@ def _stored_weight(plan: PendingLayer, tensors: Mapping[str, Tensor]) -> Tensor 
 
 
 def _unstacked(plan: PendingLayer, matrices: Tensor) -> Tensor:
-    """The inverse of :meth:`.Form.stack`: stacking the flat indices shows where each value came from."""
+    """The inverse of ``Form.stack``: stacking the flat indices shows where each value came from."""
     indices = plan.form.stack(torch.arange(math.prod(plan.shape), device=matrices.device).reshape(plan.shape))
     flat = matrices.new_empty(indices.numel())
     flat[indices.reshape(-1)] = matrices.reshape(-1)

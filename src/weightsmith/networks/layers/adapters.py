@@ -166,7 +166,7 @@ class _Rest(Weights):
         super().__init__(weights.path, stored, left_out=weights.left_out, aliases=aliases, scaled_by_name=False)
 
     def is_real(self, name: str) -> bool:
-        """As the adapter's own reader says."""
+        """Delegated to the adapter's reader."""
         return self._weights.is_real(self._names[name])
 
     def _read(self, name: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""How a weight tensor is read as matrices of out × in, by kind.
+"""Matrix forms of weight tensors: stacks of out × in matrices, by kind of layer.
 
 | kind | stored | matrices (count × rows × columns) |
 |---|---|---|

@@ -36,7 +36,7 @@ _NORMS = (
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a weight comes from: the parameters behind it and how its effective value is computed."""
+    """The source of a weight: its parameters, and how its effective value is computed."""
 
     parameters: tuple[Tensor, ...]
     read: Callable[[], Tensor]
@@ -77,7 +77,7 @@ def find_in_module(network: nn.Module) -> Findings:
 
 
 class _Search:
-    """What was found so far, and the layers each parameter has made (none for what was left out)."""
+    """The findings so far, and the layers of each parameter (none for what was left out)."""
 
     def __init__(self) -> None:
         self.findings = Findings()
@@ -121,7 +121,7 @@ class _Search:
 
 
 def _forms(module: nn.Module) -> Mapping[str, Form]:
-    """Which attributes of a known module are matrices, and how they are read."""
+    """The matrix attributes of a known module, and their forms."""
     if isinstance(module, nn.Linear):
         return {"weight": Form("Linear")}
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):

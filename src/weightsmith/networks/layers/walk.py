@@ -177,8 +177,7 @@ def opened(network: object) -> nn.Module | Weights:
 
 
 def _descends(network: object, package: str, name: str) -> bool:
-    """Whether ``network`` is an instance of a class of another package, by names: that package need not be
-    installed."""
+    """Whether ``network`` is an instance of a class of another package, by name, without importing it."""
     bases = type(network).__mro__
     return any(base.__name__ == name and base.__module__.partition(".")[0] == package for base in bases)
 
@@ -235,7 +234,7 @@ class _StateDict(Weights):
 
 
 def why_no_values(value: object) -> str | None:
-    """What keeps an item of a state dict from being read as numbers, or None."""
+    """The reason why an item of a state dict cannot be read as numbers, or None."""
     if not isinstance(value, Tensor):
         return f"a {type(value).__name__}, not a tensor"
     if isinstance(value, nn.UninitializedParameter | nn.UninitializedBuffer):

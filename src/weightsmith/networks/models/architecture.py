@@ -96,8 +96,7 @@ class Architecture(Option, family="network"):
         return changed
 
     def resized(self, units: Mapping[str, int]) -> Self:
-        """This spec with ``units`` (name of a layer in the module tree → number of output units); the others keep
-        theirs.
+        """This spec with ``units`` (layer name in the module tree → output units); the others keep theirs.
 
         Layers whose outputs are added to each other must all be named, with the same number. The output layer keeps
         its classes. Sizes that the spec cannot express are an :class:`OptionError`.

@@ -66,8 +66,7 @@ class PaperResnet(Architecture, name="paper-resnet"):
         return _PaperResnet(nn.Sequential(*stem), stages, nn.Sequential(nn.Flatten(), dense))
 
     def width_slots(self) -> dict[str, WidthSlot]:
-        """Layers that write to a stage's residual stream share the stage's width; the stem's start and inner widths are
-        free."""
+        """Layers on a stage's residual stream share its width; the stem's start and inner widths are free."""
         slots = {"stem.0": WidthSlot("stem", 0), "stem.3": WidthSlot("stem", 1), "stem.6": WidthSlot("widths", 0)}
         for index in range(2 * len(self.widths)):
             stage, block = divmod(index, 2)

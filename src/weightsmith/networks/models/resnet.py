@@ -74,8 +74,7 @@ class Resnet(Architecture, name="resnet"):
         return _Resnet(self, layers)
 
     def width_slots(self) -> dict[str, WidthSlot]:
-        """The first convolution of a block is free; layers that write to the residual stream share the stage's
-        width."""
+        """The first convolution of a block is free; layers on the residual stream share the stage's width."""
         slots = {"conv1": WidthSlot("widths", 0)}
         for index, (stage, block) in enumerate(self._positions()):
             name = f"layer{stage + 1}.{block}"

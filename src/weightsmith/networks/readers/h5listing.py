@@ -35,7 +35,7 @@ class _Window(io.RawIOBase):
 
     def __init__(self, path: str, begin: int, length: int) -> None:
         self._file = open(path, "rb")  # noqa: PTH123, SIM115 (a script of its own; closed with the process)
-        self._begin, self._length, self._place = begin, length, 0
+        self._begin, self._length, self._offset = begin, length, 0
 
     def readable(self) -> bool:
         return True
@@ -44,18 +44,18 @@ class _Window(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._place = offset + (0, self._place, self._length)[whence]
-        return self._place
+        self._offset = offset + (0, self._offset, self._length)[whence]
+        return self._offset
 
     def tell(self) -> int:
-        return self._place
+        return self._offset
 
     def readinto(self, buffer: Any) -> int:
-        count = max(0, min(len(buffer), self._length - self._place))
-        self._file.seek(self._begin + self._place)
+        count = max(0, min(len(buffer), self._length - self._offset))
+        self._file.seek(self._begin + self._offset)
         content = self._file.read(count)
         buffer[: len(content)] = content
-        self._place += len(content)
+        self._offset += len(content)
         return len(content)
 
 

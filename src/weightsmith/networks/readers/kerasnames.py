@@ -39,7 +39,7 @@ class Variable:
 
 
 class Configuration:
-    """What the saved configuration says about layers, by their path in the file and by their name."""
+    """Facts about layers from the saved configuration, by path in the file and by name."""
 
     def __init__(self, config: object) -> None:
         self.by_path: dict[str, LayerFacts] = {}

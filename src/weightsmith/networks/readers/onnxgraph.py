@@ -49,7 +49,7 @@ class Quantisation:
 
 @dataclass(frozen=True)
 class Use:
-    """What a tensor is used for: a kind (None: unknown), to be turned or not, its gates' order, its scale."""
+    """The use of a tensor: a kind (None: unknown), transposed or not, its gates' order, its scale."""
 
     kind: str | None = None
     turned: bool = False
@@ -80,7 +80,7 @@ def attribute(node: Any, name: str, default: int) -> int:
 
 
 def uses(nodes: list[Any], dimensions: Mapping[str, int]) -> dict[str, Use]:
-    """What each tensor, given with its number of dimensions, is first used for."""
+    """The first use of each tensor, given with its number of dimensions."""
     readers: dict[str, list[tuple[Any, int]]] = {}
     for node in nodes:
         for index, name in enumerate(node.input):
@@ -98,15 +98,15 @@ def _use(name: str, dimensions: int, readers: Mapping[str, list[tuple[Any, int]]
             found = _direct(node, index, dimensions, so_far)
             if found is not None:
                 return found
-            handed_on = _handed_on(node, dimensions, so_far) if index == 0 and node.output else None
-            if handed_on is not None and node.output[0] not in seen:
+            passed_through = _passed_through(node, dimensions, so_far) if index == 0 and node.output else None
+            if passed_through is not None and node.output[0] not in seen:
                 seen.add(node.output[0])
-                todo.append((node.output[0], handed_on))
-                unused = replace(unused, quantisation=handed_on.quantisation or unused.quantisation)
+                todo.append((node.output[0], passed_through))
+                unused = replace(unused, quantisation=passed_through.quantisation or unused.quantisation)
     return unused
 
 
-def _handed_on(node: Any, dimensions: int, so_far: Use) -> Use | None:
+def _passed_through(node: Any, dimensions: int, so_far: Use) -> Use | None:
     """The use so far with what this node adds, None if it makes something else of the tensor."""
     if node.op_type in _HANDED_ON:
         return so_far
@@ -121,7 +121,7 @@ def _handed_on(node: Any, dimensions: int, so_far: Use) -> Use | None:
 
 
 def _direct(node: Any, index: int, dimensions: int, so_far: Use) -> Use | None:
-    """What a node itself uses the tensor for, None if it is no operator with weights."""
+    """The use of the tensor by a node, None if it is no operator with weights."""
     operator = node.op_type
     if operator in _INTEGER and index == 3 and len(node.input) > 5:
         operator, axis = _INTEGER[operator]

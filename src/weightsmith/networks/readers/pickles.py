@@ -73,7 +73,7 @@ class _Machine:
 
     @property
     def stack(self) -> list[Any]:
-        """What was pushed since the last mark."""
+        """The items pushed since the last mark."""
         return self.stacks[-1]
 
 

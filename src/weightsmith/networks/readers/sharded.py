@@ -19,7 +19,7 @@ from weightsmith.networks.weights import Entry, LeftOut, Weights
 
 __all__ = ["ShardedWeights", "open_folder", "open_index"]
 
-# What trainers write beside the weights under the same suffixes.
+# Other files that trainers write with the same suffixes.
 _OWN = "network.safetensors"
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "random_states", "scaler")
 
@@ -77,8 +77,8 @@ def open_index(index: Path) -> Weights:
 
 
 def open_folder(folder: Path) -> Weights:
-    """The weights in a folder: its ``network.safetensors``, which a result folder of ours has beside others that are no
-    part of it; else by its index, else all its safetensors files, else its only weight file."""
+    """The weights in a folder: ``network.safetensors`` of our result folders, else by index, else all safetensors
+    files, else the only weight file."""
     with reading(folder):
         files = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
     if (own := folder / _OWN) in files:

@@ -1,6 +1,7 @@
 """torch files, zip and legacy, with three safety checks.
 
-1. The pickle is read as a description (:mod:`.pickles`): a name that weights never need refuses the file.
+1. The pickle is read as a description (:mod:`weightsmith.networks.readers.pickles`): a name that weights never need
+   refuses the file.
 2. The sizes it declares are compared with what the file holds.
 3. ``torch.load(weights_only=True)`` reads the values, never anything laxer.
 """

@@ -31,7 +31,7 @@ _LARGEST_SHARE, _LARGEST_REST = 1.25, 8  # how much wider than the narrowest a n
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings:
-    """How every network is trained: Adam at a constant rate, cross-entropy, all epochs."""
+    """The training settings of all networks: Adam at a constant rate, cross-entropy, all epochs."""
 
     rate: float = 0.01
     epochs: int = 300
@@ -42,7 +42,7 @@ class TrainingSettings:
 
 @dataclasses.dataclass(frozen=True)
 class FoldNetwork:
-    """One network to be: its training rows and labels, its hidden units, the seed of its weights and of its order."""
+    """One network to train: its rows and labels, its hidden units, the seed of its weights and of its order."""
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]

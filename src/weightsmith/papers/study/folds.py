@@ -42,7 +42,7 @@ class StudyPlan:
     scratch: bool
 
     def written(self) -> dict[str, Any]:
-        """As the record and the journal keep it."""
+        """The text form for the record and the journal."""
         return {
             "hidden": list(self.hidden),
             "methods": list(map(str, self.methods)),
@@ -121,7 +121,7 @@ class StudyFold:
         ).build()
         network.write_into(module)
         x = torch.from_numpy(self.x)
-        return _Remembering(
+        return _CachedContext(
             module.eval(),
             find_sites(module, x[:2]).sites,
             x,
@@ -131,7 +131,7 @@ class StudyFold:
         )
 
 
-class _Remembering(PruningContext):
+class _CachedContext(PruningContext):
     """A pruning context that computes the activations once for all methods."""
 
     @functools.cached_property

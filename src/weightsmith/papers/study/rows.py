@@ -51,7 +51,7 @@ class StudyData:
         return stratified_folds(self.y, count, subseed(seed, "study", repeat))
 
     def inputs(self, train: NDArray[np.int64], how: Scaling) -> NDArray[np.float32]:
-        """All rows as networks get them; whatever is fitted sees the rows ``train`` alone."""
+        """All rows as network inputs; components and scaling are fitted on the rows ``train`` only."""
         x = self.x.components(train, *_COMPONENTS) if isinstance(self.x, FaceFeatures) else self.x
         return scaled(x, train, how)
 

@@ -138,11 +138,11 @@ def _group(data: StudyData, plan: StudyPlan, group: tuple[int, int]) -> tuple[li
     start = time.perf_counter()
     hidden, repeat = group
     folds = data.folds(plan.folds, plan.seed, repeat)
-    lessons = [StudyFold(data, fold, plan, repeat, number) for number, fold in enumerate(folds)]
-    networks = _trained([study_fold.task(hidden, "network") for study_fold in lessons], data, plan)
-    rows = [study_fold.reduced(network) for study_fold, network in zip(lessons, networks, strict=True)]
+    study_folds = [StudyFold(data, fold, plan, repeat, number) for number, fold in enumerate(folds)]
+    networks = _trained([study_fold.task(hidden, "network") for study_fold in study_folds], data, plan)
+    rows = [study_fold.reduced(network) for study_fold, network in zip(study_folds, networks, strict=True)]
     if plan.scratch:
-        rows = _beside_scratch(lessons, rows, data, plan)
+        rows = _with_scratch_baseline(study_folds, rows, data, plan)
     return [row.to_dict() for several in rows for row in several], time.perf_counter() - start
 
 
@@ -157,13 +157,13 @@ def _trained(tasks: Sequence[FoldNetwork], data: StudyData, plan: StudyPlan) -> 
     return networks
 
 
-def _beside_scratch(
-    lessons: Sequence[StudyFold], rows: Sequence[list[StudyRow]], data: StudyData, plan: StudyPlan
+def _with_scratch_baseline(
+    study_folds: Sequence[StudyFold], rows: Sequence[list[StudyRow]], data: StudyData, plan: StudyPlan
 ) -> list[list[StudyRow]]:
     """The rows with the from-scratch accuracy at their size; methods that end at the same size in a fold share it."""
     wanted = {
         (number, row.units): study_fold.task(row.units, "scratch")
-        for number, (study_fold, several) in enumerate(zip(lessons, rows, strict=True))
+        for number, (study_fold, several) in enumerate(zip(study_folds, rows, strict=True))
         for row in several
         if row.method != WHOLE
     }
@@ -172,7 +172,7 @@ def _beside_scratch(
         [
             row
             if row.method == WHOLE
-            else dataclasses.replace(row, scratch_accuracy=lessons[number].tested(networks[number, row.units]))
+            else dataclasses.replace(row, scratch_accuracy=study_folds[number].tested(networks[number, row.units]))
             for row in several
         ]
         for number, several in enumerate(rows)

@@ -92,7 +92,7 @@ class Probe:
         return judge(self.probes, {name: tuple(self._readings[name]) for name in self._order})
 
     def to_state(self, since: int = 0) -> dict[str, Any]:
-        """What has been measured, without the first ``since`` steps that were, as plain JSON values."""
+        """The measurements after the first ``since`` measured steps, as plain JSON values."""
         readings = {name: [reading.to_dict() for reading in found[since:]] for name, found in self._readings.items()}
         return {"probes": self._probes[since:], "order": list(self._order), "readings": readings}
 
@@ -152,7 +152,7 @@ class _Watch:
         self._gradients.append(_norm([gradient.detach()]))
 
     def reading(self, *, taken: bool) -> Reading:
-        """What was seen; if the step was taken to its end, its update is the difference to the weights as they are."""
+        """The reading; if the step was completed, its update is the difference to the present weights."""
         # mean over the images of images·‖row of the gradient‖, which is the sum of the norms
         sensitivity = math.fsum(float(s.sqrt().sum()) for s in self._squares.values()) if self._uses else None
         gradient = math.hypot(*map(float, self._gradients)) if self._gradients else None

@@ -38,10 +38,10 @@ _SAMPLES = 2000  # steps looked at in a long run; the exact step is found betwee
 
 
 def check_schedule(schedule: Schedule, span: Span) -> tuple[str, ...]:
-    """What does not fit, one sentence each with the numbers and the way out; nothing if all is well."""
+    """Problems of the schedule, one sentence each with the numbers and a remedy; empty if there are none."""
     faded = _first_faded(schedule, span)
     sentences = _misfits(schedule, span, "the run")
-    return sentences if faded is None else (*sentences, *_said_of_fading(schedule, span, *faded))
+    return sentences if faded is None else (*sentences, *_fading_warnings(schedule, span, *faded))
 
 
 def _first_faded(schedule: Schedule, span: Span) -> tuple[int, float] | None:
@@ -57,7 +57,7 @@ def _first_faded(schedule: Schedule, span: Span) -> tuple[int, float] | None:
     return None
 
 
-def _said_of_fading(schedule: Schedule, span: Span, step: int, highest: float) -> tuple[str, ...]:
+def _fading_warnings(schedule: Schedule, span: Span, step: int, highest: float) -> tuple[str, ...]:
     inner, rest = (schedule.following, schedule.rest(span)) if isinstance(schedule, WarmUp) else (schedule, span)
     match inner:
         case Cosine() | OneCycle():
@@ -86,22 +86,22 @@ def _misfits(schedule: Schedule, span: Span, run: str) -> tuple[str, ...]:
     """Lengths that do not fit the run (or what a warm-up leaves of it)."""
     match schedule:
         case Exponential() | Power():
-            return _said_of_standing_still(schedule, span, run)
+            return _still_warnings(schedule, span, run)
         case Piecewise():
-            return _said_of_bounds(schedule, span, run)
+            return _bounds_warnings(schedule, span, run)
         case Cosine():
-            return _said_of_length(schedule, span, run, schedule.over, schedule.per)
+            return _length_warnings(schedule, span, run, schedule.over, schedule.per)
         case OneCycle():
-            return _said_of_length(schedule, span, run, schedule.over, "step") or _said_of_rise(schedule, span)
+            return _length_warnings(schedule, span, run, schedule.over, "step") or _rise_warnings(schedule, span)
         case Plateau():
-            return _said_of_patience(schedule, span)
+            return _patience_warnings(schedule, span)
         case WarmUp():
-            return _said_of_warm_up(schedule, span, run)
+            return _warm_up_warnings(schedule, span, run)
         case _:
             return ()
 
 
-def _said_of_standing_still(schedule: Exponential | Power, span: Span, run: str) -> tuple[str, ...]:
+def _still_warnings(schedule: Exponential | Power, span: Span, run: str) -> tuple[str, ...]:
     first, last = schedule.at(0, span), schedule.at(span.total - 1, span)
     if last < 0.99 * first or (isinstance(schedule, Power) and schedule.c == 0) or span.length(schedule.per) == 1:
         return ()
@@ -113,7 +113,7 @@ def _said_of_standing_still(schedule: Exponential | Power, span: Span, run: str)
     )
 
 
-def _said_of_bounds(schedule: Piecewise, span: Span, run: str) -> tuple[str, ...]:
+def _bounds_warnings(schedule: Piecewise, span: Span, run: str) -> tuple[str, ...]:
     length, bounds = span.length(schedule.per), schedule.bounds
     if bounds[-1] >= length:
         used = bisect.bisect_left(bounds, length)
@@ -131,7 +131,7 @@ def _said_of_bounds(schedule: Piecewise, span: Span, run: str) -> tuple[str, ...
     return ()
 
 
-def _said_of_length(schedule: Cosine | OneCycle, span: Span, run: str, over: int | None, per: Per) -> tuple[str, ...]:
+def _length_warnings(schedule: Cosine | OneCycle, span: Span, run: str, over: int | None, per: Per) -> tuple[str, ...]:
     """An ``over`` of its own that is shorter or longer than the run."""
     length = span.length(per)
     if over is None or over == length:
@@ -145,7 +145,7 @@ def _said_of_length(schedule: Cosine | OneCycle, span: Span, run: str, over: int
     return (f"{schedule}: {text}; leave over out to follow {run}{hint}",)
 
 
-def _said_of_rise(schedule: OneCycle, span: Span) -> tuple[str, ...]:
+def _rise_warnings(schedule: OneCycle, span: Span) -> tuple[str, ...]:
     length = schedule.over or span.total
     if schedule.warm == 0 or schedule.warm * length > 1:
         return ()
@@ -153,7 +153,7 @@ def _said_of_rise(schedule: OneCycle, span: Span) -> tuple[str, ...]:
     return (f"{schedule}: {share}, so there is no rise and it starts at its peak; train longer or say warm=0",)
 
 
-def _said_of_warm_up(schedule: WarmUp, span: Span, run: str) -> tuple[str, ...]:
+def _warm_up_warnings(schedule: WarmUp, span: Span, run: str) -> tuple[str, ...]:
     length, total = schedule.length(span), span.total
     if length < total:
         return _misfits(schedule.following, schedule.rest(span), "the run after the warm-up")
@@ -165,7 +165,7 @@ def _said_of_warm_up(schedule: WarmUp, span: Span, run: str) -> tuple[str, ...]:
     )
 
 
-def _said_of_patience(schedule: Plateau, span: Span) -> tuple[str, ...]:
+def _patience_warnings(schedule: Plateau, span: Span) -> tuple[str, ...]:
     first = schedule.waits + 1  # the first epoch is the first best
     if first < span.epochs:
         return ()
