@@ -187,6 +187,16 @@ def test_hostile_operations_stay_in_their_line(run, tmp_path):
         assert sum(line.count("[red]") for line in lines) == 2
 
 
+def test_a_network_is_one_line_however_long(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = " ".join(["trained"] * 15)
+    path = ws.save(ws.networks.mlp(4, 3, 2), Path("a" * 110) / "n.safetensors", lineage=Lineage(words))
+    for given in (path, path.parent):
+        (line,) = run("log", given).out.splitlines()
+        assert line.endswith("23 parameters")
+        assert len(line) > 200
+
+
 def test_a_terminal_without_boxes_gets_ascii(run, made, monkeypatch):
     monkeypatch.setattr("weightsmith.cli.log.can_show", lambda text: text.isascii())
     lines = run("log", made).out.splitlines()
