@@ -120,7 +120,7 @@ def stop_before_noting(monkeypatch, stage):
 def test_stopped_at_any_stage_it_ends_with_the_same_bytes(whole, tmp_path, monkeypatch, when, stage):
     with monkeypatch.context() as patched, pytest.raises(Stop):
         if when == "before":
-            stop_at(patched, (module, "carry_out"), STAGES.index(stage) + 1)
+            stop_at(patched, (module, "run_stage"), STAGES.index(stage) + 1)
         else:
             stop_before_noting(patched, stage)
         pipeline(RECIPE, tmp_path)
@@ -173,7 +173,7 @@ def test_stopped_before_its_page_is_made_it_makes_the_same_one(tmp_path, monkeyp
 
 def test_what_is_done_is_not_done_again(whole, monkeypatch):
     folder, run = whole
-    monkeypatch.setattr(module, "carry_out", lambda *_: pytest.fail("a stage was run again"))
+    monkeypatch.setattr(module, "run_stage", lambda *_: pytest.fail("a stage was run again"))
     again = pipeline(RECIPE, folder)
     assert again.record == run.record
     assert again.seconds == run.seconds
@@ -246,7 +246,7 @@ def test_what_was_lost_is_made_again(tmp_path, lost):
 def test_a_recipe_that_failed_may_be_mended_in_its_folder(tmp_path, monkeypatch):
     tables = {"data": "digits", "train": {"network": "mlp:8", "epochs": 1}, "grade": {}, "report": False}
     with monkeypatch.context() as patched, pytest.raises(Stop):
-        stop_at(patched, (module, "carry_out"), 1)
+        stop_at(patched, (module, "run_stage"), 1)
         pipeline(tables, tmp_path)
     assert pipeline({**tables, "grade": {"evidence": "none"}}, tmp_path).record.stages[1].name == "grade"
     with pytest.raises(UsageError, match="evidence is 'none' in the journal"):
