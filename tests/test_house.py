@@ -146,6 +146,24 @@ def test_every_source_file_has_its_test_file():
     assert missing == []
 
 
+LONGEST = 400  # lines: what is longer holds more than one idea
+CATALOGUES = {"reducing/methods.py", "reporting/figures/grading.py"}  # gather the members of one family for the user
+
+
+def only_passes_on(text: str) -> bool:
+    """Whether a module defines nothing and only imports names for others to import."""
+    body = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)]
+    return all(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" for node in body)
+
+
+def test_no_source_file_is_long_and_none_is_left_behind_for_old_imports():
+    sources = {p.relative_to(SOURCE).as_posix(): p.read_text() for p in SOURCES if p.name != "__init__.py"}
+    assert [name for name, text in sources.items() if text.count("\n") > LONGEST] == []
+    assert {name for name, text in sources.items() if only_passes_on(text)} == CATALOGUES
+    assert only_passes_on("from weightsmith.core.sweep import grid\n__all__ = ['grid']")
+    assert not only_passes_on("from weightsmith.core.sweep import grid\nLIMIT = 3")
+
+
 def writes_tables(text: str) -> bool:
     """Whether source code writes CSV by itself: with the library, or cells put together by a comma, a tab and so on."""
     for node in ast.walk(ast.parse(text)):
