@@ -185,17 +185,18 @@ def test_without_accuracies_there_is_no_correlation(grades, capsys):
 def test_plans_side_by_side(network, grades, tmp_path, capsys):
     plans = {"alpha": alpha_plan(grades, 0.5), "uniform": LayerPlan.uniform(network, 0.5)}
     show_plans([PlanFile(rule, tmp_path / rule, plan) for rule, plan in plans.items()])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
     assert lines[0] == ["keep", "parameters", "alpha", "%", "uniform", "%"]
     assert lines[1] == ["0", "1,024", f"{100 * plans['alpha'].values['0']:.1f}", "50.0"]
     assert lines[2] == ["1", "256", "50.0", "50.0", "no", "alpha"]
     assert ["all", "1,508", "50.0", "50.0"] in lines
-    assert any(line[:3] == ["alpha", "plan", str(tmp_path / "alpha")] for line in lines)
+    assert f"alphaplan{tmp_path / 'alpha'}" in "".join(shown.split())  # a long path is broken
 
 
 def test_many_files_are_counted(tmp_path, capsys):
     show_files([tmp_path / str(number) for number in range(9)])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert shown.endswith("and 3 more")
+    shown = "".join(capsys.readouterr().out.split())  # long paths are broken
+    assert shown.endswith("and3more")
     assert str(tmp_path / "5") in shown
     assert str(tmp_path / "6") not in shown

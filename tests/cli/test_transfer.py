@@ -40,7 +40,7 @@ def test_what_is_shown(run, base, tmp_path):
     assert "130 of 1,374" in answer.out  # only the head: 12 × 10 + 10 parameters
     assert "of the validation images are right" in answer.out
     assert "test        " in answer.out
-    assert str(tmp_path / "network.safetensors") in answer.out
+    assert str(tmp_path / "network.safetensors") in "".join(answer.out.split())  # a long path is broken
     assert "epoch 2 of 2" in answer.err
     again = run("transfer", base, *QUICK, "--out", tmp_path)
     assert again.out == answer.out
