@@ -147,7 +147,7 @@ def test_damaged_files_are_read_or_refused(kind, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.filterwarnings("ignore")
 def test_many_damaged_files_are_read_or_refused(kind, tmp_path):
-    attempts(*FORMATS[kind], tmp_path, 2000, 2000)
+    attempts(*FORMATS[kind], tmp_path, 1000, 1000)
 
 
 @pytest.mark.parametrize("kind", SLOW_FORMATS)
