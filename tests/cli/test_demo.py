@@ -41,7 +41,7 @@ def test_an_interrupted_demo_can_go_on(run, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "carry_out", interrupted)
+    monkeypatch.setattr(module, "run_stage", interrupted)
     answer = run("demo", "--out", tmp_path / "demo", "--quiet")
     assert answer.code == 130
     assert "the same command goes on" in answer.err

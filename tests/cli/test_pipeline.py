@@ -67,7 +67,7 @@ def test_an_evaluation_of_another_network_is_not_shown_as_the_accuracy_of_a_stag
 
 
 def test_nothing_runs_before_the_recipe_is_right(run, recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "carry_out", lambda *_: pytest.fail("something ran"))
+    monkeypatch.setattr(module, "run_stage", lambda *_: pytest.fail("something ran"))
     recipe.write_text(RECIPE.replace("angles:60", "angels:60"))
     answer = run("pipeline", recipe, "--out", tmp_path / "out")
     assert answer.code == 2
@@ -80,7 +80,7 @@ def test_an_interrupt_says_that_the_same_command_goes_on(run, recipe, tmp_path, 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "carry_out", interrupted)
+    monkeypatch.setattr(module, "run_stage", interrupted)
     answer = run("pipeline", recipe, "--out", tmp_path / "out")
     assert answer.code == 130
     assert "the same command goes on" in answer.err

@@ -15,7 +15,7 @@ import weightsmith as ws
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import mean_interval
 from weightsmith.networks.card import card_of, weights_digest
-from weightsmith.reducing.baselines import RandomMasks, Scratch, drawn_anew, from_scratch, random_masks
+from weightsmith.reducing.baselines import RandomMasks, Scratch, from_scratch, random_masks, reinitialised
 from weightsmith.reducing.recovery.recover import FineTune
 from weightsmith.training.freezing import freeze
 
@@ -120,7 +120,7 @@ def test_one_of_our_networks_gets_what_building_it_would_give(text):
     with torch.no_grad():
         for value in built.state_dict().values():
             value.add_(1)
-    fresh = drawn_anew(built, 5)
+    fresh = reinitialised(built, 5)
     wanted = ws.networks.build(text, input_shape=(1, 8, 8), classes=3, seed=5)
     assert weights_digest(fresh) == weights_digest(wanted) != weights_digest(built)
 
@@ -139,7 +139,7 @@ def test_a_module_of_the_users_own_resets_itself_and_leaves_the_global_generator
         network[3].weight.fill_(9)
     freeze(network, "1")
     state, before = torch.get_rng_state(), weights_digest(network)
-    fresh, again, other = drawn_anew(network, 1), drawn_anew(network, 1), drawn_anew(network, 2)
+    fresh, again, other = reinitialised(network, 1), reinitialised(network, 1), reinitialised(network, 2)
     assert torch.equal(torch.get_rng_state(), state)
     assert weights_digest(network) == before
     assert weights_digest(fresh) == weights_digest(again) != weights_digest(other)
@@ -158,7 +158,7 @@ def test_the_outer_layer_has_the_last_word():
         def reset_parameters(self):
             nn.init.zeros_(self.inner.weight)
 
-    assert drawn_anew(own(last=Zeroed()), 0).last.inner.weight.eq(0).all()
+    assert reinitialised(own(last=Zeroed()), 0).last.inner.weight.eq(0).all()
 
 
 def test_a_layer_that_cannot_be_drawn_anew_is_named():
@@ -168,12 +168,12 @@ def test_a_layer_that_cannot_be_drawn_anew_is_named():
             self.factor = nn.Parameter(torch.ones(10))
 
     with pytest.raises(UsageError, match=r"last \(Scale\): holds parameters and has no reset_parameters"):
-        drawn_anew(own(last=Scale()), 0)
+        reinitialised(own(last=Scale()), 0)
 
 
 def test_the_card_is_kept_but_for_the_ancestry(digits):
     trained = ws.train("mlp:5", digits, epochs=1).network
-    fresh = card_of(drawn_anew(trained, 8))
+    fresh = card_of(reinitialised(trained, 8))
     assert fresh.lineage.operation == "drawn anew from seed 8"
     assert fresh.lineage.parent is None
     assert dataclasses.replace(fresh, lineage=card_of(trained).lineage) == card_of(trained)

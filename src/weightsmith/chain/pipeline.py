@@ -83,7 +83,7 @@ def pipeline(
         inputs["network"] = weights_digest(open_weights(wanted.network))
     origin = Origin(inputs=inputs)
     call = {"function": "pipeline", **_identity(wanted, start), "threads": threads, **origin.to_dict()}
-    _forget_if_nothing_is_done(folder / _JOURNAL, call)
+    _delete_unused_journal(folder / _JOURNAL, call)
     with pinned_threads(threads), Journal(folder / _JOURNAL, call) as journal:
         work = _Work(wanted, data, folder, journal, threads, progress)
         stages, notes = work.all_stages()
@@ -142,7 +142,7 @@ def _is_chain(path: Path) -> bool:
         return False
 
 
-def _forget_if_nothing_is_done(path: Path, call: Mapping[str, Any]) -> None:
+def _delete_unused_journal(path: Path, call: Mapping[str, Any]) -> None:
     """Delete the journal of another call that never finished a stage: a failed recipe may be corrected."""
     if path.exists():
         found = read_journal(path)

@@ -75,7 +75,10 @@ def _site_table(sites: Sequence[SiteReduction]) -> Table:
     rows = table("layer", "units", "left", "what went", numbers=("units", "left"))
     for site in sites:
         rows.add_row(
-            escape(_name(site)), f"{site.before} → {site.after}", _share(site.after, site.before), escape(_went(site))
+            escape(_name(site)),
+            f"{site.before} → {site.after}",
+            _share(site.after, site.before),
+            escape(_removals(site)),
         )
     return rows
 
@@ -85,7 +88,7 @@ def _name(site: SiteReduction) -> str:
     return site.name if len(site.layers) == 1 else f"{site.name} (+{len(site.layers) - 1})"
 
 
-def _went(site: SiteReduction) -> str:
+def _removals(site: SiteReduction) -> str:
     if site.refused:
         return f"REFUSED: {site.refused}"
     last = "last round: " if site.removals and len(site.removals) != site.before - site.after else ""

@@ -85,7 +85,7 @@ def export(
         _show(file, written, checks, paths)
     far = [check for check in checks if check.worst > _TOLERANCE]
     if far:
-        raise Attention("; ".join(map(_far, far)))
+        raise Attention("; ".join(map(_mismatch_text, far)))
 
 
 def _simulators(asked: Sequence[str]) -> list[str]:
@@ -169,6 +169,6 @@ def _check_table(check: HandoverCheck) -> Table:
     return rows
 
 
-def _far(check: HandoverCheck) -> str:
+def _mismatch_text(check: HandoverCheck) -> str:
     worst = max(check.layers, key=lambda layer: layer.relative)
     return f"{check.simulator} counts other spikes: {100 * worst.relative:.2g} % of those of {worst.name} differ"

@@ -128,7 +128,7 @@ def reduce(
         show_reduction(results[0], str(file), known.name, written, kept=kept)
     else:
         show_comparison(results, str(file), known.name, written, kept=kept)
-    _raise_if_to_look_at(results, least_accuracy)
+    _raise_concerns(results, least_accuracy)
 
 
 def _check_outputs(file: Path, folder: Path | None, csv: Path | None, figures: Path | None) -> None:
@@ -242,7 +242,7 @@ def _write(
     return written
 
 
-def _raise_if_to_look_at(results: Sequence[Reduction], least_accuracy: float | None) -> None:
+def _raise_concerns(results: Sequence[Reduction], least_accuracy: float | None) -> None:
     found = []
     for result in results:
         name = "" if len(results) == 1 else f"{result.record.settings['by']}: "

@@ -31,7 +31,7 @@ from weightsmith.reducing.recovery.recover import FineTune, fine_tuned
 from weightsmith.training.drawing import own_random_state
 from weightsmith.training.run import Progress
 
-__all__ = ["RandomMasks", "Scratch", "drawn_anew", "from_scratch", "random_masks"]
+__all__ = ["RandomMasks", "Scratch", "from_scratch", "random_masks", "reinitialised"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ def from_scratch(
     answers = []
     for seed in seeds:
         run = fine_tuned(
-            drawn_anew(network, seed),
+            reinitialised(network, seed),
             data,
             option,
             seed=seed,
@@ -149,7 +149,7 @@ def from_scratch(
     )
 
 
-def drawn_anew(network: nn.Module, seed: int) -> nn.Module:
+def reinitialised(network: nn.Module, seed: int) -> nn.Module:
     """A copy of ``network`` with newly initialised, trainable weights; its card loses the lineage.
 
     One of our architectures gets what its ``build(seed)`` would give it. A module of the user's own is asked to reset

@@ -70,7 +70,7 @@ class PruningContext:
         per image and position. An input that several readers share counts once.
         """
         grams = {site.name: Gram(site.units, centres[site.name]) for site in self.sites}
-        with self.listening(lambda site, rows: grams[site.name].add(rows)) as seen:
+        with self.capturing(lambda site, rows: grams[site.name].add(rows)) as seen:
             for done, inputs in batches_for(card_of(self.network), self.x, self.batch, self.dtype):
                 seen.clear()
                 self.network(inputs.to(self.device))
@@ -105,7 +105,7 @@ class PruningContext:
         return next(value.dtype for value in self.network.parameters() if value.is_floating_point())
 
     @contextmanager
-    def listening(
+    def capturing(
         self, callback: Callable[[Site, NDArray[np.float32]], None]
     ) -> Iterator[dict[str, list[weakref.ref[Tensor]]]]:
         """Pass the inputs of each site's readers to ``callback`` as rows of units, each tensor once."""

@@ -270,7 +270,7 @@ def _sites(sites: tuple[Site, ...], state: _State) -> tuple[SiteReduction, ...]:
             kind=site.kind,
             before=site.units,
             kept=state.kept[site.name],
-            removals=tuple(map(_gone, choices[site.name].removals)) if site.name in choices else (),
+            removals=tuple(map(_removed_unit, choices[site.name].removals)) if site.name in choices else (),
             refused=state.refused.get(site.name),
             notes=choices[site.name].notes if site.name in choices else (),
         )
@@ -278,7 +278,7 @@ def _sites(sites: tuple[Site, ...], state: _State) -> tuple[SiteReduction, ...]:
     )
 
 
-def _gone(removal: Removal) -> RemovedUnit:
+def _removed_unit(removal: Removal) -> RemovedUnit:
     return RemovedUnit(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)
 
 

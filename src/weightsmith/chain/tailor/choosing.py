@@ -125,7 +125,7 @@ def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxa
             continue
         others = dataclasses.replace(limits, **{name: None})
         keeping = [candidate for candidate in candidates if not candidate.excess(others)]
-        nearest = min(keeping, key=lambda each: (_wanting(each, name), each.number), default=None)
+        nearest = min(keeping, key=lambda each: (_sort_value(each, name), each.number), default=None)
         if nearest is not None:
             found.append(Relaxation(name, float(asked), _value(nearest, name), nearest.number))
     return tuple(found)
@@ -144,5 +144,5 @@ def _value(candidate: Candidate, limit: str) -> float:
     return values[limit]
 
 
-def _wanting(candidate: Candidate, limit: str) -> float:
+def _sort_value(candidate: Candidate, limit: str) -> float:
     return -candidate.share if limit == "accuracy" else _value(candidate, limit)

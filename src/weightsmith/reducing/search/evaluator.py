@@ -59,7 +59,7 @@ def _last_layer(
     given: Tensor | None = reader.bias
     bias = weight.new_zeros(len(weight)) if given is None else given.detach().cpu().to(exact)
     hidden: list[NDArray[np.float32]] = []
-    with context.listening(lambda _site, rows: hidden.append(rows)) as seen:
+    with context.capturing(lambda _site, rows: hidden.append(rows)) as seen:
         for _, inputs in batches_for(card_of(context.network), x, context.batch, context.dtype):
             seen.clear()
             outputs = context.network(inputs.to(context.device)).cpu()

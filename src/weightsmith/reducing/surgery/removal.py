@@ -84,15 +84,15 @@ class _Checked:
 @torch.no_grad()
 def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], batch: Tensor) -> _Checked | str:
     """The cut network if it agrees with the masked one; otherwise the reason why not."""
-    precise = _precise(network, batch)
-    reference = copy.deepcopy(network).to(precise).eval()
-    x = batch.to(precise)
+    dtype = _check_dtype(network, batch)
+    reference = copy.deepcopy(network).to(dtype).eval()
+    x = batch.to(dtype)
     for choice in choices:
         _change_inputs(reference, known[choice.site], choice)
     with masked(reference, list(known.values()), choices):
         expected = reference(x)
     try:
-        smaller = _carried_out(copy.deepcopy(network).to(precise), known, choices).eval()
+        smaller = _carried_out(copy.deepcopy(network).to(dtype), known, choices).eval()
         given = smaller(x)
     except _RUNS_INTO as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -104,10 +104,10 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     difference = float((given - expected).abs().max())
     if not _spread(network(batch)):
         return "the network gives the same for all rows it is checked with: they tell nothing of a cut"
-    allowed = _allowed(_spread(expected), float(expected.abs().max()), precise)
-    if not difference <= allowed:  # NaN counts as a difference
-        return f"the output differs by {difference:.2g} from that of the masked network (allowed: {allowed:.2g})"
-    return _Checked(_as_before(smaller, network), difference)
+    tolerance = _tolerance(_spread(expected), float(expected.abs().max()), dtype)
+    if not difference <= tolerance:  # NaN counts as a difference
+        return f"the output differs by {difference:.2g} from that of the masked network (allowed: {tolerance:.2g})"
+    return _Checked(_with_original_dtypes(smaller, network), difference)
 
 
 def _spread(outputs: Tensor) -> float:
@@ -115,12 +115,12 @@ def _spread(outputs: Tensor) -> float:
     return float((outputs - outputs.mean(dim=0)).abs().max())
 
 
-def _allowed(spread: float, largest: float, precise: torch.dtype) -> float:
+def _tolerance(spread: float, largest: float, dtype: torch.dtype) -> float:
     """The tolerance between two correct results: √ε of the spread of outputs over rows, and rounding of their size.
 
     The spread counts and not the size, because an offset common to all rows would mask any error.
     """
-    epsilon = torch.finfo(precise).eps
+    epsilon = torch.finfo(dtype).eps
     return math.sqrt(epsilon) * spread + 32 * epsilon * largest
 
 
@@ -128,7 +128,7 @@ def _allowed(spread: float, largest: float, precise: torch.dtype) -> float:
 _RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError, UsageError)
 
 
-def _precise(network: nn.Module, batch: Tensor) -> torch.dtype:
+def _check_dtype(network: nn.Module, batch: Tensor) -> torch.dtype:
     """float64, unless the network runs only in its own dtype because of tensors inside it."""
     try:
         copy.deepcopy(network).double().eval()(batch.double())
@@ -137,7 +137,7 @@ def _precise(network: nn.Module, batch: Tensor) -> torch.dtype:
     return torch.float64
 
 
-def _as_before(smaller: nn.Module, network: nn.Module) -> nn.Module:
+def _with_original_dtypes(smaller: nn.Module, network: nn.Module) -> nn.Module:
     """Convert every tensor to its original dtype."""
     types = {name: value.dtype for name, value in network.state_dict(keep_vars=True).items()}
     for module_name, module in smaller.named_modules():

@@ -84,14 +84,14 @@ def _lead(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> s
     if best is None or best.judged is None:
         return lead
     lead += f" The most accurate is {best.name} with {percent_within(best.judged.accuracy)}."
-    return lead + _thrifty(networks, best)
+    return lead + _cheaper_networks(networks, best)
 
 
 def _right(network: KnownNetwork) -> float:
     return -1.0 if network.judged is None else network.judged.accuracy.value
 
 
-def _thrifty(networks: Sequence[KnownNetwork], best: KnownNetwork) -> str:
+def _cheaper_networks(networks: Sequence[KnownNetwork], best: KnownNetwork) -> str:
     """The cheapest networks that may be as accurate as the best."""
     savings: dict[str, list[str]] = {}
     for what, words in (("parameters", "the fewest parameters"), ("energy", "the least energy")):

@@ -115,7 +115,7 @@ def _notes(record: TrainRecord) -> Iterator[Notes]:
     lines = [*record.warnings, *record.notes]
     if record.stopped is Stopped.DIVERGED:
         lines.insert(0, f"The run diverged: {record.reason}")
-    if record.gradients is not None and _is_ill(record.gradients):
+    if record.gradients is not None and _needs_attention(record.gradients):
         lines.append(_gradient_sentence(record.gradients))
     if lines:
         yield Notes(tuple(lines))
@@ -227,7 +227,7 @@ def _cell(row: EpochRow, name: str) -> Cell | Shown:
 _MOST_READINGS, _MOST_PROBES = 2_000, 60  # of the figure: a line is a step, and hundreds would not be distinguishable
 
 
-def _is_ill(diagnosis: GradientDiagnosis) -> bool:
+def _needs_attention(diagnosis: GradientDiagnosis) -> bool:
     """Whether the diagnosis gives a note."""
     return diagnosis.health not in (Health.HEALTHY, Health.FROZEN)
 
