@@ -5,17 +5,9 @@ import inspect
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain.stages import KINDS, Stage, checked, uses_search
+from weightsmith.chain.stages import KINDS, VERBS, Stage, checked, uses_search
 from weightsmith.core.errors import UnknownName, UsageError
 
-VERBS = {
-    "train": ws.train,
-    "grade": ws.grade,
-    "angles": ws.angles,
-    "reduce": ws.reduce,
-    "spike": ws.spike,
-    "sweep": ws.spike_sweep,
-}
 LINKS = {("train", "preset"), ("train", "watch")}  # options of a recipe that are none of the verb
 
 
@@ -26,12 +18,25 @@ def test_every_option_is_one_of_the_verb(kind):
 
 
 @pytest.mark.parametrize(
+    ("kind", "keys"),
+    [("grade", {"normalise", "method", "base"}), ("angles", {"centre", "short"}), ("sweep", {"delay", "mean_images"})],
+)
+def test_a_recipe_can_set_what_the_verb_can(kind, keys):
+    assert keys <= set(KINDS[kind])
+
+
+def test_what_surrounds_a_call_and_functions_are_no_options_of_a_stage():
+    every = {key for options in KINDS.values() for key in options}
+    assert not every & {"seed", "threads", "device", "workers", "out", "progress", "hooks", "fitness", "latency"}
+
+
+@pytest.mark.parametrize(
     ("kind", "key", "given", "kept"),
     [
         ("train", "clip", "none", None),
         ("grade", "evidence", "none", "none"),
         ("train", "penalties", "l2:1e-4", ["l2:0.0001"]),
-        ("train", "schedule", 0.05, 0.05),
+        ("train", "schedule", 0.05, "constant:0.05"),
         ("train", "network", "mypackage.nets:build", "mypackage.nets:build"),
         ("reduce", "layers", "dense*", ["dense*"]),
         ("spike", "neuron", "lif:0.95,reset=hard", "lif:0.95,reset=hard"),
@@ -50,13 +55,13 @@ def test_values_are_kept_in_their_shortest_form(kind, key, given, kept):
     ("kind", "key", "given", "said"),
     [
         ("train", "diagnose", 1, "true or false"),
-        ("train", "validation", 1.0, "from 0 to 0.99"),
-        ("train", "validation", True, "from 0 to 0.99"),
+        ("train", "validation", 1.0, "must be < 1, not 1.0"),
+        ("train", "validation", True, "must be a number, not True"),
         ("train", "schedule", "cosine:-1", "rate"),
         ("reduce", "scratch", "rewind:2", "fine-tune"),
         ("spike", "steps", 2.5, "whole number"),
         ("spike", "precision", "int4", "int8"),
-        ("grade", "evidence", "", "text in quotes"),
+        ("grade", "evidence", "", "unknown evidence"),
         ("reduce", "by", ws.Cosine(0.1), "method must be one of"),
     ],
 )

@@ -43,7 +43,17 @@ from typing import Any, ClassVar, Literal, Self, dataclass_transform
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.text import quote, read_value, split_items
 
-__all__ = ["Option", "Range", "check_int", "field_hints", "is_union", "param", "without_none"]
+__all__ = [
+    "Option",
+    "Range",
+    "check_int",
+    "check_value",
+    "field_hints",
+    "is_union",
+    "param",
+    "type_text",
+    "without_none",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,7 +122,7 @@ class Option(ABC):
     def __post_init__(self) -> None:
         for name, hint in field_hints(type(self)).items():
             where = f"{self.name}: {name}"
-            value = _checked(getattr(self, name), hint, _ranges(type(self))[name], where)
+            value = check_value(getattr(self, name), hint, _ranges(type(self))[name], where)
             object.__setattr__(self, name, value)
         self.check()
 
@@ -208,7 +218,7 @@ class Option(ABC):
         for field in _fields(cls):
             bounds = _ranges(cls)[field.name]
             default = "required" if field.default is dataclasses.MISSING else quote(field.default)
-            kind = _type_text(field_hints(cls)[field.name])
+            kind = type_text(field_hints(cls)[field.name])
             rows.append({"name": field.name, "type": kind, "default": default, "range": str(bounds), "doc": bounds.doc})
         return rows
 
@@ -248,14 +258,14 @@ def _takes_all_plain(cls: Any) -> str | None:
     return first if typing.get_origin(kinds[0]) is tuple else None
 
 
-def _checked(value: Any, hint: Any, bounds: Range, where: str) -> Any:
+def check_value(value: Any, hint: Any, bounds: Range, where: str) -> Any:
     """``value`` converted to the type ``hint`` and checked against ``bounds``; an OptionError names ``where``."""
     origin = typing.get_origin(hint)
     if is_union(hint):
         if value is None and type(None) in typing.get_args(hint):
             return None
         (kind,) = without_none(hint)
-        return _checked(value, kind, bounds, where)
+        return check_value(value, kind, bounds, where)
     if origin is Literal:
         allowed = typing.get_args(hint)
         if value not in allowed:
@@ -264,21 +274,21 @@ def _checked(value: Any, hint: Any, bounds: Range, where: str) -> Any:
     if origin is tuple:
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             value = (value,)
-        items = tuple(_checked(item, typing.get_args(hint)[0], bounds, where) for item in value)
+        items = tuple(check_value(item, typing.get_args(hint)[0], bounds, where) for item in value)
         if len(items) < bounds.min_length:
             raise OptionError(f"{where} needs at least {bounds.min_length} value(s), not {len(items)}")
         return items
     if hint in (int, float):
         return _checked_number(value, hint, bounds, where)
     if inspect.isclass(hint) and not isinstance(value, hint):
-        raise OptionError(f"{where} must be {_type_text(hint)}, not {value!r}")
+        raise OptionError(f"{where} must be {type_text(hint)}, not {value!r}")
     return value
 
 
 def _checked_number(value: Any, kind: type, bounds: Range, where: str) -> float:
     number_type = numbers.Integral if kind is int else numbers.Real
     if isinstance(value, bool) or not isinstance(value, number_type):
-        raise OptionError(f"{where} must be {_type_text(kind)}, not {value!r}")
+        raise OptionError(f"{where} must be {type_text(kind)}, not {value!r}")
     try:
         number: float = kind(value)
     except OverflowError:
@@ -291,7 +301,8 @@ def _checked_number(value: Any, kind: type, bounds: Range, where: str) -> float:
     return number
 
 
-def _type_text(hint: Any) -> str:
+def type_text(hint: Any) -> str:
+    """A type as messages and tables name it: ``a whole number or none``."""
     plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     if hint in plain:
         return plain[hint]
@@ -299,9 +310,9 @@ def _type_text(hint: Any) -> str:
     if origin is Literal:
         return " | ".join(json.dumps(arg).strip('"') for arg in args)
     if origin is tuple:
-        return f"several of {_type_text(args[0])}"
+        return f"several of {type_text(args[0])}"
     if is_union(hint):
-        return " or ".join("none" if arg is type(None) else _type_text(arg) for arg in args)
+        return " or ".join("none" if arg is type(None) else type_text(arg) for arg in args)
     return str(getattr(hint, "__name__", hint))
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads, subseed
+from weightsmith.core.verbs import Device, Doc, Seed, Threads, Workers, verb
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.layer import Conv, GradingOptions, Normalise, grade_layer
@@ -32,22 +33,27 @@ __all__ = ["grade"]
 Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
 
 
+@verb
 def grade(
     network: Network,
     *,
-    layers: str | Sequence[str] | None = None,
-    conv: Conv = "pooled",
-    normalise: Normalise = "none",
-    evidence: Evidence | str = "fast",
-    cut: TailCut | str = "ks",
-    precision: Precision = "float64",
-    method: Method = "gram",
-    fold: bool = False,
-    base: Network | None = None,
-    seed: int = 0,
-    workers: int = 1,
-    threads: int = 1,
-    device: str = "cpu",
+    layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
+    conv: Annotated[
+        Conv, Doc("a convolution as one spectrum of all kernel positions (pooled) or one per position (slices)")
+    ] = "pooled",
+    normalise: Annotated[Normalise, Doc("how eigenvalues are scaled before the fit")] = "none",
+    evidence: Annotated[Evidence | str, Doc("how much evidence is gathered for each α: none, fast or full")] = "fast",
+    cut: Annotated[
+        TailCut | str, Doc("where the tail begins: ks (smallest distance), erg (unit determinant) or hill")
+    ] = "ks",
+    precision: Annotated[Precision, Doc("numbers of the spectrum")] = "float64",
+    method: Annotated[Method, Doc("eigenvalues of the Gram matrix (gram) or singular values (svd)")] = "gram",
+    fold: Annotated[bool, Doc("fold batch norms into the layers before them first")] = False,
+    base: Annotated[Network | None, Doc("grade the difference to this network")] = None,
+    seed: Seed = 0,
+    workers: Workers = 1,
+    threads: Threads = 1,
+    device: Device = "cpu",
     progress: StepCallback | None = None,
 ) -> Grades:
     """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.

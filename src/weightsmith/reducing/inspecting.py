@@ -13,17 +13,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.options import check_int
+from weightsmith.core.options import Range, check_int
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
@@ -97,20 +98,27 @@ class UnitAngles:
         return angles_between(self.grams[site])
 
 
+@verb
 def angles(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    angle: float = 15.0,
-    centre: str | float = "auto",
-    short: float = 0.1,
-    top: int = 20,
-    layers: str | Sequence[str] | None = None,
-    rows: int | None = None,
-    seed: int = 0,
-    batch: int = 256,
-    threads: int = 1,
-    device: str = "cpu",
+    angle: Annotated[
+        float,
+        Range(ge=0, le=90),
+        Doc("degrees below which two units count as similar, and above 180 minus it as complementary"),
+    ] = 15.0,
+    centre: Annotated[
+        str | float, Doc("what is subtracted from activations first: auto (by activation), mean, none or a number")
+    ] = "auto",
+    short: Annotated[float, Range(ge=0), Doc("share of the mean length below which a unit counts as short")] = 0.1,
+    top: Annotated[int, Range(ge=0), Doc("pairs listed for each layer")] = 20,
+    layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
+    rows: Annotated[int | None, Range(ge=1), Doc("training rows to look at; without it all")] = None,
+    seed: Seed = 0,
+    batch: Batch = 256,
+    threads: Threads = 1,
+    device: Device = "cpu",
     progress: StepCallback | None = None,
 ) -> UnitAngles:
     """The angles between the units of every site, over the training rows of ``data``; the network is not changed.

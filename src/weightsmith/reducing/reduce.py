@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.identity import identity_of
 from weightsmith.core.journal import Journal
-from weightsmith.core.options import check_int
+from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
+from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
@@ -29,7 +27,7 @@ from weightsmith.reducing.methods import Genetic, Method, Pareto
 from weightsmith.reducing.recovery.recover import FineTune, Recover
 from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
-from weightsmith.reducing.search.evaluator import Masks
+from weightsmith.reducing.search.fitness import Fitness, Price
 from weightsmith.reducing.subject import Subject, read_subject
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, shares_by_plan
@@ -38,27 +36,35 @@ from weightsmith.training.run import TrainRun
 __all__ = ["reduce"]
 
 
+@verb
 def reduce(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    by: Method | str,
-    target: Target | str | None = None,
-    plan: LayerPlan | str | Path | None = None,
-    layers: str | Sequence[str] | None = None,
-    recover: Recover | str | None = None,
-    rows: int | None = None,
-    test_rows: int | None = None,
-    fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None = None,
-    price: Callable[[Masks], NDArray[np.float64]] | None = None,
-    random: int = 10,
-    scratch: FineTune | str | None = None,
-    scratch_seeds: Sequence[int] | int = (0, 1, 2),
-    latency: bool = True,
-    seed: int = 0,
-    batch: int = 256,
-    threads: int = 1,
-    device: str = "cpu",
+    by: Annotated[Method | str, Doc("which units go: angles:45, groups:15, genetic:50, pareto, magnitude or random")],
+    target: Annotated[
+        Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")
+    ] = None,
+    plan: Annotated[
+        LayerPlan | str | Path | None, Doc("how a target is shared out: uniform (default), norm, or the file of a plan")
+    ] = None,
+    layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
+    recover: Annotated[
+        Recover | str | None,
+        Doc("afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)"),
+    ] = None,
+    rows: Annotated[int | None, Range(ge=1), Doc("training rows the method looks at; without it all")] = None,
+    test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
+    fitness: Annotated[Fitness | None, Doc("function of accuracies and masks that genetic search maximises")] = None,
+    price: Annotated[Price | None, Doc("function of masks that replaces the number of units in genetic search")] = None,
+    random: Annotated[int, Range(ge=0), Doc("random masks of the same size to compare with")] = 10,
+    scratch: Annotated[FineTune | str | None, Doc("also train the small network from scratch, as fine-tune:20")] = None,
+    scratch_seeds: Annotated[Sequence[int] | int, Range(ge=0), Doc("seeds of the networks from scratch")] = (0, 1, 2),
+    latency: Annotated[bool, Doc("measure the time per image before and after", recorded=False)] = True,
+    seed: Seed = 0,
+    batch: Batch = 256,
+    threads: Threads = 1,
+    device: Device = "cpu",
     out: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Reduction:
@@ -90,15 +96,16 @@ def reduce(
         shares=None,
         fitness=fitness,
         price=price,
-        seed=check_int("seed", seed, least=0),
-        batch=check_int("batch", batch),
-        threads=check_int("threads", threads),
+        seed=seed,
+        batch=batch,
+        threads=threads,
         device=device,
         folder=None if out is None else Path(out),
         progress=progress,
     )
+    settings = written(reduce, locals())
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
-    baselines = Baselines(check_int("random", random, least=0), _scratch_option(scratch), seeds, latency)
+    baselines = Baselines(random, FineTune.of(scratch) if scratch else None, seeds, latency)
     _check_device(device)
     functions: dict[str, Any] = {"fitness": fitness, "price": price}
     for name, own in functions.items():
@@ -115,8 +122,8 @@ def reduce(
         subject = read_subject(
             network,
             data,
-            rows=None if rows is None else check_int("rows", rows),
-            test_rows=None if test_rows is None else check_int("test_rows", test_rows),
+            rows=rows,
+            test_rows=test_rows,
             seed=task.seed,
         )
         found = find_sites(subject.network, subject.example[:2])
@@ -124,13 +131,7 @@ def reduce(
         shares, source, notes = _shares(subject, plan, sites, task.target)
         task = dataclasses.replace(task, shares=shares)
         notes = (*notes, *_few_rows(subject, sites, method))
-        settings = {
-            **_written(task, baselines),
-            "plan": source,
-            "layers": _listed(layers),
-            "rows": rows,
-            "test_rows": test_rows,
-        }
+        settings |= {"plan": source}
         card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
         call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
@@ -175,13 +176,6 @@ def _check_device(device: str) -> None:
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
-def _scratch_option(given: FineTune | str | None) -> FineTune | None:
-    option = None if given is None else Recover.of(given)
-    if option is not None and not isinstance(option, FineTune):
-        raise UsageError(f"a network from scratch is trained as fine-tune:… says, not {option}")
-    return option
-
-
 def _shares(
     subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], target: Target | None
 ) -> tuple[dict[str, float] | None, str | None, tuple[str, ...]]:
@@ -205,28 +199,6 @@ def _shares(
         () if known == subject.inputs["network"] else (f"the plan ({chosen.source}) was made for another network",)
     )
     return shares_by_plan(sites, chosen), chosen.source, foreign
-
-
-def _written(task: Task, baselines: Baselines) -> dict[str, Any]:
-    """Every option in its text form, for the record."""
-    return {
-        "by": str(task.method),
-        "target": None if task.target is None else str(task.target),
-        "recover": None if task.recovery is None else str(task.recovery),
-        "fitness": None if task.fitness is None else identity_of(task.fitness),
-        "price": None if task.price is None else identity_of(task.price),
-        "random": baselines.random,
-        "scratch": None if baselines.scratch is None else str(baselines.scratch),
-        "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else [],
-        "seed": task.seed,
-        "batch": task.batch,
-        "threads": task.threads,
-        "device": task.device,
-    }
-
-
-def _listed(layers: str | Sequence[str] | None) -> list[str] | None:
-    return None if layers is None else [layers] if isinstance(layers, str) else list(layers)
 
 
 def _record(

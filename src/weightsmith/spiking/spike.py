@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.options import check_int
+from weightsmith.core.options import Range, check_int
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
+from weightsmith.core.verbs import Device, Doc, Seed, verb
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile, threshold_range
 from weightsmith.spiking.conversion.preparing import (
@@ -43,24 +44,35 @@ from weightsmith.training.run import TrainRun
 __all__ = ["decisions_of", "spike"]
 
 
+@verb
 def spike(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    neuron: IF | LIF | str = "if",
-    encode: Poisson | Constant | str = "constant",
-    balance: Percentile | MaxCurrent | str = "percentile",
-    adjust: L4 | str | None = None,
-    steps: int = 64,
-    precision: Precision = "float32",
-    early: Margin | str | None = None,
-    settle: int = 0,
-    mismatch: Mismatch | str | None = None,
-    prices: Prices | str = "picojoule",
-    images: int | None = None,
-    watch: int = 8,
-    seed: int = 0,
-    device: str = "cpu",
+    neuron: Annotated[IF | LIF | str, Doc("if, or lif:0.95 (leak per step); reset=hard sets to zero")] = "if",
+    encode: Annotated[
+        Poisson | Constant | str,
+        Doc("constant (pixels as currents) or poisson (random spikes; inputs between −1 and 1)"),
+    ] = "constant",
+    balance: Annotated[
+        Percentile | MaxCurrent | str,
+        Doc("how thresholds are found: percentile:99.9 or max-current (networks without bias)"),
+    ] = "percentile",
+    adjust: Annotated[L4 | str | None, Doc("l4:1.0 scales the weights of the first layer by their L4 norms")] = None,
+    steps: Annotated[int, Range(ge=1), Doc("time steps for each image")] = 64,
+    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights")] = "float32",
+    early: Annotated[
+        Margin | str | None, Doc("margin:0.5 ends an image early once the two best outputs are that far apart")
+    ] = None,
+    settle: Annotated[int, Range(ge=0), Doc("first steps whose outputs are left out of the sums")] = 0,
+    mismatch: Annotated[
+        Mismatch | str | None, Doc("mismatch:0.1 draws every neuron's threshold around what it should be")
+    ] = None,
+    prices: Annotated[Prices | str, Doc("prices of operations in picojoule")] = "picojoule",
+    images: Annotated[int | None, Range(ge=1), Doc("test rows to run; without it all")] = None,
+    watch: Annotated[int, Range(ge=0), Doc("test rows whose spikes are recorded in detail")] = 8,
+    seed: Seed = 0,
+    device: Device = "cpu",
     out: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> SpikeRun:

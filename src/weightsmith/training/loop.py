@@ -8,16 +8,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.options import check_int
+from weightsmith.core.options import Range, check_int
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
+from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
 from weightsmith.data.augment import Augment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import Card, weights_digest, with_card
@@ -33,7 +34,7 @@ from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingPlan, TrainingWarning, make_plan
 from weightsmith.training.run import History, Hook, Progress, TrainRecord, TrainRun
-from weightsmith.training.schedules import Schedule
+from weightsmith.training.schedules import Schedule, read_schedule
 from weightsmith.training.settings import Settings
 from weightsmith.training.stopping import Stop
 from weightsmith.training.trainer import Trainer
@@ -41,29 +42,45 @@ from weightsmith.training.trainer import Trainer
 __all__ = ["finish", "train", "write_run"]
 
 
+@verb
 def train(
     network: nn.Module | Architecture | str | Path,
     data: Any,
     *,
-    optimiser: Optimiser | str = "momentum",
-    schedule: Schedule | float | str | None = None,
-    clip: Clip | str | None = None,
-    stop: Stop | str | None = None,
-    penalties: Sequence[Penalty | str] | Penalty | str = (),
-    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
-    augment: Augment | str | None = None,
-    batch: int = 32,
-    epochs: int = 10,
-    validation: float | None = None,
-    normalise: str | Normalisation | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    threads: int = 1,
+    optimiser: Annotated[Optimiser | str, Doc("sgd, momentum:0.9, nesterov, rmsprop, adam, adamw …")] = "momentum",
+    schedule: Annotated[
+        Schedule | float | str | None,
+        Doc(
+            "a rate, or power:0.1,s=20,per=epoch, exponential, plateau, cosine, one-cycle, warm-up …",
+            read=read_schedule,
+        ),
+    ] = None,
+    clip: Annotated[Clip | str | None, Doc("value:1, norm:1 (per parameter) or global-norm:1")] = None,
+    stop: Annotated[Stop | str | None, Doc("early:5 ends after 5 epochs without improvement")] = None,
+    penalties: Annotated[
+        Sequence[Penalty | str] | Penalty | str,
+        Doc("l1, l2:1e-4, max-norm, stable-rank, spectral, group-lasso, l4-balance"),
+    ] = (),
+    loss: Annotated[
+        Loss | str | Callable[[Tensor, Tensor], Tensor], Doc("cross-entropy or squared-error")
+    ] = "cross-entropy",
+    augment: Annotated[Augment | str | None, Doc("crop-flip:4 shifts and mirrors images")] = None,
+    batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,
+    epochs: Annotated[int, Range(ge=1), Doc("passes over the training images, at most")] = 10,
+    validation: Annotated[
+        float | None, Range(gt=0, lt=1), Doc("share of the training images kept for validation")
+    ] = None,
+    normalise: Annotated[
+        str | Normalisation | None, Doc("none, 0.5/0.5, imagenet …; without it the network's own, or the data's")
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    threads: Threads = 1,
     out: str | Path | None = None,
-    keep: Sequence[int] | int = (),
+    keep: Annotated[Sequence[int] | int, Range(ge=0), Doc("epochs whose weights are kept, to rewind to")] = (),
     hooks: Sequence[Hook] | Hook = (),
     progress: Callable[[Progress], None] | None = None,
-    diagnose: bool = True,
+    diagnose: Annotated[bool, Doc("a verdict on the gradients of every layer")] = True,
 ) -> TrainRun:
     """Train a copy of ``network`` on the training split of ``data``.
 

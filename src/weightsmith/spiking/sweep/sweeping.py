@@ -14,18 +14,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.options import check_int
+from weightsmith.core.options import Range, check_int
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import write_atomic
+from weightsmith.core.verbs import Doc, Seed, verb
 from weightsmith.networks.card import card_of, meaning_digest
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
@@ -47,24 +48,41 @@ _FACTORS = (0.3, 0.4, 0.5, 0.7)
 _SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 
+@verb
 def spike_sweep(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    leaks: Sequence[float] = _LEAKS,
-    resets: Sequence[str] = ("soft", "hard"),
-    factors: Sequence[float] = _FACTORS,
-    smoothings: Sequence[float] = _SMOOTHINGS,
-    steps: int | Sequence[int] = 75,
-    encode: Poisson | Constant | str = "poisson",
-    balance: Percentile | MaxCurrent | str = "max-current",
-    delay: bool = False,
-    train_images: int = 200,
-    test_images: int | None = 1000,
-    mean_images: int = 64,
-    race: Racing | str | None = "racing",
-    precision: Precision = "float32",
-    seed: int = 0,
+    leaks: Annotated[
+        Sequence[float], Range(gt=0, le=1), Doc("what is left of a membrane after a step; 1 leaks nothing")
+    ] = _LEAKS,
+    resets: Annotated[Sequence[str], Doc("soft takes the threshold away, hard sets to zero")] = ("soft", "hard"),
+    factors: Annotated[Sequence[float], Range(gt=0), Doc("factors on the thresholds of balance")] = _FACTORS,
+    smoothings: Annotated[
+        Sequence[float],
+        Range(ge=0),
+        Doc("of the L4 adjustment; the larger, the less is changed; none: thresholds alone"),
+    ] = _SMOOTHINGS,
+    steps: Annotated[int | Sequence[int], Range(ge=1), Doc("time steps for each image")] = 75,
+    encode: Annotated[
+        Poisson | Constant | str,
+        Doc("poisson (random spikes; inputs between −1 and 1) or constant (pixels as currents)"),
+    ] = "poisson",
+    balance: Annotated[
+        Percentile | MaxCurrent | str,
+        Doc("how thresholds are found: max-current (networks without bias) or percentile:99.9"),
+    ] = "max-current",
+    delay: Annotated[bool, Doc("fire one step later, as the code of the L4 paper does")] = False,
+    train_images: Annotated[int, Range(ge=1), Doc("training rows on which settings are chosen")] = 200,
+    test_images: Annotated[
+        int | None, Range(ge=1), Doc("test rows that judge the winners; all, if there are fewer")
+    ] = 1000,
+    mean_images: Annotated[int, Range(ge=1), Doc("training rows that give the adjustment its mean membranes")] = 64,
+    race: Annotated[
+        Racing | str | None, Doc("racing drops settings that are clearly worse early; none runs all of them in full")
+    ] = "racing",
+    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights")] = "float32",
+    seed: Seed = 0,
     out: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> SpikeSweep:

@@ -27,6 +27,7 @@ __all__ = [
     "WarmUp",
     "as_schedule",
     "count",
+    "read_schedule",
 ]
 
 
@@ -46,3 +47,8 @@ def as_schedule(given: Schedule | float | str | None, usual_rate: float) -> Sche
             return Schedule.parse(given)
         given = number
     return given if isinstance(given, Schedule) else Constant(given)
+
+
+def read_schedule(given: Schedule | float | str) -> Schedule:
+    """The schedule that is meant by an object, a number or text; as options of verbs are read."""
+    return as_schedule(given, 0.0)
