@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from weightsmith.core.identity import code_digest, identity_of
+from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import check_identity, code_digest, identity_of
 
 
 def scaled(factor):
@@ -89,3 +91,109 @@ def test_another_process_finds_the_same():
 def test_code_without_a_callable_behind_it_has_no_digest():
     assert code_digest(len) is None
     assert code_digest(functools.partial(with_default, 1)) == code_digest(with_default)
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * x
+
+
+FACTOR = 2
+
+
+def reads_a_constant(x):
+    return FACTOR * x
+
+
+def calls_another(x):
+    return reads_a_constant(x)
+
+
+def test_slots_count():
+    assert identity_of(Slotted(2)) == identity_of(Slotted(2)) != identity_of(Slotted(3))
+
+
+@pytest.mark.parametrize("function", [reads_a_constant, calls_another])
+def test_the_constants_a_function_reads_count_even_through_another_function(function, monkeypatch):
+    before = identity_of(function)
+    assert identity_of(function) == before
+    monkeypatch.setitem(globals(), "FACTOR", 3)
+    assert identity_of(function) != before
+
+
+def test_what_is_deep_inside_counts():
+    def nested(value):
+        for _ in range(12):
+            value = [value]
+        return functools.partial(with_default, value)
+
+    assert identity_of(nested(1)) != identity_of(nested(2))
+
+
+def test_a_circle_ends():
+    circle = Held(ONE)
+    circle.self = circle
+    assert identity_of(circle) == identity_of(circle)
+
+
+def test_a_name_given_by_the_author_stands_for_the_content():
+    def fitness(x):
+        return x
+
+    fitness.identity = "energy, version 3"
+    assert identity_of(fitness).endswith("fitness energy, version 3")
+    check_identity("fitness", fitness)
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (functools.partial(with_default, torch.Generator()), "torch._C.Generator"),
+        (functools.partial(with_default, iter([1])), "list_iterator"),
+        (Held(object()), "object"),
+    ],
+    ids=["generator", "iterator", "object"],
+)
+def test_what_cannot_be_compared_is_refused_with_the_way_out(function, named):
+    with pytest.raises(UsageError, match=rf"fitness uses a .*{named}.*fitness\.identity = "):
+        check_identity("fitness", function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        F.cross_entropy,
+        nn.CrossEntropyLoss(weight=ONE),
+        with_default,
+        Slotted(2),
+        lambda x: x.to(torch.float32),
+        None,
+        len,
+    ],
+)
+def test_ordinary_callables_pass(function):
+    check_identity("loss", function)
+
+
+SETS = """
+from weightsmith.core.identity import identity_of
+WORDS = {"one", "two", "three", "four"}
+def known(x):
+    return x in {"alpha", "beta", "gamma", "delta"} or x in WORDS
+print(identity_of(known))
+"""
+
+
+@pytest.mark.slow
+def test_sets_are_the_same_in_a_process_with_other_hashes():
+    found = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", SETS], capture_output=True, text=True, check=True, env=environment)
+        found.add(done.stdout)
+    assert len(found) == 1

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import check_identity
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback
@@ -112,6 +113,8 @@ def reduce(
         if own is not None and not callable(own):
             hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
             raise UsageError(f"{name} is a function, not {own!r}{hint}")
+        if task.folder is not None:
+            check_identity(name, own)
         if own is not None and not isinstance(method, Genetic | Pareto):
             raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
     if fitness is not None and isinstance(method, Pareto):
@@ -131,7 +134,7 @@ def reduce(
         shares, source, notes = _shares(subject, plan, sites, task.target)
         task = dataclasses.replace(task, shares=shares)
         notes = (*notes, *_few_rows(subject, sites, method))
-        settings |= {"plan": source}
+        settings |= {"plan": source, "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else []}
         card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
         call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)

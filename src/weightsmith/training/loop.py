@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import check_identity
 from weightsmith.core.options import Range, check_int
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
@@ -129,6 +130,8 @@ def train(
     written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
     origin = Origin(seed=options.seed, inputs=plan.inputs)
     call = {"settings": written, "processes": members.size, **origin.to_dict()}
+    if out is not None and not isinstance(loss, Loss):
+        check_identity("loss", loss)
     folder = None if out is None or not members.first else Path(out)
     with (
         pinned_threads(threads),

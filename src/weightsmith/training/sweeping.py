@@ -19,7 +19,7 @@ from typing import Any
 from torch import nn
 
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
-from weightsmith.core.identity import identity_of
+from weightsmith.core.identity import check_identity, identity_of
 from weightsmith.core.options import Option
 from weightsmith.core.sweep import SweepTable, sweep
 from weightsmith.data.datasets import Data, as_data, load_all
@@ -195,7 +195,9 @@ def _row(run: TrainRun, data: Data) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """The text form of an option for the sweep's journal."""
+    """The text form of an option for the sweep's journal; refused where it could be taken for another."""
+    if callable(value) and not isinstance(value, Option | nn.Module):
+        check_identity(getattr(value, "__name__", type(value).__name__), value)
     if isinstance(value, nn.Module):
         return f"{identity_of(value)} {weights_digest(value)}"
     if isinstance(value, tuple | list):
