@@ -44,7 +44,7 @@ def digits() -> Any:
 @functools.cache
 def network() -> nn.Module:
     """Six epochs of Adam from ``spike_ready("mlp:24")``, in a file: choices hang on the last digits of weights."""
-    return ws.load(Path(__file__).parents[1] / "reference" / "digits_spike_ready.safetensors")
+    return ws.load(Path(__file__).parents[2] / "reference" / "digits_spike_ready.safetensors")
 
 
 @functools.cache
