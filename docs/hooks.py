@@ -11,12 +11,21 @@ REPOSITORY_FILES = {"CHANGELOG.md", "CONTRIBUTING.md"}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Fill in the front page, and replace ``{{ options weightsmith.module:Family }}`` by its tables."""
+    """Fill in the front page, and replace ``{{ options module:Family }}`` and ``{{ verb name }}`` by their tables."""
     if page.file.src_uri == "index.md":
         markdown = (ROOT / "README.md").read_text().replace("](docs/", "](")
         for name in REPOSITORY_FILES:
             markdown = re.sub(rf"\[([^\]]+)\]\({name}\)", r"\1", markdown)
+    markdown = re.sub(r"\{\{ verb (\w+) \}\}", lambda m: verb_table(m[1]), markdown)
     return re.sub(r"\{\{ options ([\w.]+):(\w+) \}\}", lambda m: option_tables(m[1], m[2]), markdown)
+
+
+def verb_table(name: str) -> str:
+    """The options of a verb, from its signature."""
+    import weightsmith
+    from weightsmith.core.verbs import table
+
+    return "\n".join(_table(table(getattr(weightsmith, name))))
 
 
 def option_tables(module: str, family: str) -> str:
@@ -29,11 +38,15 @@ def option_tables(module: str, family: str) -> str:
     for name, member in sorted(getattr(importlib.import_module(module), family).members.items()):
         about = (member.__doc__ or "").partition("\n")[0]
         lines += [f"**`{name}`** {about}", ""]
-        rows = member.table()
-        if rows:
-            lines += ["| parameter | type | default | range | meaning |", "|---|---|---|---|---|"]
-            for row in rows:
-                kind = row["type"].replace("|", "\\|")
-                lines.append(f"| `{row['name']}` | {kind} | `{row['default']}` | {row['range']} | {row['doc']} |")
-        lines.append("")
+        lines += [*_table(member.table()), ""]
     return "\n".join(lines)
+
+
+def _table(rows: list[dict[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    lines = ["| parameter | type | default | range | meaning |", "|---|---|---|---|---|"]
+    for row in rows:
+        kind = row["type"].replace("|", "\\|")
+        lines.append(f"| `{row['name']}` | {kind} | `{row['default']}` | {row['range']} | {row['doc']} |")
+    return lines

@@ -272,10 +272,14 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def written(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call in JSON, in the order of the signature; ``values`` has at least all of them."""
-    known = parameters(function)
-    return {name: each.written(values[name]) for name, each in known.items() if each.doc.recorded}
+def written(function: Callable[..., Any], values: Mapping[str, Any], *, surrounds: bool = True) -> dict[str, Any]:
+    """The options of a call in JSON, in the order of the signature; ``values`` (``locals()``) has at least all of them.
+
+    ``surrounds=False`` leaves out seed, threads, device and workers, where the result cannot depend on them or names
+    them elsewhere.
+    """
+    kept = {name: each for name, each in parameters(function).items() if each.doc.recorded}
+    return {name: each.written(values[name]) for name, each in kept.items() if surrounds or not each.doc.surrounds}
 
 
 def table(function: Callable[..., Any]) -> list[dict[str, str]]:

@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.core.errors import UsageError
 from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, versions
-from weightsmith.core.seeds import pinned_threads, subseed
-from weightsmith.core.verbs import Device, Doc, Seed, Threads, Workers, verb
+from weightsmith.core.seeds import pinned_threads
+from weightsmith.core.verbs import Device, Doc, Seed, Threads, Workers, verb, written
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.layer import Conv, GradingOptions, Normalise, grade_layer
@@ -75,30 +75,16 @@ def grade(
     >>> grades.coverage.line
     '2 of 2 layers fitted, with 2,368 of 2,410 parameters (98.26 %)'
     """
-    _check_choice("conv", conv, ("pooled", "slices"))
-    _check_choice("normalise", normalise, ("none", "seed"))
-    _check_choice("precision", precision, ("float64", "float32"))
-    _check_choice("method", method, ("gram", "svd"))
+    settings = written(grade, locals(), surrounds=False)
     import scipy.linalg  # noqa: F401 (its BLAS can be pinned below only once it is loaded)
 
     how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
-    subseed(seed)  # refuses what is no seed, also when nothing will be drawn
     _check_device(device)
     source = _Source(network, base, layers, fold)
     walked = source.open()
     if threads != 1 and workers != 1:
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
-    settings = {
-        "layers": layers if layers is None or isinstance(layers, str) else list(layers),
-        "conv": conv,
-        "normalise": normalise,
-        "evidence": str(how.evidence),
-        "cut": str(how.cut),
-        "precision": precision,
-        "method": method,
-        "fold": fold,
-        "base": None if base is None else _name(base),
-    }
+    settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads):
         graded = tuple(_graded(source, walked, how, workers, progress))
         inputs = {"network": network_digest(network)}
@@ -196,11 +182,6 @@ def _name(network: Network) -> str:
     if isinstance(network, Weights):
         return str(network.path)
     return "state dict" if isinstance(network, Mapping) else type(network).__name__
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise OptionError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
 
 def _check_device(device: str) -> None:

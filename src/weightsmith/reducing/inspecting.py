@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.options import Range, check_int
+from weightsmith.core.errors import UnknownName
+from weightsmith.core.options import Range
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb
+from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
@@ -111,7 +111,9 @@ def angles(
     centre: Annotated[
         str | float, Doc("what is subtracted from activations first: auto (by activation), mean, none or a number")
     ] = "auto",
-    short: Annotated[float, Range(ge=0), Doc("share of the mean length below which a unit counts as short")] = 0.1,
+    short: Annotated[
+        float, Range(ge=0, lt=1), Doc("share of the median length below which a unit counts as short")
+    ] = 0.1,
     top: Annotated[int, Range(ge=0), Doc("pairs listed for each layer")] = 20,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
     rows: Annotated[int | None, Range(ge=1), Doc("training rows to look at; without it all")] = None,
@@ -128,11 +130,9 @@ def angles(
     are drawn by the seed (None: all), ``layers`` are globs of the layers to inspect.
     """
     option = Angles(angle, centre=centre)  # type: ignore[arg-type]  # the option reads numbers as text
-    if not 0 <= short < 1:
-        raise OptionError(f"short must be ≥ 0 and < 1, not {short!r}")
-    top = check_int("top", top, least=0)
-    with pinned_threads(check_int("threads", threads)):
-        subject = read_subject(network, data, rows=None if rows is None else check_int("rows", rows), seed=seed)
+    settings = written(angles, locals()) | {"angle": option.angle, "centre": option.centre}
+    with pinned_threads(threads):
+        subject = read_subject(network, data, rows=rows, seed=seed)
         found = find_sites(subject.network, subject.example[:2])
         context = PruningContext(
             network=subject.network,
@@ -140,7 +140,7 @@ def angles(
             x=subject.train.x,
             y=subject.train.y,
             seed=seed,
-            batch=check_int("batch", batch),
+            batch=batch,
             device=device,
             progress=progress,
         )
@@ -148,15 +148,7 @@ def angles(
         sites = tuple(_site(site, grams[site.name], option, short, top) for site in context.sites)
     architecture = architecture_of(subject.network)
     record = AnglesRecord(
-        settings={
-            "angle": option.angle,
-            "centre": option.centre,
-            "short": short,
-            "top": top,
-            "layers": None if layers is None else [layers] if isinstance(layers, str) else list(layers),
-            "rows": rows,
-            "seed": seed,
-        },
+        settings={name: settings[name] for name in ("angle", "centre", "short", "top", "layers", "rows", "seed")},
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         sites=sites,
         obstacles=found.obstacles,

@@ -10,18 +10,17 @@ import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.options import Range, check_int
+from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
-from weightsmith.core.verbs import Device, Doc, Seed, verb
+from weightsmith.core.verbs import Device, Doc, Seed, verb, written
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile, threshold_range
 from weightsmith.spiking.conversion.preparing import (
     ConversionSettings,
     Prepared,
-    checked_precision,
     encoding_of,
     prepare,
 )
@@ -93,29 +92,27 @@ def spike(
     >>> snn.record.decisions.cost.difference > -0.05
     True
     """
+    settings = written(spike, locals())
     recipe = ConversionSettings(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
         encode=encoding_of(encode),
         balance=Balance.of(balance),  # type: ignore[arg-type]
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
-        precision=checked_precision(precision),
-        steps=check_int("steps", steps),
-        seed=check_int("seed", seed, least=0),
+        precision=precision,
+        steps=steps,
+        seed=seed,
     )
     rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]
-    looked_at = check_int("watch", watch, least=0)
-    if check_int("settle", settle, least=0) >= recipe.steps:
+    if settle >= recipe.steps:
         raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
     check_device(device)
     if out is not None:
         _check_folder(Path(out))
-    subject = read_subject(
-        network, data, images=None if images is None else check_int("images", images), seed=recipe.seed
-    )
+    subject = read_subject(network, data, images=images, seed=recipe.seed)
     prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
     notes = prepared.notes
     if rule is not None and rule.least >= recipe.steps:
@@ -133,26 +130,16 @@ def spike(
         device=device,
         progress=for_stage(progress, "running"),
     )
-    settings = {
-        "data": subject.data.name,
-        **recipe.written(),
-        "early": None if rule is None else str(rule),
-        "settle": settle,
-        "prices": str(price),
-        "images": images,
-        "watch": looked_at,
-        "device": device,
-    }
     architecture = architecture_of(subject.network)
     record = SpikeRecord(
-        settings=settings,
+        settings={"data": subject.data.name, **settings},
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         steps=recipe.steps,
         populations=_populations(prepared, recipe, responses),
         decisions=decisions_of(subject, responses),
         cost=spike_cost(prepared.network, responses, counts, price),
         adjustment=prepared.adjustment,
-        watched=_watched(subject, prepared, recipe, rule, looked_at) if looked_at else None,
+        watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
         paths=responses.paths,
         notes=notes,
         result=spiking_digest(prepared.network),

@@ -16,21 +16,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from torch import nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.options import Range, check_int
+from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import write_atomic
-from weightsmith.core.verbs import Doc, Seed, verb
+from weightsmith.core.verbs import Doc, Seed, verb, written
 from weightsmith.networks.card import card_of, meaning_digest
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
-from weightsmith.spiking.conversion.preparing import ConversionSettings, checked_precision, encoding_of, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.network import Precision
@@ -93,8 +92,8 @@ def spike_sweep(
     ``race=None`` every setting sees all training images. With ``out``, a folder, the sweep keeps its state there, and
     the same call goes on where it was stopped.
     """
-    several = [steps] if isinstance(steps, int | np.integer) else list(steps)
-    lengths = tuple(sorted({check_int("steps", value) for value in several}))
+    settings = written(spike_sweep, locals())
+    lengths = tuple(sorted({steps} if isinstance(steps, int) else set(steps)))
     if not lengths:
         raise UsageError("a sweep needs at least one number of steps")
     grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable will do
@@ -104,28 +103,15 @@ def spike_sweep(
         balance=Balance.of(balance),  # type: ignore[arg-type]
         adjust=None,
         mismatch=None,
-        precision=checked_precision(precision),
+        precision=precision,
         steps=max(lengths),
-        seed=check_int("seed", seed, least=0),
+        seed=seed,
     )
     if out is not None and (Path(out) / "network.safetensors").exists():
         raise UsageError(f"{out} is the folder of a network, whose record would be lost; give another folder")
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
-    subject = read_subject(
-        network, data, images=None if test_images is None else check_int("test_images", test_images), seed=recipe.seed
-    )
-    settings = {
-        **grid.written(),
-        "steps": list(lengths),
-        "encode": str(recipe.encode),
-        "balance": str(recipe.balance),
-        "train_images": check_int("train_images", train_images),
-        "test_images": test_images,
-        "mean_images": check_int("mean_images", mean_images),
-        "race": None if rule is None else str(rule),
-        "precision": recipe.precision,
-        "seed": recipe.seed,
-    }
+    subject = read_subject(network, data, images=test_images, seed=recipe.seed)
+    settings |= {**grid.written(), "steps": list(lengths)}
     origin = Origin(seed=recipe.seed, inputs=subject.inputs)
     card = meaning_digest(card_of(subject.network))
     with pinned_threads(1), Book(out, {"settings": settings, "card": card, **origin.to_dict()}) as book:
