@@ -74,7 +74,10 @@ def test_what_cannot_be_met_is_said() -> None:
     whole, x = network("mlp"), inputs("mlp", 2)
     sites = find_sites(whole, x).sites
     sizes = SizeModel(whole, sites[:1], x)
-    with pytest.raises(UsageError, match=r"params:0.05: one unit per site still leaves \d+.\d% of the params"):
+    with pytest.raises(
+        UsageError,
+        match=r"params:0.05 cannot be met: one unit per layer .* still leaves \d+.\d% of the params; give params:0\.\d+ or",
+    ):
         counts_for_target(sizes, {"dense1": 0.05}, Params(0.05))
     plan = LayerPlan({"dense1": 0.5}, {"dense1": 1}, "half a plan", 0.5)
     with pytest.raises(UsageError, match=r"half a plan.* says nothing of dense2"):
