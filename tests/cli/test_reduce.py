@@ -255,7 +255,7 @@ def test_without_the_extra_dense_networks_can_be_cut_and_others_name_it(run, tra
         (("--by", "angles:45", "--least-accuracy", "0.9"), "is in per cent, as 90"),
         (("--by", "angles:45", "--figures", "a.jpg"), "a figure is written as .svg, .png or .pdf"),
         (("--by", "angles:45", "--rows", "0"), "--rows"),
-        (("--by", "magnitude", "--target", "params:0.001"), "one unit per site still leaves"),
+        (("--by", "magnitude", "--target", "params:0.001"), "cannot be met: one unit per layer"),
         ((), "--by"),
     ],
 )

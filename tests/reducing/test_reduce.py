@@ -274,7 +274,7 @@ def test_a_module_of_the_users_own_reloads_through_its_function(
         ({"by": "magnitude"}, UsageError, "cannot tell how much"),
         ({"by": "magnitude", "plan": "uniform"}, UsageError, "only with a target"),
         ({"by": "magnitude", "target": "params:1.5"}, OptionError, "keep must be < 1"),
-        ({"by": "magnitude", "target": "params:0.001"}, UsageError, "one unit per site still leaves"),
+        ({"by": "magnitude", "target": "params:0.001"}, UsageError, "cannot be met: one unit per layer"),
         ({"by": "angles:45", "fitness": len}, UsageError, "belongs to genetic search"),
         ({"by": "groups", "price": len}, UsageError, "belongs to genetic search"),
         ({"by": "pareto", "fitness": len}, UsageError, "give it a price"),

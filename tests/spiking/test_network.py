@@ -12,7 +12,7 @@ from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Mismatch
 from weightsmith.spiking.simulation.exits import Margin
 
 
@@ -120,3 +120,9 @@ def test_run_hands_on_all_arguments():
     assert found.run(x, 64, early=Margin(1.0, least=2)).ended.max() < 64
     with pytest.raises(UsageError, match="device 'abacus'"):
         found.run(x[:1], 3, device="abacus")
+
+
+def test_a_neuron_that_the_engines_do_not_step_is_refused():
+    found = network("mlp")
+    with pytest.raises(UsageError, match=r"mismatch.*: the engines step if and lif"):
+        found.with_neuron(Mismatch(0.1))

@@ -45,6 +45,8 @@ class SpikingNetwork:
 
     def __post_init__(self) -> None:
         shapes = shapes_of(self.nodes, self.input_shape)
+        if not isinstance(self.neuron, IF | LIF):
+            raise UsageError(f"{self.neuron}: the engines step if and lif and know no other neuron (docs/extending.md)")
         if not self.populations:
             raise UsageError("the network has no neurons: nothing in it would spike")
         for node in self.nodes:

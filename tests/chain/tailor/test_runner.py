@@ -107,7 +107,7 @@ def test_what_cannot_be_done_is_kept_with_its_reason(runner):
     way = Configuration(dataclasses.replace(CUT, keep=0.001))
     assert runner.go(way, "cutting") == []
     assert runner.refusals[0].way == way
-    assert "one unit per site" in runner.refusals[0].reason
+    assert "one unit per layer" in runner.refusals[0].reason
     assert runner.knows(way)
     assert runner.candidates == []
 

@@ -74,7 +74,9 @@ def test_what_cannot_be_met_is_said() -> None:
     whole, x = network("mlp"), inputs("mlp", 2)
     sites = find_sites(whole, x).sites
     sizes = SizeModel(whole, sites[:1], x)
-    with pytest.raises(UsageError, match=r"params:0.05: one unit per site still leaves \d+.\d% of the params"):
+    with pytest.raises(
+        UsageError, match=r"params:0.05 cannot be met: one unit per layer .* give params:0\.\d+ or more"
+    ):
         counts_for_target(sizes, {"dense1": 0.05}, Params(0.05))
     plan = LayerPlan({"dense1": 0.5}, {"dense1": 1}, "half a plan", 0.5)
     with pytest.raises(UsageError, match=r"half a plan.* says nothing of dense2"):
@@ -102,5 +104,5 @@ def test_sites_keep_multiples_where_asked(multiple: int) -> None:
     assert all(count % multiple == 0 for count in counts.values())
     assert 0.3 * sizes.size({}) < sizes.size(counts) <= 0.6 * sizes.size({})
     assert str(target) == f"params:0.6,multiple={multiple}"
-    with pytest.raises(UsageError, match="8 units per site still leave"):
+    with pytest.raises(UsageError, match="cannot be met: 8 units per layer"):
         counts_for_target(sizes, {site.name: 0.2 for site in sites}, Params(0.2, multiple=8))

@@ -143,8 +143,9 @@ def counts_for_target(sizes: SizeModel, shares: Mapping[str, float], target: Tar
     if least > allowed:
         units = "one unit" if target.multiple == 1 else f"{target.multiple} units"
         raise UsageError(
-            f"{target}: {units} per site still leaves {least / whole:.1%} of the {target.measure}; "
-            "the layers that can be cut do not hold enough of them"
+            f"{target} cannot be met: {units} per layer that may be cut still leaves {least / whole:.1%} of the "
+            f"{target.measure}; give {target.name}:{math.ceil(1000 * least / whole) / 1000:g} or more, or let more "
+            "layers be cut"
         )
     low, high = 0.0, 1.0 / min(shares.values())
     for _ in range(60):
