@@ -55,8 +55,8 @@ def test_values_are_kept_in_their_shortest_form(kind, key, given, kept):
     ("kind", "key", "given", "said"),
     [
         ("train", "diagnose", 1, "true or false"),
-        ("train", "validation", 1.0, "must be < 1, not 1.0"),
-        ("train", "validation", True, "must be a number, not True"),
+        ("train", "validation", 1.0, "must be a number ≥ 0, < 1, not 1.0"),
+        ("train", "validation", True, "must be a number ≥ 0, < 1, not True"),
         ("train", "schedule", "cosine:-1", "rate"),
         ("reduce", "scratch", "rewind:2", "fine-tune"),
         ("spike", "steps", 2.5, "whole number"),

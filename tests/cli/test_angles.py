@@ -85,7 +85,7 @@ def test_progress_goes_to_stderr(run, network):
         (("--angle", "0"), "angle must be > 0"),
         (("--centre", "median"), "centre must be auto, mean, none or a finite number"),
         (("--layers", "dense4"), "unknown layer 'dense4'"),
-        (("--short", "2"), "short must be ≥ 0 and < 1"),
+        (("--short", "2"), "short must be a number ≥ 0, < 1"),
         (("--top", "-1"), "--top"),
         (("--figures", "a.gif"), "a figure is written as .svg, .png or .pdf"),
     ],

@@ -408,7 +408,7 @@ def test_settings_and_origin_say_how_it_was_made(file):
     found = grade(file, conv="slices", normalise="seed", evidence="none", cut="hill:0.3", seed=7, layers="*")
     assert found.source == str(file)
     assert found.settings == {
-        "layers": "*",
+        "layers": ["*"],
         "conv": "slices",
         "normalise": "seed",
         "evidence": "none",

@@ -115,10 +115,10 @@ def test_the_network_stays_as_it_is_and_the_record_reads_back(planted, digits):
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"angle": 200}, OptionError, "angle must be ≤ 90, not 200"),
+        ({"angle": 200}, OptionError, "angle must be a number ≥ 0, ≤ 90, not 200"),
         ({"angle": 0}, OptionError, "angle must be > 0"),
         ({"centre": "median"}, OptionError, "centre must be auto, mean, none or a finite number"),
-        ({"short": 1}, OptionError, "short must be ≥ 0 and < 1, not 1"),
+        ({"short": 1}, OptionError, "short must be a number ≥ 0, < 1, not 1"),
         ({"top": -1}, UsageError, "top must be a whole number ≥ 0"),
         ({"layers": "dense9"}, UnknownName, "unknown layer 'dense9'"),
         ({"layers": "output"}, UsageError, "output: cannot be cut: gives the output of the network"),

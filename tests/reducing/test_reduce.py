@@ -282,7 +282,7 @@ def test_a_module_of_the_users_own_reloads_through_its_function(
         ({"by": "angles:45", "test_rows": 0}, UsageError, "test_rows must be a whole number"),
         ({"by": "angles:45", "rows": 0}, UsageError, "rows must be a whole number"),
         ({"by": "angles:45", "random": -1}, UsageError, "random must be"),
-        ({"by": "angles:45", "scratch": "rewind:1"}, UsageError, "trained as fine-tune"),
+        ({"by": "angles:45", "scratch": "rewind:1"}, UsageError, "scratch must be one of fine-tune, not rewind:1"),
         ({"by": "angles:45", "recover": "retrain"}, UnknownName, "retrain"),
         ({"by": 45}, OptionError, "method must be one of"),
         ({"by": "angles:45", "plan": "no-such-file.json"}, ws.FileRefused, "no such file"),

@@ -137,7 +137,7 @@ BAD: dict[str, tuple[dict[str, Any], type[WeightsmithError], str]] = {
     "a loss that fails": ({"loss": F.mse_loss}, UsageError, "loss mse_loss cannot be computed"),
     "an unknown device": ({"device": "abacus"}, UsageError, "device 'abacus'"),
     "a device that is not there": ({"device": "cuda:99"}, UsageError, "device 'cuda:99' cannot be used here"),
-    "all rows for validation": ({"validation": 1.0}, UsageError, "between 0 and 1"),
+    "all rows for validation": ({"validation": 1.0}, UsageError, "validation must be a number ≥ 0, < 1, not 1.0"),
     "a second validation": (
         {"data": {"train": (X, Y), "validation": (X, Y)}, "validation": 0.1},
         UsageError,

@@ -79,7 +79,7 @@ class Recipe:
 
         >>> Recipe.parse('data = "digits"\\n[train]\\nnetwork = "mlp:8"\\nepochs = "ten"\\n', "r.toml")
         Traceback (most recent call last):
-        weightsmith.core.errors.UsageError: r.toml, line 4, train.epochs: it must be a whole number ≥ 1, not 'ten'
+        weightsmith.core.errors.UsageError: r.toml, line 4, train.epochs: epochs must be a whole number ≥ 1, not 'ten'
         """
         try:
             values = tomllib.loads(text)

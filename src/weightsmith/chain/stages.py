@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from weightsmith.chain.prices import Price
 from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.options import Range
 from weightsmith.core.verbs import Doc, Parameter, parameters
 from weightsmith.grading.grade import grade
 from weightsmith.networks.models.architecture import Architecture
@@ -64,7 +63,6 @@ _LINKS: Mapping[str, tuple[Parameter, ...]] = {
         Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or package.module:function", read=_network)),
         Parameter("preset", Literal["spike-ready"], doc=Doc("options that fit together under one name")),
         Parameter("watch", tuple[Literal["alpha", "angles"], ...], doc=Doc("what is measured after every epoch")),
-        Parameter("validation", float, range=Range(ge=0, lt=1), doc=Doc("share kept for validation; 0 for none")),
     ),
     "reduce": (Parameter("price", Price | str, doc=Doc("what genetic and pareto pay for: units or synaptic:…")),),
 }

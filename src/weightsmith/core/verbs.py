@@ -168,7 +168,12 @@ class Parameter:
         kind = float if {int, float} <= set(simple) else simple[0]
         if kind is int and self.range == Range(ge=self.range.ge):
             return check_int(self.name, value, int(self.range.ge or 0))  # names type and range in one sentence
-        return check_value(value, kind, self.range, self.name)
+        try:
+            return check_value(value, kind, self.range, self.name)
+        except OptionError:
+            if kind is not float:
+                raise
+            raise OptionError(f"{self.name} must be a number {self.range}".rstrip() + f", not {value!r}") from None
 
     def _checked_option(self, value: Any) -> Any:
         others = [kind for kind in self.kinds if kind is not str and kind not in self.members]

@@ -69,7 +69,7 @@ def train(
     batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,
     epochs: Annotated[int, Range(ge=1), Doc("passes over the training images, at most")] = 10,
     validation: Annotated[
-        float | None, Range(gt=0, lt=1), Doc("share of the training images kept for validation")
+        float | None, Range(ge=0, lt=1), Doc("share of the training images kept for validation; 0 for none")
     ] = None,
     normalise: Annotated[
         str | Normalisation | None, Doc("none, 0.5/0.5, imagenet …; without it the network's own, or the data's")
@@ -126,7 +126,7 @@ def train(
     members.check_same(plan.inputs, ("train", "validation"))
     if members.first:
         for sentence in plan.warnings:
-            warnings.warn(sentence, TrainingWarning, stacklevel=2)
+            warnings.warn(sentence, TrainingWarning, stacklevel=3)
     written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
     origin = Origin(seed=options.seed, inputs=plan.inputs)
     call = {"settings": written, "processes": members.size, **origin.to_dict()}
