@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 import weightsmith as ws
 from weightsmith.cli._reduction_findings import advice, concerns
 from weightsmith.cli._reduction_report import show_comparison, show_reduction
+from weightsmith.core.statistics import Interval
 from weightsmith.networks.layer_plan import norm_plan
 from weightsmith.reducing import reduce as reducing
 from weightsmith.reducing.results import ReductionRecord
@@ -47,8 +48,9 @@ def changed(reduction, **changes):
     return dataclasses.replace(reduction, record=dataclasses.replace(reduction.record, **changes))
 
 
-def with_p(reduction, difference, p):
-    cost = dataclasses.replace(reduction.record.measured.cost, difference=difference, p=p)
+def with_change(reduction, low, difference, high):
+    interval = Interval(difference, low, high, 0.95, "Bonett-Price")
+    cost = dataclasses.replace(reduction.record.measured.cost, difference=difference, interval=interval)
     return changed(reduction, measured=dataclasses.replace(reduction.record.measured, cost=cost))
 
 
@@ -359,14 +361,18 @@ def test_layers_that_write_the_same_units_are_counted(reduction, capsys):
 
 
 def test_advice_follows_the_numbers(reduction):
-    lost = with_p(reduction, -0.12, 0.001)
+    lost = with_change(reduction, -0.17, -0.12, -0.07)
     assert advice(lost, kept=True) == [
         "--recover fine-tune:5: 12.00 points were lost, and nothing was trained since the cut"
     ]
     trained = changed(lost, settings={**lost.record.settings, "recover": "fine-tune:epochs=1"})
     assert "12.00 points are lost after recovery" in advice(trained, kept=True)[0]
-    same = with_p(reduction, -0.01, 0.4)
-    assert advice(same, kept=True)[0].startswith("the change of accuracy is inside the noise: an angle above 60°")
+    same = with_change(reduction, -0.014, -0.005, 0.004)
+    assert advice(same, kept=True)[0].startswith("a loss above 1.4 points is excluded at 95 %: an angle above 60°")
+    unknown = with_change(reduction, -0.31, -0.25, 0.01)  # a smaller target would be the wrong advice
+    assert advice(unknown, kept=True)[0] == "more test rows: these 360 rows cannot exclude a loss of 31.0 points"
+    few = changed(unknown, settings={**unknown.record.settings, "test_rows": 20})
+    assert advice(few, kept=True)[0].startswith("--test-rows: these 360 rows cannot exclude")
     assert advice(same, kept=False)[-1] == "--out FOLDER: the smaller network was not kept"
     nothing = changed(reduction, reduced=reduction.record.whole)
     assert advice(nothing, kept=False)[0].startswith("nothing was taken out: an angle above 60°")

@@ -16,7 +16,7 @@ from weightsmith.cli._spike_options import say_if_compiling
 from weightsmith.cli._spike_records import steps_of
 from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._spike_rows import layer_rows, shown_steps, step_rows
-from weightsmith.core.statistics import wilson
+from weightsmith.core.statistics import Interval, wilson
 from weightsmith.reporting.figures.spiking import catalogue as spiking
 from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.results import SpikeRecord
@@ -77,7 +77,11 @@ def with_settings(record, **changes):
 
 
 def with_loss(record, difference, p):
-    return of_decisions(record, cost=dataclasses.replace(record.decisions.cost, difference=difference, p=p))
+    """A cost whose interval excludes 0 if p is small."""
+    half = abs(difference) * (0.5 if p < 0.05 else 2) + 1e-3 * (p >= 0.05)
+    interval = Interval(difference, difference - half, difference + half, 0.95, "Bonett-Price")
+    cost = dataclasses.replace(record.decisions.cost, difference=difference, p=p, interval=interval)
+    return of_decisions(record, cost=cost)
 
 
 def test_the_numbers_are_those_of_the_library(run, trained, spiked):

@@ -196,7 +196,7 @@ def test_mcnemar_against_the_sum_over_the_binomial(only_a, only_b, both):
     share = [math.comb(total, k) / 2**total for k in range(total + 1)]
     away = abs(only_a - total / 2)
     exact = sum(s for k, s in enumerate(share) if abs(k - total / 2) >= away)
-    ours = mcnemar(a, b)
+    ours = mcnemar(a, b, method="exact")
     assert ours.p == pytest.approx(exact, rel=1e-9)
     assert (ours.only_a, ours.only_b, ours.n) == (only_a, only_b, total + both + 1)
     assert ours.difference == pytest.approx(a.mean() - b.mean(), abs=1e-12)
@@ -204,14 +204,14 @@ def test_mcnemar_against_the_sum_over_the_binomial(only_a, only_b, both):
         # Mid-p: as extreme outcomes count half.
         as_extreme = sum(s for k, s in enumerate(share) if abs(k - total / 2) == away)
         assert mcnemar(a, b, method="mid-p").p == pytest.approx(exact - as_extreme / 2, rel=1e-9)
-    swapped = mcnemar(b, a)
+    swapped = mcnemar(b, a, method="exact")
     assert (swapped.p, swapped.difference) == (ours.p, -ours.difference)
 
 
 def test_mcnemar_on_published_counts():
     # Fagerland, Lydersen and Laake (2013), table 1: 1 against 7 discordant pairs of 21; exact p .0703, mid-p .0391.
     a, b = _answers(1, 7, 1, 12)
-    assert mcnemar(a, b).p == pytest.approx(0.0703, abs=5e-5)
+    assert mcnemar(a, b, method="exact").p == pytest.approx(0.0703, abs=5e-5)
     assert mcnemar(a, b, method="mid-p").p == pytest.approx(0.0391, abs=5e-5)
 
 
@@ -232,8 +232,33 @@ def test_the_difference_interval_by_hand_and_by_coverage():
 
 
 def test_mcnemar_of_equal_answers_is_one():
-    for method in ("exact", "mid-p"):
+    for method in ("interval", "exact", "mid-p"):
         assert mcnemar([1, 0, 1], [1, 0, 1], method=method).p == 1.0
+
+
+@pytest.mark.parametrize("n", [20, 360])
+def test_the_test_and_the_interval_never_contradict_each_other(n):
+    for only_a in range(0, 20):
+        for only_b in range(0, min(20, n - only_a) + 1):
+            found = mcnemar(*_answers(0, only_a, only_b, n - only_a - only_b))
+            assert (found.p < 0.05) == found.decided, (only_a, only_b)
+
+
+def test_the_level_of_the_test_is_kept():
+    """Under equal networks that disagree on 10 % of 360 images, by the multinomial law itself."""
+    n, share, rejected = 360, 0.1, 0.0
+    for total in range(n + 1):
+        weight = stats.binom.pmf(total, n, share)
+        if weight > 1e-9:
+            found = [mcnemar(*_answers(0, k, total - k, n - total)).decided for k in range(total + 1)]
+            rejected += weight * float(stats.binom.pmf(np.arange(total + 1), total, 0.5)[found].sum())
+    assert 0.03 < rejected <= 0.05
+
+
+def test_equal_answers_still_leave_room_for_a_loss():
+    found = mcnemar([1] * 360, [1] * 360)
+    assert found.interval.low < -0.005
+    assert (found.decided, found.worst) == (False, found.interval.low)
 
 
 def test_mcnemar_refuses_by_name():

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting.sections._wording import LARGE_LOSS, conclusion
 
 if TYPE_CHECKING:
     from weightsmith.reducing.results import Reduction, ReductionRecord
 
-__all__ = ["advice", "concerns", "inside_noise", "share_of_target"]
+__all__ = ["advice", "concerns", "share_of_target"]
 
-_CHANCE = 0.05  # p from which a loss may be chance
 _MOST = 3
-
-
-def inside_noise(record: ReductionRecord) -> bool:
-    """Whether the change of accuracy may be chance."""
-    return record.measured.cost.p is None or record.measured.cost.p >= _CHANCE
 
 
 def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
@@ -63,10 +58,13 @@ def _next(record: ReductionRecord) -> list[str]:
     if target is not None and target[1] > target[2]:
         lines.append(f"the target was not met: {_further(record)}")
     points = -100 * record.measured.cost.difference
-    if inside_noise(record):
-        further = _further(record)
-        if not lines and further:
-            lines.append(f"the change of accuracy is inside the noise: {further}")
+    cost = record.measured.cost
+    if not cost.decided:
+        if -100 * cost.worst > LARGE_LOSS:
+            rows = "--test-rows" if record.settings["test_rows"] else "more test rows"
+            lines.append(f"{rows}: {conclusion(cost)}")
+        elif not lines and (further := _further(record)):
+            lines.append(f"{conclusion(cost)}: {further}")
     elif points > 0 and record.settings["recover"] is None:
         lines.append(f"--recover fine-tune:5: {points:.2f} points were lost, and nothing was trained since the cut")
     elif points > 0 and record.settings["recover"].startswith("recalibrate"):

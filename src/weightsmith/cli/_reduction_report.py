@@ -11,8 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.cli._reduction_files import reasons
-from weightsmith.cli._reduction_findings import advice, inside_noise
+from weightsmith.cli._reduction_findings import advice
 from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.reporting.sections._wording import conclusion
 
 if TYPE_CHECKING:
     from weightsmith.reducing.latency import LatencyComparison
@@ -125,8 +126,8 @@ def _accuracies(record: ReductionRecord) -> list[Table | str]:
     )
     if recover:
         lines.append(named_line("recovered", f"[bold]{percent(measured.reduced)}[/bold]  after {escape(recover)}"))
-    verdict = ": inside the noise" if inside_noise(record) else ""
-    lines.append(named_line("change", f"{_points(record)} points, {_chance(record)} (McNemar){verdict}"))
+    verdict = conclusion(measured.cost)
+    lines.append(named_line("change", f"{_points(record)} points, {_chance(record)} (McNemar): {verdict}"))
     return lines
 
 
@@ -227,7 +228,7 @@ def _add_accuracies(rows: Table, records: Sequence[ReductionRecord]) -> None:
     rows.add_row("", *(f"[dim]{100 * each.low:.1f}–{100 * each.high:.1f}[/dim]" for each in intervals))
     rows.add_row("change", "", *map(_points, records))
     rows.add_row("p", "", *("–" if each.cost.p is None else f"{each.cost.p:.2g}" for each in measured))
-    rows.add_row("inside noise", "", *("yes" if inside_noise(record) else "no" for record in records))
+    rows.add_row("worst not excluded", "", *(f"{100 * each.cost.worst:+.1f}".replace("-", "−") for each in measured))
     if any(record.random is not None for record in records):
         drawn = [record.random for record in records]
         rows.add_row("random, untrained %", "", *("–" if each is None else f"{each.mean:.2f}" for each in drawn))

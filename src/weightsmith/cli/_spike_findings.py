@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from weightsmith.spiking.results import SpikeRecord
 
-__all__ = ["advice", "concerns", "inside_noise"]
+__all__ = ["advice", "concerns"]
 
-_CHANCE = 0.05  # p from which a loss may be chance
 _MOST = 3
 _OPEN = 0.01  # share of images without an answer that gives an advice
 _RISING = 0.005  # gain of accuracy in the second half of the steps that promises more
 _CLOSE = 0.5  # points within which the spiking network counts as good as the network
 _LOWER = 0.7  # times the threshold
-
-
-def inside_noise(record: SpikeRecord) -> bool:
-    """Whether the change of accuracy may be chance."""
-    return record.decisions.cost.p is None or record.decisions.cost.p >= _CHANCE
 
 
 def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
@@ -69,7 +63,7 @@ def _to_answer(record: SpikeRecord) -> list[str]:
 def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     """Ways to recover lost accuracy, the most promising first; more steps only if ``longer``."""
     decisions, settings = record.decisions, record.settings
-    if inside_noise(record) or decisions.cost.difference >= 0:
+    if not decisions.cost.decided or decisions.cost.difference >= 0:
         return []
     lost = f"{-100 * decisions.cost.difference:.2f} points were lost"
     lines = []

@@ -10,9 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.cli._reduction_report import files_line, named_line, named_lines
-from weightsmith.cli._spike_findings import advice, inside_noise
+from weightsmith.cli._spike_findings import advice
 from weightsmith.cli._spike_rows import LayerRow, layer_rows, shown_steps, step_rows
 from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.reporting.sections._wording import conclusion
 
 if TYPE_CHECKING:
     from weightsmith.spiking.energy.cost import Prices
@@ -115,8 +116,7 @@ def _change(record: SpikeRecord) -> str:
     chance = "no p" if cost.p is None else "p < 0.0001" if cost.p < 1e-4 else f"p = {cost.p:.2g}"
     ends = cost.interval
     span = "" if ends is None else f" ({points_text(ends.low)} to {points_text(ends.high)})"
-    verdict = ": inside the noise" if inside_noise(record) else ""
-    return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, image by image){verdict}"
+    return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, image by image): {conclusion(cost)}"
 
 
 def _layer_table(layers: Sequence[LayerRow]) -> Table:

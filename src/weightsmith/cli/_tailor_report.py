@@ -12,6 +12,7 @@ from rich.table import Table
 from weightsmith.cli._reduction_report import files_line, named_line, named_lines
 from weightsmith.cli._spike_report import points_text
 from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.reporting.sections._wording import conclusion
 
 if TYPE_CHECKING:
     from weightsmith.chain.tailor.choosing import Relaxation
@@ -138,8 +139,7 @@ def _change(cost: Comparison) -> str:
     ends = cost.interval
     span = "" if ends is None else f" ({points_text(ends.low)} to {points_text(ends.high)})"
     chance = "no p" if cost.p is None else "p < 0.0001" if cost.p < 1e-4 else f"p = {cost.p:.2g}"
-    inside = ": inside the noise" if cost.p is not None and cost.p >= 0.05 else ""
-    return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, row by row){inside}"
+    return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, row by row): {conclusion(cost)}"
 
 
 def _verb(each: Alone) -> str:

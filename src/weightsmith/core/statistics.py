@@ -80,6 +80,16 @@ class Comparison(Record):
     only_a: int | None = None
     only_b: int | None = None
 
+    @property
+    def decided(self) -> bool:
+        """Whether the interval excludes 0, so that the sign of the difference is known."""
+        return self.interval is not None and not self.interval.low <= 0 <= self.interval.high
+
+    @property
+    def worst(self) -> float:
+        """The worst difference that the interval does not exclude; the difference itself where there is no interval."""
+        return self.difference if self.interval is None else self.interval.low
+
 
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     """Wilson's score interval for a share p̂ = successes/trials = k/n.
@@ -160,28 +170,29 @@ def mcnemar(
     a_right: ArrayLike,
     b_right: ArrayLike,
     *,
-    method: Literal["exact", "mid-p"] = "exact",
+    method: Literal["interval", "exact", "mid-p"] = "interval",
     confidence: float = 0.95,
 ) -> Comparison:
     """McNemar's test of two classifiers on the same images: are the images that only one has right evenly shared?
 
-    Of m = b + c such images, b only a's, b is Binomial(m, ½) if neither is better. With k = min(b, c):
+    b images are only a's, c only b's. The interval of the accuracy difference (b − c)/n is Bonett and Price's (J. Educ.
+    Behav. Stat. 37 (2012) 479):
 
-        exact:   p = min(1, 2·P(X ≤ k))
-        mid-p:   p = 2·P(X < k) + P(X = k);   1 − ½·P(X = k) if b = c
+        d ± z·s,   s = √((p₁ + p₂ − d²)/(n + 2)),   p₁ = (b + 1)/(n + 2), p₂ = (c + 1)/(n + 2), d = p₁ − p₂
 
-    Without any such image p = 1. (Q. McNemar, Psychometrika 12 (1947) 153; mid-p: Fagerland, Lydersen and Laake, BMC
-    Med. Res. Methodol. 13:91 (2013): closer to its level than exact, which is conservative.) The interval of the
-    accuracy difference (b − c)/n is Bonett and Price's (J. Educ. Behav. Stat. 37 (2012) 479):
+    ``interval``: p = 2·Φ(−|d|/s), the level at which that interval just reaches 0, so that test and interval never
+    contradict each other; its level lies between those of the two that follow. These are conditional on m = b + c, of
+    which b is Binomial(m, ½) if neither network is better. With k = min(b, c):
 
-        d ± z √((p₁ + p₂ − d²)/(n + 2)),   p₁ = (b + 1)/(n + 2), p₂ = (c + 1)/(n + 2), d = p₁ − p₂
+        exact:   p = min(1, 2·P(X ≤ k))                                 (Q. McNemar, Psychometrika 12 (1947) 153)
+        mid-p:   p = 2·P(X < k) + P(X = k);   1 − ½·P(X = k) if b = c   (Fagerland et al., BMC Med. Res. Meth. 13:91)
 
-    >>> mcnemar([1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 1, 0]).p
+    >>> mcnemar([1, 1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 1, 0], method="exact").p
     0.0625
     """
     check_confidence(confidence)
-    if method not in ("exact", "mid-p"):
-        raise UnknownName("McNemar method", method, ["exact", "mid-p"])
+    if method not in ("interval", "exact", "mid-p"):
+        raise UnknownName("McNemar method", method, ["interval", "exact", "mid-p"])
     first, second = pair(a_right, b_right, ("a_right", "b_right"), least=1)
     for name, values in (("a_right", first), ("b_right", second)):
         wrong = np.flatnonzero((values != 0) & (values != 1))
@@ -190,9 +201,9 @@ def mcnemar(
     only_a, only_b = int(np.sum(first > second)), int(np.sum(first < second))
     return Comparison(
         difference=(only_a - only_b) / first.size,
-        p=_binomial_p(only_a, only_b, method),
+        p=_interval_p(only_a, only_b, first.size) if method == "interval" else _binomial_p(only_a, only_b, method),
         n=first.size,
-        method=f"McNemar, {method}",
+        method="McNemar, Bonett-Price" if method == "interval" else f"McNemar, {method}",
         interval=_bonett_price(only_a, only_b, first.size, confidence),
         only_a=only_a,
         only_b=only_b,
@@ -242,10 +253,23 @@ def _binomial_p(only_a: int, only_b: int, method: str) -> float:
     return at_most + below if only_a != only_b else 1 - (at_most - below) / 2
 
 
-def _bonett_price(only_a: int, only_b: int, n: int, confidence: float) -> Interval:
+def _centre_and_error(only_a: int, only_b: int, n: int) -> tuple[float, float]:
+    """d and s of Bonett and Price's interval."""
     share_a, share_b = (only_a + 1) / (n + 2), (only_b + 1) / (n + 2)
     centre = share_a - share_b
-    half = _normal_quantile(confidence) * math.sqrt((share_a + share_b - centre**2) / (n + 2))
+    return centre, math.sqrt((share_a + share_b - centre**2) / (n + 2))
+
+
+def _interval_p(only_a: int, only_b: int, n: int) -> float:
+    from scipy.special import ndtr
+
+    centre, error = _centre_and_error(only_a, only_b, n)
+    return 2 * float(ndtr(-abs(centre) / error))
+
+
+def _bonett_price(only_a: int, only_b: int, n: int, confidence: float) -> Interval:
+    centre, error = _centre_and_error(only_a, only_b, n)
+    half = _normal_quantile(confidence) * error
     low, high = max(-1.0, centre - half), min(1.0, centre + half)
     return Interval((only_a - only_b) / n, low, high, float(confidence), "Bonett-Price")
 

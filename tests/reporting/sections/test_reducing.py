@@ -68,8 +68,14 @@ def test_the_lead_says_by_what_how_much_smaller_and_what_it_cost(record):
     assert f"{signed[0]} points [{signed[1]}, {signed[2]}], McNemar’s p " in section.lead
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(3, "p = 0.25: inside the noise."), (30, "p < 0.0001: more than noise.")])
-def test_the_lead_judges_the_loss_by_its_p(record, wrong, said):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (1, "these 100 rows cannot exclude a loss of 4.3 points."),
+        (30, "p < 0.0001: a loss of 20.2 to 38.7 points at 95 %."),
+    ],
+)
+def test_the_lead_says_what_the_interval_excludes(record, wrong, said):
     cost = mcnemar([1] * (100 - wrong) + [0] * wrong, [1] * 100)
     measured = dataclasses.replace(record.measured, cost=cost)
     assert reduction_section(dataclasses.replace(record, measured=measured), "x").lead.endswith(said)

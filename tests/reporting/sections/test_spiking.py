@@ -60,8 +60,14 @@ def test_the_lead_says_how_right_at_what_cost(record):
     assert text + f"{cost.network_energy / 1000:.3g} nJ of the network." in section.lead
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(3, "p = 0.25: inside the noise."), (30, "p < 0.0001: more than noise.")])
-def test_the_lead_judges_the_loss_by_its_p(record, wrong, said):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (1, "these 100 rows cannot exclude a loss of 4.3 points."),
+        (30, "p < 0.0001: a loss of 20.2 to 38.7 points at 95 %."),
+    ],
+)
+def test_the_lead_says_what_the_interval_excludes(record, wrong, said):
     cost = mcnemar([1] * (100 - wrong) + [0] * wrong, [1] * 100)
     decisions = dataclasses.replace(record.decisions, cost=cost)
     assert said in spiking_section(dataclasses.replace(record, decisions=decisions), "x").lead

@@ -15,10 +15,10 @@ from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Par
 from weightsmith.reporting.sections._wording import (
     chance,
     changed,
+    conclusion,
     counted,
     energy_text,
     facts_of,
-    may_be_chance,
     percent,
     percent_within,
     rounded,
@@ -94,13 +94,12 @@ def _share(part: float, whole: float) -> str:
 
 def _lead(record: TailorRecord) -> str:
     best, judged = record.best, record.judged
-    verdict = "which may be chance" if may_be_chance(judged.cost) else "which is more than chance"
     together = " Neither reducing nor converting alone keeps to them." if record.only_together else ""
     return (
         f"Asked for: {_limits_text(record)}. The limits are {record.verdict.value} by {best} ({best.kind}): on "
         f"{counted(record.judging.rows, 'other row')} ({record.judging.split}) accuracy went from "
         f"{percent(record.whole.value)} to {percent(judged.accuracy.value)}: {changed(judged.cost)}, McNemar’s "
-        f"{chance(judged.cost.p)}, {verdict}.{together}"
+        f"{chance(judged.cost.p)}: {conclusion(judged.cost)}.{together}"
     )
 
 

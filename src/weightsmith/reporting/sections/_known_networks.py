@@ -89,7 +89,7 @@ def change_cells(cost: Comparison) -> tuple[Shown, Shown]:
 
     >>> from weightsmith.core.statistics import mcnemar
     >>> [cell.text for cell in change_cells(mcnemar([1, 0, 0, 1], [1, 1, 1, 1]))]
-    ['−50.0 [−93.0, +26.3]', '0.5']
+    ['−50.0 [−93.0, +26.3]', '0.27']
     """
     points = changed(cost).replace(" points", "")
     return Shown(cost.difference, points), Shown(cost.p, chance(cost.p).removeprefix("p ").removeprefix("= "))

@@ -13,16 +13,16 @@ from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.parts import Cell, Facts
 
 __all__ = [
+    "LARGE_LOSS",
     "MOST_ROWS",
     "bytes_text",
     "chance",
     "changed",
+    "conclusion",
     "counted",
     "energy_text",
     "facts_of",
     "gathered",
-    "may_be_chance",
-    "noise",
     "percent",
     "percent_within",
     "points",
@@ -101,9 +101,9 @@ def facts_of(
 
 
 MOST_ROWS = 1000
+LARGE_LOSS = 2.0  # points of accuracy that a reader would want to know excluded
 """Rows in the CSV of a drawing at most, to keep pages small."""
 
-_CHANCE = 0.05  # p from which a difference may be chance
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 _JOULES = ("pJ", "nJ", "µJ", "mJ", "J")
 _OF_DATA = re.compile(r",(?:input_shape=\[[^\]]*\]|classes=\d+)")
@@ -145,14 +145,29 @@ def changed(comparison: Comparison, scale: float = 100.0) -> str:
     return f"{points(comparison.difference, scale)} points{within}"
 
 
-def may_be_chance(comparison: Comparison) -> bool:
-    """Whether the difference may be noise."""
-    return comparison.p is None or comparison.p >= _CHANCE
+def conclusion(comparison: Comparison, scale: float = 100.0) -> str:
+    """What the interval of a change in accuracy shows or excludes, in points.
 
-
-def noise(comparison: Comparison) -> str:
-    """:func:`may_be_chance` in words."""
-    return "inside the noise" if may_be_chance(comparison) else "more than noise"
+    >>> from weightsmith.core.statistics import mcnemar
+    >>> equal = [1] * 360
+    >>> conclusion(mcnemar(equal, equal))
+    'a loss above 0.8 points is excluded at 95 %'
+    >>> conclusion(mcnemar([1] * 350 + [0] * 10, equal))
+    'a loss of 0.9 to 4.6 points at 95 %'
+    >>> conclusion(mcnemar([0] * 3 + [1] * 17, [1] * 20))
+    'these 20 rows cannot exclude a loss of 32.7 points'
+    """
+    ends = comparison.interval
+    if ends is None:
+        return "no interval: all differences are equal"
+    low, high, sure = scale * ends.low, scale * ends.high, f"at {100 * ends.confidence:g} %"
+    if high < 0:
+        return f"a loss of {-high:.1f} to {-low:.1f} points {sure}"
+    if low > 0:
+        return f"a gain of {low:.1f} to {high:.1f} points {sure}"
+    if -low <= LARGE_LOSS:
+        return f"a loss above {-low:.1f} points is excluded {sure}"
+    return f"these {comparison.n:,} rows cannot exclude a loss of {-low:.1f} points"
 
 
 def short_network(network: str) -> str:

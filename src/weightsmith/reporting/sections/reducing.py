@@ -15,10 +15,10 @@ from weightsmith.reporting.sections._wording import (
     bytes_text,
     chance,
     changed,
+    conclusion,
     counted,
     facts_of,
     gathered,
-    noise,
     percent,
     percent_within,
     rounded,
@@ -86,7 +86,7 @@ def _lead(record: ReductionRecord) -> str:
     return (
         f"{lead} Accuracy on {counted(measured.images, 'image')} ({measured.split}) went from "
         f"{percent(measured.whole.value)} to {percent(measured.reduced.value)}{recovered}: {changed(measured.cost)}, "
-        f"McNemar’s {chance(measured.cost.p)}: {noise(measured.cost)}."
+        f"McNemar’s {chance(measured.cost.p)}: {conclusion(measured.cost)}."
     )
 
 

@@ -13,10 +13,10 @@ from weightsmith.reporting.sections._spiking_tables import cost_tables, populati
 from weightsmith.reporting.sections._wording import (
     chance,
     changed,
+    conclusion,
     counted,
     energy_text,
     facts_of,
-    noise,
     percent,
     percent_within,
     short_network,
@@ -115,7 +115,7 @@ def _lead(record: SpikeRecord) -> str:
         f"{what} is right on "
         f"{percent(decisions.spiking.value)} of {counted(decisions.images, 'image')} ({decisions.split}) after "
         f"{counted(record.steps, 'step')}, the network on {percent(decisions.network.value)}: "
-        f"{changed(decisions.cost)}, McNemar’s {chance(decisions.cost.p)}: {noise(decisions.cost)}. {energy}."
+        f"{changed(decisions.cost)}, McNemar’s {chance(decisions.cost.p)}: {conclusion(decisions.cost)}. {energy}."
     )
 
 

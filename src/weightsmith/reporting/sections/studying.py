@@ -8,9 +8,11 @@ from weightsmith.core.statistics import Comparison
 from weightsmith.reducing.study_table import WHOLE, Study, StudySummary
 from weightsmith.reporting.figures.studies import StudyFigure, figures_of_study
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._wording import chance, counted, facts_of, may_be_chance, points, rounded, thinned
+from weightsmith.reporting.sections._wording import chance, counted, facts_of, points, rounded, thinned
 
 __all__ = ["study_section"]
+
+_LEVEL = 0.05  # of the corrected resampled t-test, whose interval agrees with its p
 
 _WORDS = {
     "accuracy": (
@@ -85,7 +87,7 @@ def _lead(study: Study) -> str:
 
 def _is_worse(comparison: Comparison) -> bool:
     """A significant loss; one that is the same in every fold has no p, and is a loss."""
-    certain = comparison.p is None or not may_be_chance(comparison)
+    certain = comparison.p is None or comparison.p < _LEVEL
     return comparison.difference < 0 and certain
 
 

@@ -14,9 +14,9 @@ from weightsmith.reporting.sections._wording import (
     MOST_ROWS,
     chance,
     changed,
+    conclusion,
     counted,
     facts_of,
-    noise,
     percent,
     percent_within,
     points,
@@ -54,7 +54,7 @@ def _lead(sweep: SpikeSweep) -> str:
     return (
         f"{lead} The one that was right most often {_after(best.steps)} ({_described(setting)}) reaches "
         f"{percent(accuracy.value)}, the network {percent(sweep.plain.value)}: {changed(best.cost)}, McNemar’s "
-        f"{chance(best.cost.p)}: {noise(best.cost)}."
+        f"{chance(best.cost.p)}: {conclusion(best.cost)}."
     )
 
 
