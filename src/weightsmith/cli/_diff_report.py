@@ -12,6 +12,7 @@ from rich.table import Table
 
 from weightsmith.cli.terminal import count_text, out, percent, table
 from weightsmith.networks.family import one_line
+from weightsmith.reporting.sections._wording import bytes_text
 
 if TYPE_CHECKING:
     from weightsmith.chain.diff.differences import (
@@ -195,10 +196,7 @@ def _ratio(a: float | None, b: float | None) -> str:
 
 
 def _bytes(count: int | None) -> str:
-    if count is None:
-        return "–"
-    step = min(int(math.log10(count) // 3), len(_PREFIXES) - 1) if count else 0
-    return f"{count / 1000**step:.3g} {_PREFIXES[step]}B"
+    return "–" if count is None else bytes_text(count)
 
 
 def _small(value: float | None, unit: float, name: str) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 from weightsmith.cli._reduction_files import reasons
 from weightsmith.cli._reduction_findings import advice
 from weightsmith.cli.terminal import count_text, out, percent, table
-from weightsmith.reporting.sections._wording import conclusion
+from weightsmith.reporting.sections._wording import bytes_text, chance, conclusion
 
 if TYPE_CHECKING:
     from weightsmith.reducing.latency import LatencyComparison
@@ -23,7 +23,6 @@ __all__ = ["files_line", "gathered", "named_line", "named_lines", "show_comparis
 
 _INDENT = 15  # width of the names of lines
 _COUPLED = "(+n): n more layers write the same units, which go from all of them at once"
-_BYTES = ("B", "kB", "MB", "GB", "TB")
 _SECONDS = ("ns", "µs", "ms", "s")
 _FILES = 6  # files that are named; the others are counted
 _LINES = 6  # remarks of one kind that are shown; the others are counted
@@ -104,7 +103,7 @@ def _size_table(result: Reduction) -> Table:
         old, new = getattr(before, measure), getattr(after, measure)
         rows.add_row(name, count_text(old), count_text(new), _share(new, old), "")
     sizes = before.file_bytes, after.file_bytes
-    rows.add_row("file", *map(_bytes, sizes), _share(sizes[1], sizes[0]), "")
+    rows.add_row("file", *map(bytes_text, sizes), _share(sizes[1], sizes[0]), "")
     if result.latency is not None:
         _add_times(rows, result.latency)
     return rows
@@ -127,7 +126,7 @@ def _accuracies(record: ReductionRecord) -> list[Table | str]:
     if recover:
         lines.append(named_line("recovered", f"[bold]{percent(measured.reduced)}[/bold]  after {escape(recover)}"))
     verdict = conclusion(measured.cost)
-    lines.append(named_line("change", f"{_points(record)} points, {_chance(record)} (McNemar): {verdict}"))
+    lines.append(named_line("change", f"{_points(record)} points, {chance(measured.cost.p)} (McNemar): {verdict}"))
     return lines
 
 
@@ -201,7 +200,7 @@ def _side_by_side(results: Sequence[Reduction]) -> Table:
     for name, measure, text in (
         ("parameters", "parameters", count_text),
         ("multiply–acc.", "macs", count_text),
-        ("file", "file_bytes", _bytes),
+        ("file", "file_bytes", bytes_text),
     ):
         sizes = [getattr(record.reduced, measure) for record in records]
         rows.add_row(name, text(getattr(whole, measure)), *map(text, sizes))
@@ -279,11 +278,6 @@ def _points(record: ReductionRecord) -> str:
     return f"{100 * record.measured.cost.difference:+.2f}".replace("-", "−")
 
 
-def _chance(record: ReductionRecord) -> str:
-    p = record.measured.cost.p
-    return "no p" if p is None else "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
-
-
 def _scratch(record: ReductionRecord) -> str:
     if record.scratch is None:
         return "–"
@@ -293,11 +287,6 @@ def _scratch(record: ReductionRecord) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %"
-
-
-def _bytes(count: int) -> str:
-    step = min(int(math.log10(count) // 3), len(_BYTES) - 1) if count else 0
-    return f"{count / 1000**step:.3g} {_BYTES[step]}"
 
 
 def _seconds(value: float) -> str:

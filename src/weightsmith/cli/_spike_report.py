@@ -13,13 +13,13 @@ from weightsmith.cli._reduction_report import files_line, named_line, named_line
 from weightsmith.cli._spike_findings import advice
 from weightsmith.cli._spike_rows import LayerRow, layer_rows, shown_steps, step_rows
 from weightsmith.cli.terminal import count_text, out, percent, table
-from weightsmith.reporting.sections._wording import conclusion
+from weightsmith.reporting.sections._wording import chance, conclusion, significant
 
 if TYPE_CHECKING:
     from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.results import SpikeRecord
 
-__all__ = ["accuracy_text", "points_text", "show_spike", "significant"]
+__all__ = ["accuracy_text", "points_text", "show_spike"]
 
 _LAYERS = "rate: spikes per neuron and step · spikes and operations: per image"
 _DIRECT = "(direct): spikes that reach neurons without weights between"
@@ -68,17 +68,6 @@ def points_text(share: float) -> str:
     return f"{100 * share:+.2f}".replace("-", "−")
 
 
-def significant(value: float | None) -> str:
-    """Three significant digits, thousands separated; a dash for a missing value.
-
-    >>> significant(0.012345), significant(1234567.8), significant(0), significant(None)
-    ('0.0123', '1,234,568', '0', '–')
-    """
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def _settings(record: SpikeRecord) -> list[str]:
     """The settings, in the order of the conversion."""
     settings = record.settings
@@ -113,10 +102,11 @@ def _step_table(record: SpikeRecord) -> Table:
 def _change(record: SpikeRecord) -> str:
     """The paired difference after the last step, with its interval and test."""
     cost = record.decisions.cost
-    chance = "no p" if cost.p is None else "p < 0.0001" if cost.p < 1e-4 else f"p = {cost.p:.2g}"
     ends = cost.interval
     span = "" if ends is None else f" ({points_text(ends.low)} to {points_text(ends.high)})"
-    return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, image by image): {conclusion(cost)}"
+    return (
+        f"{points_text(cost.difference)} points{span}, {chance(cost.p)} (McNemar, image by image): {conclusion(cost)}"
+    )
 
 
 def _layer_table(layers: Sequence[LayerRow]) -> Table:

@@ -12,7 +12,7 @@ from rich.table import Table
 from weightsmith.cli._reduction_report import files_line, named_line, named_lines
 from weightsmith.cli._spike_report import points_text
 from weightsmith.cli.terminal import count_text, out, percent, table
-from weightsmith.reporting.sections._wording import conclusion
+from weightsmith.reporting.sections._wording import chance, conclusion, energy_text
 
 if TYPE_CHECKING:
     from weightsmith.chain.tailor.choosing import Relaxation
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from weightsmith.core.statistics import Comparison
 
 __all__ = ["as_dict", "concern", "show_tailored"]
-
-_UNITS = ((1e9, "mJ"), (1e6, "µJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 
 def as_dict(record: TailorRecord, written: Sequence[Path]) -> dict[str, Any]:
@@ -80,7 +78,7 @@ def _limits(record: TailorRecord) -> list[str]:
     if limits.accuracy is not None:
         texts.append(f"accuracy ≥ {100 * limits.accuracy:g} %")
     if limits.energy is not None:
-        texts.append(f"energy ≤ {_energy(limits.energy)} ({_share(limits.energy, record.energy)})")
+        texts.append(f"energy ≤ {energy_text(limits.energy)} ({_share(limits.energy, record.energy)})")
     if limits.params is not None:
         texts.append(f"parameters ≤ {count_text(limits.params)} ({_share(limits.params, record.parameters)})")
     return texts
@@ -110,7 +108,14 @@ def _networks(record: TailorRecord) -> Table:
     )  # fmt: skip
     whole = record.limits.excess(accuracy=record.whole.value, energy=record.energy, params=record.parameters)
     rows.add_row(
-        "whole", percent(record.whole), "", _energy(record.energy), "", count_text(record.parameters), "", _kept(whole)
+        "whole",
+        percent(record.whole),
+        "",
+        energy_text(record.energy),
+        "",
+        count_text(record.parameters),
+        "",
+        _kept(whole),
     )
     judged = {each.candidate: each.judged for each in record.alone} | {record.chosen: record.judged}
     for number, found in judged.items():
@@ -121,7 +126,7 @@ def _networks(record: TailorRecord) -> Table:
             candidate.kind + (" (taken)" if taken else ""),
             percent(found.accuracy),
             points_text(found.cost.difference),
-            _energy(found.energy),
+            energy_text(found.energy),
             _share(found.energy, record.energy),
             count_text(candidate.parameters),
             _share(candidate.parameters, record.parameters),
@@ -138,8 +143,7 @@ def _kept(missed: dict[str, float]) -> str:
 def _change(cost: Comparison) -> str:
     ends = cost.interval
     span = "" if ends is None else f" ({points_text(ends.low)} to {points_text(ends.high)})"
-    chance = "no p" if cost.p is None else "p < 0.0001" if cost.p < 1e-4 else f"p = {cost.p:.2g}"
-    return f"{points_text(cost.difference)} points{span}, {chance} (McNemar, row by row): {conclusion(cost)}"
+    return f"{points_text(cost.difference)} points{span}, {chance(cost.p)} (McNemar, row by row): {conclusion(cost)}"
 
 
 def _verb(each: Alone) -> str:
@@ -160,7 +164,7 @@ def _alone(record: TailorRecord, each: Alone) -> str:
 def _relaxed(record: TailorRecord, found: Relaxation) -> str:
     how = {
         "accuracy": f"accuracy ≥ {100 * found.to:.2f} %",
-        "energy": f"energy ≤ {_energy(found.to)} ({_share(found.to, record.energy)})",
+        "energy": f"energy ≤ {energy_text(found.to)} ({_share(found.to, record.energy)})",
         "params": f"parameters ≤ {found.to:,.0f} ({_share(found.to, record.parameters)})",
     }
     return f"{how[found.limit]}: {record.candidates[found.candidate]}"
@@ -169,11 +173,6 @@ def _relaxed(record: TailorRecord, found: Relaxation) -> str:
 def _untried(record: TailorRecord) -> str:
     more = f" and {len(record.untried) - 3} more" if len(record.untried) > 3 else ""
     return "; ".join(record.untried[:3]) + more
-
-
-def _energy(picojoules: float) -> str:
-    scale, unit = next((pair for pair in _UNITS if picojoules >= pair[0]), _UNITS[-1])
-    return f"{picojoules / scale:.3g} {unit}"
 
 
 def _share(part: float, whole: float) -> str:

@@ -12,12 +12,13 @@ from rich.markup import escape
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._spike_options import Numbers, refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
-from weightsmith.cli._spike_report import accuracy_text, significant
+from weightsmith.cli._spike_report import accuracy_text
 from weightsmith.cli._spike_rows import accuracy_rows, shown_steps
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import stream
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.sections._wording import significant
 
 if TYPE_CHECKING:
     from weightsmith.data import Data

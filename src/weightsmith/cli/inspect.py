@@ -11,9 +11,9 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli._spike_options import refuse_nir
-from weightsmith.cli._spike_report import significant
 from weightsmith.cli.terminal import count_text, out, print_json, table
 from weightsmith.core.errors import UnknownName
+from weightsmith.reporting.sections._wording import significant
 
 if TYPE_CHECKING:
     from weightsmith.spiking.graph import Node
