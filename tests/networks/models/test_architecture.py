@@ -32,7 +32,8 @@ def test_a_network_is_made_anew_from_its_json_spec(spec):
     for a, b in zip(network.state_dict().values(), again.state_dict().values(), strict=True):
         assert torch.equal(a, b)
         assert torch.isfinite(a).all()
-    assert not torch.equal(network(x := torch.ones(2, 1, 8, 8)), spec.build(seed=4)(x))
+    x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))  # equal rows vanish in a batch norm
+    assert not torch.equal(network(x), spec.build(seed=4)(x))
 
 
 @pytest.mark.parametrize("spec", SMALL, ids=lambda s: s.name)
