@@ -106,7 +106,7 @@ def _notes(record: ReductionRecord) -> Iterator[Notes]:
     """Refusals, and the reduction's own notes."""
     refused = gathered((f"left whole, because {site.refused}", site.name) for site in record.sites if site.refused)
     remarks = gathered((note, site.name) for site in record.sites for note in site.notes)
-    lines = (*refused, *record.notes, *remarks)
+    lines = (*refused, *map(str, record.recovery), *record.notes, *remarks)
     if record.measured.split == "train":
         lines += ("Accuracies are those on the training rows, which the method has seen: there were no others.",)
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
