@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
@@ -98,7 +99,7 @@ class ReductionRecord(Record):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Reduction:
+class Reduction(Displayed):
     """A finished reduction: its record, the smaller network, and the latency of both networks."""
 
     record: ReductionRecord
