@@ -13,6 +13,7 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
+from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.training.run import TrainRecord
 
 __all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
@@ -96,6 +97,7 @@ class ReductionRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    recovery: tuple[Recovery, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
