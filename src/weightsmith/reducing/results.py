@@ -12,6 +12,7 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
+from weightsmith.reducing.refitting.refit import RefitRecord
 from weightsmith.training.run import TrainRecord
 
 __all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
@@ -64,6 +65,7 @@ class Size(Record):
 class Measured(Record):
     """Accuracies on the same inputs: of the original network, just after the cut, and after recovery.
 
+    ``cut`` is refitted, if the reduction was; ``unfitted`` is then the accuracy of the same cut before its refit.
     ``cost`` compares the result with the original network, input by input (McNemar): its difference is a gain.
     """
 
@@ -73,6 +75,7 @@ class Measured(Record):
     cut: Interval
     reduced: Interval
     cost: Comparison
+    unfitted: Interval | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,6 +98,7 @@ class ReductionRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    refit: RefitRecord | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
