@@ -20,7 +20,10 @@ from typing import Literal
 
 from weightsmith.core.options import Option, param
 
-__all__ = ["IF", "LIF", "Devices", "Mismatch", "Neuron"]
+__all__ = ["IF", "LIF", "Devices", "Mismatch", "Neuron", "Precision"]
+
+Precision = Literal["float32", "float64", "int8"]
+"""The numbers that neurons are computed with."""
 
 
 class Neuron(Option, family="neuron"):
