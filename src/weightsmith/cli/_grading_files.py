@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from weightsmith.cli.grading_report import PlanFile, rows_as_csv
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -15,10 +15,29 @@ if TYPE_CHECKING:
 
     from weightsmith.grading.comparison import GradeComparison
     from weightsmith.grading.results import Grades
+    from weightsmith.networks.layer_plan import LayerPlan
 
-__all__ = ["FigureFormat", "write_figures", "write_page", "write_plans", "write_records"]
+__all__ = ["FigureFormat", "PlanFile", "rows_as_csv", "write_figures", "write_page", "write_plans", "write_records"]
 
 FigureFormat = Literal["svg", "png", "pdf"]
+
+
+class PlanFile(NamedTuple):
+    """A plan, its rule, and its path."""
+
+    rule: str
+    path: Path
+    plan: LayerPlan
+
+
+def rows_as_csv(several: Sequence[Grades]) -> str:
+    """The flat rows of all layers under one header; with several networks the first column names them."""
+    rows = [
+        {**({"network": grades.source} if len(several) > 1 else {}), **layer.row()}
+        for grades in several
+        for layer in grades.layers
+    ]
+    return csv_rows(rows)
 
 
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
