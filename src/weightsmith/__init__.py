@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
     from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
+    from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.study_table import Study
     from weightsmith.reducing.surgery.sizes import Macs, Params
@@ -145,6 +146,7 @@ _HOMES = {
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
+    "reducing.refitting.options": "LeastSquares NoRefit",
     "reducing.surgery.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
     "papers.study.study": "reduction_study",
@@ -231,6 +233,7 @@ __all__ = [
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
+    "LeastSquares",
     "Macs",
     "Magnitude",
     "Margin",
@@ -244,6 +247,7 @@ __all__ = [
     "Nesterov",
     "NetworkDiff",
     "NoEvidence",
+    "NoRefit",
     "Normalisation",
     "OneCycle",
     "OptionError",

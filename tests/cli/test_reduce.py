@@ -169,6 +169,16 @@ def test_training_from_scratch_stands_beside(run, trained):
     assert "after iterate:rounds=2,epochs=1" in answer.out
 
 
+def test_a_recovery_that_loses_is_exit_code_1_with_the_reason_and_the_network_as_cut(run, trained):
+    words = ("--data", "digits", "--by", "magnitude", "--target", "params:0.5", "--no-latency", "--recover")
+    answer = run("reduce", trained, *words, "fine-tune:2,rate=5")
+    assert answer.code == 1
+    assert "recovery lost, so the network stays as it was cut" in answer.err.replace("\n", " ")
+    assert "the rate 5 is too large" in (answer.out + answer.err).replace("\n", " ")
+    assert "rate=0.5" in answer.out + answer.err
+    assert "more epochs" not in answer.out
+
+
 def test_progress_tells_the_stage(run, trained):
     err = run("reduce", trained, "--data", "digits", "--by", SEARCH, "--recover", "fine-tune:1", "--no-latency").err
     assert "reduce: genetic:population=12,generations=4,rows=200: 4 of 4" in err

@@ -55,11 +55,17 @@ def reduce(
     layers: Annotated[
         list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as 'dense*'; may be repeated.")
     ] = None,
+    refit: Annotated[
+        str,
+        typer.Option(help="How layers that read removed units are solved anew, without labels: least-squares or none."),
+    ] = "least-squares",
     recover: Annotated[
         str | None,
         typer.Option(help="Afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)."),
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Training rows the method looks at (all).")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Training rows that the method (all) and the refit (1,000) see.")
+    ] = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="Test rows that judge the result (all).")] = None,
     random: Annotated[int, typer.Option(min=0, help="Random masks of the same size beside it; 0 for none.")] = 10,
     scratch: Annotated[
@@ -95,7 +101,7 @@ def reduce(
     """
     from weightsmith.data.datasets import load_all
 
-    asked = read_options(by, target, plan, recover, scratch)
+    asked = read_options(by, target, plan, refit, recover, scratch)
     check_bar(least_accuracy)
     _check_outputs(file, out_folder, csv, figures)
     _check_rewinding(asked, file, network, normalise)
@@ -106,6 +112,7 @@ def reduce(
         "plan": _alpha_plan(module, asked, threads, quiet) if asked.plan == "alpha" else asked.plan,
         "price": _price(price, module, known, asked, layers or None, seed),
         "layers": layers or None,
+        "refit": asked.refit,
         "recover": asked.recovery,
         "rows": rows,
         "test_rows": test_rows,

@@ -30,6 +30,7 @@ def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
 def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]:
     """Refused sites, a missed target, an accuracy (in per cent) below the bar."""
     found = [f"{site.name} was left whole: {site.refused}" for site in record.sites if site.refused]
+    found += [str(recovery) for recovery in record.recovery if recovery.lost]
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
         what, left, asked = target
@@ -67,6 +68,8 @@ def _next(record: ReductionRecord) -> list[str]:
         lines.append(f"--recover fine-tune:5: {points:.1f} points were lost, and nothing was trained since the cut")
     elif points > 0 and record.settings["recover"].startswith("recalibrate"):
         lines.append(f"--recover fine-tune:5: {points:.1f} points are lost after recalibration")
+    elif lost := next((each for each in record.recovery if each.lost), None):
+        lines.append(f"--recover {lost.advice}: {lost.reason}")
     elif points > 0:
         lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {points:.1f} points are lost after recovery")
     if record.scratch is None and record.settings["recover"] is not None:

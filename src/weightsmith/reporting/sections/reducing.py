@@ -170,7 +170,8 @@ def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
 
 def notes_of(record: ReductionRecord) -> tuple[str, ...]:
     """The reduction's own notes, those of its layers, and what its baselines say."""
-    lines = (*record.notes, *gathered((note, site.name) for site in record.sites for note in site.notes))
+    recovered = map(str, record.recovery)
+    lines = (*recovered, *record.notes, *gathered((note, site.name) for site in record.sites for note in site.notes))
     if record.measured.split == "train":
         lines += ("Accuracies are those on the training rows, which the method has seen: there were no others.",)
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
