@@ -36,6 +36,7 @@ def judged():
             metrics=dataclasses.replace(layer.metrics, lambda_max=99.9),
             bulk=dataclasses.replace(layer.bulk, spikes=7),
             verdict=Verdict(VerdictKind.CANNOT_SAY, "because"),
+            shares=None,
         )
         for layer in grade(weights, evidence="fast:resamples=50").layers
     ]

@@ -36,7 +36,7 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
 def write_figures(
     folder: Path, several: Sequence[Grades], comparison: GradeComparison | None, suffix: FigureFormat = "svg"
 ) -> list[Path]:
-    """α by layer and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
+    """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
 
     With accuracies also measures against them. ``suffix`` is the file format.
     """
@@ -52,6 +52,8 @@ def write_figures(
     if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         written.append(draw.save_figure(draw.comparison_figure(comparison), folder / f"comparison.{suffix}"))
     for own, grades in zip(_folders(folder, several), several, strict=True):
+        if any(layer.shares is not None for layer in grades.layers):
+            written.append(draw.save_figure(draw.shares_figure(grades), own / f"shares.{suffix}"))
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:
                 name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"

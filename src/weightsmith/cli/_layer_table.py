@@ -133,6 +133,4 @@ def _spectrum(layer: LayerGrade) -> str:
 
 
 def _verdict(layer: LayerGrade) -> str:
-    if layer.fit is None:
-        return layer.status.value
-    return layer.verdict.kind.value + (" (groups: a guess)" if layer.guessed else "")
+    return layer.words + (" (groups: a guess)" if layer.guessed and layer.fit is not None else "")

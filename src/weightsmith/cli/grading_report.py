@@ -245,8 +245,8 @@ def verdict_words(layers: Sequence[LayerGrade], more: str = "") -> list[str]:
 
     ``more`` says where to find more about layers without a clear verdict.
     """
+    from weightsmith.grading.classes import HEAVIEST, LIGHTEST
     from weightsmith.grading.results import VerdictKind
-    from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 
     whole = "the whole interval of α lies"
     meanings = {
@@ -279,7 +279,7 @@ def _doubts(layers: Sequence[LayerGrade]) -> str:
 
 
 def _doubt(layer: LayerGrade) -> str:
-    from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
+    from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 
     if layer.interval is None:
         return "α has no interval"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Measure, VerdictKind
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 from weightsmith.reporting.figures._networks import MARKS
 from weightsmith.reporting.figures.labels import layer_label
 from weightsmith.reporting.parts import Cell, Choice, Column, Notes, Part, Prose, Section, Shown, Table
