@@ -54,7 +54,7 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
 
 
 def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
-    """α by layer and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
+    """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
 
     With accuracies also measures against them.
     """
@@ -70,6 +70,8 @@ def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | 
     if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         figures["comparison"] = partial(grading.comparison_figure, comparison)
     for own, grades in zip(_folders(Path(), several), several, strict=True):
+        if any(layer.shares is not None for layer in grades.layers):
+            figures[(own / "shares").as_posix()] = partial(grading.shares_figure, grades)
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:
                 name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"
