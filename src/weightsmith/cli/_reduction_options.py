@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "check_bar", "read_options"]
 
-_PLANS = ("uniform", "norm", "alpha")
+_PLANS = ("error", "uniform", "norm", "alpha")
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """The options of a reduction as objects; ``plan`` is one of three words or a file."""
+    """The options of a reduction as objects; ``plan`` is a word or a file."""
 
     methods: tuple[Method, ...]
     target: Target | None

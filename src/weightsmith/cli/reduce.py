@@ -41,13 +41,16 @@ def reduce(
     data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
     by: Annotated[
         list[str],
-        typer.Option(help="angles:45, groups:15, genetic:50, pareto, magnitude or random; several are compared."),
+        typer.Option(
+            help="error, angles:45, groups:15, genetic:50, pareto, magnitude or random; several are compared."
+        ),
     ],
     target: Annotated[
         str | None, typer.Option(help="How much may stay: params:0.5 or macs:0.5; without it the method decides.")
     ] = None,
     plan: Annotated[
-        str | None, typer.Option(help="How a target is shared out: uniform (default), norm, alpha, or a plan's FILE.")
+        str | None,
+        typer.Option(help="How a target is shared out: error (default), uniform, norm, alpha, or a plan's FILE."),
     ] = None,
     price: Annotated[
         str,

@@ -20,13 +20,16 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
+from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import save
 from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.reducing.budget import BudgetRecord, measured_budget
+from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.measuring import Baselines, latency_of, measured, random_baseline, scratch_baseline, size_of
 from weightsmith.reducing.methods import Genetic, Method, Pareto
 from weightsmith.reducing.recovery.recover import FineTune, Recover
-from weightsmith.reducing.refitting.options import Refit
+from weightsmith.reducing.refitting.options import LeastSquares, Refit
 from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
 from weightsmith.reducing.search.fitness import Fitness, Price
@@ -43,12 +46,15 @@ def reduce(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    by: Annotated[Method | str, Doc("which units go: angles:45, groups:15, genetic:50, pareto, magnitude or random")],
+    by: Annotated[
+        Method | str, Doc("which units go: error, angles:45, groups:15, genetic:50, pareto, magnitude or random")
+    ],
     target: Annotated[
         Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")
     ] = None,
     plan: Annotated[
-        LayerPlan | str | Path | None, Doc("how a target is shared out: uniform (default), norm, or the file of a plan")
+        LayerPlan | str | Path | None,
+        Doc("how a target is shared out: error (default with a refit), uniform, norm, or a plan's file"),
     ] = None,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
     refit: Annotated[
@@ -81,10 +87,11 @@ def reduce(
     ``by`` uses the training split of ``data`` (``rows`` rows of it, drawn by the seed; None: all), and the test split
     evaluates the result (``test_rows`` of it; else validation or training rows). Without ``target`` the method decides
     how many units to remove; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share that ``plan`` gives
-    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
-    the target is met. ``layers`` are globs of the layers that may lose units. ``refit`` then solves every layer that
-    reads removed units anew, by least squares on unlabelled training rows (``rows`` of them, or 1,000), towards what it
-    gave in the original network; ``"none"`` leaves them as the cut made them. ``recover`` trains the smaller network
+    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until the target is met,
+    or loses units where they cost the outputs least (``"error"``, the default with a refit). ``layers`` are globs of
+    the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
+    unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
+    leaves them as the cut made them. ``recover`` trains the smaller network
     (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
@@ -105,6 +112,7 @@ def reduce(
         refit=Refit.of(refit),
         recovery=None if recover is None else Recover.of(recover),
         shares=None,
+        budget=None,
         fitness=fitness,
         price=price,
         seed=seed,
@@ -141,10 +149,13 @@ def reduce(
         )
         found = find_sites(subject.network, subject.example[:2])
         sites = found.matching(layers)
-        shares, source, notes = _shares(subject, plan, sites, task.target)
-        task = dataclasses.replace(task, shares=shares)
-        notes = (*notes, *_few_rows(subject, sites, method))
-        settings |= {"plan": source, "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else []}
+        planned = _planned(subject, plan, sites, task)
+        task = planned.task
+        notes = (*planned.notes, *_few_rows(subject, sites, method))
+        settings |= {
+            "plan": planned.source,
+            "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else [],
+        }
         card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
         call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
@@ -159,6 +170,7 @@ def reduce(
                 settings=settings,
                 obstacles=found.obstacles,
                 notes=notes,
+                budget=planned.record,
             )
             speed = latency_of(subject, outcome.network, task) if latency else None
             result = Reduction(record, outcome.network, speed)
@@ -187,6 +199,40 @@ def _check_device(device: str) -> None:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class _Planned:
+    """The task with its shares or its budget, where these come from, and what is to be said of them."""
+
+    task: Task
+    source: str | None
+    notes: tuple[str, ...] = ()
+    record: BudgetRecord | None = None
+
+
+def _planned(subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], task: Task) -> _Planned:
+    """How the target is shared out; by default by its cost if the cut is refitted, else evenly."""
+    if plan is None and task.target is not None and len(sites) > 1 and isinstance(task.refit, LeastSquares):
+        plan = "error"
+    if plan != "error":
+        shares, source, notes = _shares(subject, plan, sites, task.target)
+        return _Planned(dataclasses.replace(task, shares=shares), source, notes)
+    if task.target is None:
+        raise UsageError("the plan 'error' says how much of each layer only with a target (params:0.5)")
+    context = PruningContext(
+        network=subject.network if task.device == "cpu" else copied(subject.network).to(task.device),
+        sites=sites,
+        x=subject.train.x,
+        y=subject.train.y,
+        seed=task.seed,
+        batch=task.batch,
+        device=task.device,
+        progress=task.step_callback("plan"),
+        calibration=subject.calibration,
+    )
+    budget, record = measured_budget(context, SizeModel(subject.network, sites, subject.example[:2]), task.target)
+    return _Planned(dataclasses.replace(task, budget=budget), "error", (), record)
 
 
 def _shares(
@@ -224,6 +270,7 @@ def _record(
     settings: dict[str, Any],
     obstacles: dict[str, str],
     notes: tuple[str, ...],
+    budget: BudgetRecord | None,
 ) -> ReductionRecord:
     architecture = architecture_of(subject.network)
     sizes = SizeModel(subject.network, sites, subject.example[:2])
@@ -245,6 +292,7 @@ def _record(
         result=weights_digest(outcome.network),
         origin=Origin(seed=task.seed, inputs=subject.inputs),
         refit=outcome.refit,
+        budget=budget,
     )
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
+from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.reducing.refitting.refit import RefitRecord
@@ -99,6 +100,7 @@ class ReductionRecord(Record):
     result: str
     origin: Origin
     refit: RefitRecord | None = None
+    budget: BudgetRecord | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
