@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from weightsmith._version import __version__
+from weightsmith.core.display import show_by
 
 if TYPE_CHECKING:
     from weightsmith import data, networks
@@ -339,6 +340,15 @@ __all__ = [
     "unfreeze",
     "walk",
 ]
+
+
+def _in_notebook(result: Any) -> str | None:
+    """HTML of a result; the page's code is imported when a notebook asks for it."""
+    shown: str | None = importlib.import_module("weightsmith.reporting.notebook").html(result)
+    return shown
+
+
+show_by(_in_notebook)
 
 
 def __getattr__(name: str) -> Any:

@@ -291,6 +291,7 @@ def _record(
         notes=(*notes, *outcome.notes, *_unmet(task.target, sizes, outcome)),
         result=weights_digest(outcome.network),
         origin=Origin(seed=task.seed, inputs=subject.inputs),
+        recovery=outcome.recovery,
         refit=outcome.refit,
         budget=budget,
     )

@@ -7,12 +7,14 @@ from typing import Any
 
 from torch import nn
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
+from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.reducing.refitting.refit import RefitRecord
 from weightsmith.training.run import TrainRecord
 
@@ -99,12 +101,13 @@ class ReductionRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    recovery: tuple[Recovery, ...] = ()
     refit: RefitRecord | None = None
     budget: BudgetRecord | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Reduction:
+class Reduction(Displayed):
     """A finished reduction: its record, the smaller network, and the latency of both networks."""
 
     record: ReductionRecord

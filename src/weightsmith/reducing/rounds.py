@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.recovery.judging import HeldBack, Recovery, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import (
     FineTune,
     Iterate,
@@ -42,6 +44,7 @@ from weightsmith.reducing.surgery.removal import cut_out, plain_cut
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
+from weightsmith.training.stopping import KeepBest
 
 __all__ = ["Outcome", "Task", "carry_out", "rebuilt"]
 
@@ -88,6 +91,11 @@ class Task:
         report = self.step_callback(stage)
         return None if report is None else lambda at: report(at.epoch - 1 + (at.step == at.steps), at.epochs)
 
+    @property
+    def measuring(self) -> dict[str, Any]:
+        """How a network is run to be measured."""
+        return {"batch": self.batch, "threads": self.threads, "device": self.device}
+
     def stage_folder(self, name: str) -> Path | None:
         """A folder for one stage, if an output folder is given."""
         return None if self.folder is None else self.folder / name
@@ -109,6 +117,7 @@ class Outcome:
     difference: float
     training: tuple[TrainRecord, ...]
     notes: tuple[str, ...]
+    recovery: tuple[Recovery, ...] = ()
 
 
 @dataclasses.dataclass
@@ -123,6 +132,13 @@ class _State:
     unfitted: nn.Module | None = None
     refit: RefitRecord | None = None
     notes: tuple[str, ...] = ()
+    recovery: tuple[Recovery, ...] = ()
+
+    def keep_better(self, found: Recovery, recovered: nn.Module) -> None:
+        """Go on with the recovered network, if it is better than the cut one on the rows held back."""
+        self.recovery += (found,)
+        if found.improved:
+            self.network = recovered
 
 
 def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
@@ -145,7 +161,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
     if isinstance(recovery, FineTune):
         training.append(_tuned(subject, state, task, recovery, "recovery"))
     elif isinstance(recovery, Recalibrate):
-        state.network = recalibrated(cut, subject.train.x, recovery, device=task.device)
+        _recalibrated(subject, state, task, recovery)
         if state.refit is not None:
             notes.append(RECALIBRATED)
     elif isinstance(recovery, Rewind):
@@ -160,6 +176,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         difference=state.difference,
         training=tuple(training),
         notes=(*notes, *state.notes, *state.decision.notes),
+        recovery=state.recovery,
     )
 
 
@@ -285,18 +302,33 @@ def _difference(
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
+    held = _held_back(subject, task)
     run = fine_tuned(
         state.network,
-        subject.data,
+        held.data,
         option,
+        stop=KeepBest(),
         seed=task.seed,
         out=task.stage_folder(stage),
         progress=task.epochs(stage),
         threads=task.threads,
         device=task.device,
     )
-    state.network = run.network
+    found = compared(stage, option, state.network, run.network, held, training=run.record, **task.measuring)
+    state.keep_better(found, run.network)
     return run.record
+
+
+def _held_back(subject: Subject, task: Task) -> HeldBack:
+    outputs = int(subject.network(subject.example[:1]).shape[1])
+    return held_back(subject.data, subject.split, subject.network, outputs, task.seed)
+
+
+def _recalibrated(subject: Subject, state: _State, task: Task, option: Recalibrate) -> None:
+    """New statistics of the batch norms; no label is read for them, so that training rows may judge them too."""
+    network = recalibrated(state.network, subject.train.x, option, device=task.device)
+    held = _held_back(subject, task)
+    state.keep_better(compared("recalibration", option, state.network, network, held, **task.measuring), network)
 
 
 def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:
@@ -323,7 +355,16 @@ def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites:
         threads=task.threads,
         device=task.device,
     )
-    state.network = run.network
+    held = held_back_by(run.record, subject.data, subject.split)
+    if held is None:
+        state.network = run.network
+        state.notes += (
+            "rewinding was not compared with the cut: the original run held no rows back (or they judge the result), "
+            "and it goes on only with all the rows it had",
+        )
+    else:
+        found = compared("rewinding", option, state.network, run.network, held, training=run.record, **task.measuring)
+        state.keep_better(found, run.network)
     return run.record
 
 
