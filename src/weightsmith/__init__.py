@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
-    from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
+    from weightsmith.reducing.methods import Angles, Genetic, Groups, LeastError, Magnitude, Pareto, Random
     from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
@@ -142,7 +142,7 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
+    "reducing.methods": "Angles Genetic Groups LeastError Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
@@ -233,6 +233,7 @@ __all__ = [
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
+    "LeastError",
     "LeastSquares",
     "Macs",
     "Magnitude",
