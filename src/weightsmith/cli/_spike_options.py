@@ -12,6 +12,7 @@ from weightsmith.core.errors import FileRefused, UsageError
 
 if TYPE_CHECKING:
     from weightsmith.spiking.conversion.balance import Balance
+    from weightsmith.spiking.conversion.calibrate import Calibrate
     from weightsmith.spiking.encoding import Encode
     from weightsmith.spiking.energy.cost import PriceList
     from weightsmith.spiking.l4.adjust import Adjust
@@ -40,6 +41,7 @@ class Asked:
     neuron: Neuron
     encode: Encode
     balance: Balance
+    calibrate: Calibrate | None
     adjust: Adjust | None
     early: Exit | None
     mismatch: Devices | None
@@ -55,6 +57,7 @@ def read_options(
     neuron: str,
     encode: str,
     balance: str,
+    calibrate: str | None,
     adjust: str | None,
     early: str | None,
     mismatch: str | None,
@@ -62,6 +65,7 @@ def read_options(
 ) -> Asked:
     """Parse every text form, so that a typing error costs no work."""
     from weightsmith.spiking.conversion.balance import Balance
+    from weightsmith.spiking.conversion.calibrate import Calibrate
     from weightsmith.spiking.encoding import Encode
     from weightsmith.spiking.energy.cost import PriceList
     from weightsmith.spiking.l4.adjust import Adjust
@@ -72,6 +76,7 @@ def read_options(
         neuron=Neuron.parse(neuron),
         encode=Encode.parse(encode),
         balance=Balance.parse(balance),
+        calibrate=None if calibrate is None else Calibrate.parse(calibrate),
         adjust=None if adjust is None else Adjust.parse(adjust),
         early=None if early is None else Exit.parse(early),
         mismatch=None if mismatch is None else Devices.parse(mismatch),

@@ -49,13 +49,26 @@ def spike(
             help="A data set by name (weightsmith data list), folder:PATH or table:PATH; a run's folder tells its own."
         ),
     ] = None,
-    neuron: Annotated[str, typer.Option(help="if, lif:0.95 (what is left after a step), lif:0.95,reset=hard …")] = "if",
+    neuron: Annotated[
+        str,
+        typer.Option(
+            help="if, if:signed=true (takes spikes back), graded:5 (spikes of five sizes), lif:0.95 (what is left "
+            "after a step), lif:0.95,reset=hard …"
+        ),
+    ] = "if",
     encode: Annotated[
         str, typer.Option(help="constant (pixels as currents) or poisson (random spikes; inputs between −1 and 1).")
     ] = "constant",
     balance: Annotated[
-        str, typer.Option(help="How thresholds are found: percentile:99.9 or max-current:factor=0.7.")
+        str,
+        typer.Option(
+            help="How thresholds are found: percentile:99.9, mse (for the number of steps), max-current:factor=0.7."
+        ),
     ] = "percentile",
+    calibrate: Annotated[
+        str | None,
+        typer.Option(help="bias or weights:ridge=0.01: layers say in few steps what the network says; no labels."),
+    ] = None,
     adjust: Annotated[
         str | None, typer.Option(help="l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0).")
     ] = None,
@@ -101,7 +114,14 @@ def spike(
     from weightsmith.data.datasets import load_all
 
     asked = read_options(
-        neuron=neuron, encode=encode, balance=balance, adjust=adjust, early=early, mismatch=mismatch, prices=prices
+        neuron=neuron,
+        encode=encode,
+        balance=balance,
+        calibrate=calibrate,
+        adjust=adjust,
+        early=early,
+        mismatch=mismatch,
+        prices=prices,
     )
     check_bar(least_accuracy)
     figure_target = _figure_target(figures, no_figures, out_folder)
