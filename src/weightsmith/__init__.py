@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from weightsmith._version import __version__
+from weightsmith.core.display import show_by
 
 if TYPE_CHECKING:
     from weightsmith import data, networks
@@ -58,19 +59,21 @@ if TYPE_CHECKING:
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
-    from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
+    from weightsmith.reducing.methods import Angles, Genetic, Groups, LeastError, Magnitude, Pareto, Random
     from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
+    from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.study_table import Study
     from weightsmith.reducing.surgery.sizes import Macs, Params
-    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile
+    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights
     from weightsmith.spiking.encoding import ConstantInput, Poisson
     from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.files import load_spiking, save_spiking
     from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.network import SpikingNetwork
-    from weightsmith.spiking.neurons import IF, LIF, Mismatch
+    from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
     from weightsmith.spiking.nir.exchange import export_nir, import_nir
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.spiking.simulation.exits import Margin
@@ -140,22 +143,24 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
+    "reducing.methods": "Angles Genetic Groups LeastError Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
+    "reducing.refitting.options": "LeastSquares NoRefit",
     "reducing.surgery.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
     "papers.study.study": "reduction_study",
     "reducing.study_table": "Study",
     "spiking.l4.adjust": "L4",
-    "spiking.conversion.balance": "MaxCurrent Percentile",
+    "spiking.conversion.balance": "MaxCurrent Mse Percentile",
+    "spiking.conversion.calibrate": "CalibrateBias CalibrateWeights",
     "spiking.encoding": "ConstantInput Poisson",
     "spiking.energy.cost": "Prices",
     "spiking.simulation.exits": "Margin",
     "spiking.files": "load_spiking save_spiking",
     "spiking.network": "SpikingNetwork",
-    "spiking.neurons": "IF LIF Mismatch",
+    "spiking.neurons": "IF LIF Graded Mismatch",
     "spiking.nir.exchange": "export_nir import_nir",
     "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
@@ -195,6 +200,8 @@ __all__ = [
     "Angles",
     "Architecture",
     "BeyondNoise",
+    "CalibrateBias",
+    "CalibrateWeights",
     "ChainRun",
     "Classifier",
     "ClipGlobalNorm",
@@ -218,6 +225,7 @@ __all__ = [
     "FullEvidence",
     "Genetic",
     "GradeComparison",
+    "Graded",
     "Grades",
     "GradientDiagnosis",
     "GroupLasso",
@@ -230,6 +238,8 @@ __all__ = [
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
+    "LeastError",
+    "LeastSquares",
     "Macs",
     "Magnitude",
     "Margin",
@@ -239,10 +249,12 @@ __all__ = [
     "Mismatch",
     "MissingExtra",
     "Momentum",
+    "Mse",
     "NAdam",
     "Nesterov",
     "NetworkDiff",
     "NoEvidence",
+    "NoRefit",
     "Normalisation",
     "OneCycle",
     "OptionError",
@@ -334,6 +346,15 @@ __all__ = [
     "unfreeze",
     "walk",
 ]
+
+
+def _in_notebook(result: Any) -> str | None:
+    """HTML of a result; the page's code is imported when a notebook asks for it."""
+    shown: str | None = importlib.import_module("weightsmith.reporting.notebook").html(result)
+    return shown
+
+
+show_by(_in_notebook)
 
 
 def __getattr__(name: str) -> Any:

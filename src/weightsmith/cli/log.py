@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from weightsmith.cli._sparks import can_show
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli.terminal import count_text, out, print_json, say_note
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
+from weightsmith.reporting._sparks import can_show
 
 if TYPE_CHECKING:
     from weightsmith.core.records import Lineage
@@ -31,7 +32,7 @@ def log(
         list[Path],
         typer.Argument(metavar="NETWORK", readable=False, help="Network files, result folders, folders of them."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: given.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Show how networks came to be: the operations that made them, and the digests of their ancestors.

@@ -8,29 +8,29 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.parallel import completed
-from weightsmith.core.progress import StepCallback
+from weightsmith.core.progress import StepCallback, as_callback
 from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, Workers, verb, written
+from weightsmith.grading.choices import Conv, Method, Normalise, Precision
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import TailCut
-from weightsmith.grading.layer import Conv, GradingOptions, Normalise, grade_layer
-from weightsmith.grading.measures import measure_network
-from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
-from weightsmith.grading.spectra.spectrum import Method, Precision
-from weightsmith.networks.layers.walk import Walk, network_digest, walk
-from weightsmith.networks.weights import Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from weightsmith.grading.layer import GradingOptions
+    from weightsmith.grading.results import Coverage, Grades, LayerGrade
+    from weightsmith.networks.layers.walk import Walk
+    from weightsmith.networks.weights import Weights
+
+    Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
 
 __all__ = ["grade"]
-
-Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
 
 
 @verb
@@ -41,20 +41,34 @@ def grade(
     conv: Annotated[
         Conv, Doc("a convolution as one spectrum of all kernel positions (pooled) or one per position (slices)")
     ] = "pooled",
-    normalise: Annotated[Normalise, Doc("how eigenvalues are scaled before the fit")] = "none",
-    evidence: Annotated[Evidence | str, Doc("how much evidence is gathered for each α: none, fast or full")] = "fast",
+    normalise: Annotated[
+        Normalise, Doc("eigenvalues of WᵀW as other tools take them (none), or of WᵀW/N (seed)", rare=True)
+    ] = "none",
+    evidence: Annotated[
+        Evidence | str, Doc("what is asked beside α: none, fast (interval, noise, other tails) or full (slower)")
+    ] = "fast",
     cut: Annotated[
-        TailCut | str, Doc("where the tail begins: ks (smallest distance), erg (unit determinant) or hill")
+        TailCut | str, Doc("where the tail begins: ks (smallest distance), erg (unit determinant) or hill:share=0.5")
     ] = "ks",
-    precision: Annotated[Precision, Doc("numbers of the spectrum")] = "float64",
-    method: Annotated[Method, Doc("eigenvalues of the Gram matrix (gram) or singular values (svd)")] = "gram",
+    precision: Annotated[
+        Precision, Doc("numbers of the spectrum; float32 takes about half the time", rare=True)
+    ] = "float64",
+    method: Annotated[
+        Method, Doc("eigenvalues of the Gram matrix (gram) or singular values (svd)", rare=True)
+    ] = "gram",
     fold: Annotated[bool, Doc("fold batch norms into the layers before them first")] = False,
-    base: Annotated[Network | None, Doc("grade the difference to this network")] = None,
+    base: Annotated[
+        nn.Module | Mapping[str, Tensor] | Weights | str | Path | None, Doc("grade the difference to this network")
+    ] = None,
+    conv_groups: Annotated[
+        str | Sequence[str] | None,
+        Doc("groups of convolutions, which a file of tensors does not store: NAME=N", rare=True),
+    ] = None,
     seed: Seed = 0,
     workers: Workers = 1,
     threads: Threads = 1,
     device: Device = "cpu",
-    progress: StepCallback | None = None,
+    progress: StepCallback | bool | None = None,
 ) -> Grades:
     """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.
 
@@ -64,8 +78,9 @@ def grade(
     ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or a fit for each
     (``slices``). ``normalise``: ``none`` leaves WᵀW as it is, convolutions scaled as WeightWatcher scales them;
     ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed
-    beside α. ``fold`` folds batch norms into the layers before them first; ``base`` grades the difference to another
-    network. With ``workers`` layers are graded in parallel, with the same result.
+    beside α. ``conv_groups`` settles what a file of tensors does not store, as ``"layer1.*.conv2=32"``. ``fold`` folds
+    batch norms into the layers before them first; ``base`` grades the difference to another network. With ``workers``
+    layers are graded in parallel, with the same result.
 
     >>> import torch
     >>> from weightsmith.networks import mlp
@@ -78,15 +93,20 @@ def grade(
     settings = written(grade, locals(), surrounds=False)
     import scipy.linalg  # noqa: F401 (its BLAS can be pinned below only once it is loaded)
 
+    from weightsmith.grading.layer import GradingOptions
+    from weightsmith.grading.measures import measure_network
+    from weightsmith.grading.results import Grades
+    from weightsmith.networks.layers.walk import network_digest
+
     how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     _check_device(device)
-    source = _Source(network, base, layers, fold)
+    source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
     if threads != 1 and workers != 1:
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads):
-        graded = tuple(_graded(source, walked, how, workers, progress))
+        graded = tuple(_graded(source, walked, how, workers, as_callback(progress)))
         inputs = {"network": network_digest(network)}
         if base is not None:
             inputs["base"] = network_digest(base)
@@ -112,6 +132,7 @@ class _Source:
     base: Network | None
     layers: str | Sequence[str] | None
     fold: bool
+    conv_groups: str | Sequence[str] | None
     call: int = field(default_factory=_calls.__next__)
 
     @property
@@ -120,18 +141,23 @@ class _Source:
         return not self.fold and all(isinstance(given, str | Path | None) for given in (self.network, self.base))
 
     def open(self) -> Walk:
+        from weightsmith.networks.layers.walk import walk
+
         network = _folded(self.network) if self.fold else self.network
         if self.base is None:
-            return walk(network, layers=self.layers)
+            return walk(network, layers=self.layers, conv_groups=self.conv_groups)
         from weightsmith.grading.differences import difference
 
-        return difference(network, _folded(self.base) if self.fold else self.base, layers=self.layers)
+        base = _folded(self.base) if self.fold else self.base
+        return difference(network, base, layers=self.layers, conv_groups=self.conv_groups)
 
 
 def _graded(
     source: _Source, walked: Walk, how: GradingOptions, workers: int, progress: StepCallback | None
 ) -> Iterator[LayerGrade]:
     """The grades in the order of the layers."""
+    from weightsmith.grading.layer import grade_layer
+
     total = len(walked)
     if progress is not None and total:
         progress(0, total)
@@ -156,6 +182,8 @@ def _graded(
 
 def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[LayerGrade, ...]:
     """In a worker: read one layer of a file, which is opened once for the call, and grade it."""
+    from weightsmith.grading.layer import grade_layer
+
     if _in_worker.get("call") != (os.getppid(), source.call):
         _in_worker.update(call=(os.getppid(), source.call), walk=source.open())
     return grade_layer(_in_worker["walk"].read(index), how)
@@ -166,6 +194,8 @@ _in_worker: dict[str, Any] = {}
 
 def _folded(network: Network) -> nn.Module:
     """A module with its batch norms folded; a file is read as the network it is known to hold."""
+    from torch import nn
+
     from weightsmith.networks.editing.fold import fold_batch_norm
     from weightsmith.networks.files import load
 
@@ -177,6 +207,8 @@ def _folded(network: Network) -> nn.Module:
 
 
 def _name(network: Network) -> str:
+    from weightsmith.networks.weights import Weights
+
     if isinstance(network, str | Path):
         return str(network)
     if isinstance(network, Weights):
@@ -185,6 +217,8 @@ def _name(network: Network) -> str:
 
 
 def _check_device(device: str) -> None:
+    import torch
+
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
@@ -192,6 +226,8 @@ def _check_device(device: str) -> None:
 
 
 def _coverage(walked: Walk, graded: tuple[LayerGrade, ...]) -> Coverage:
+    from weightsmith.grading.results import Coverage, Omitted
+
     fitted = [layer for layer in graded if layer.fitted]
     unfitted = [
         Omitted(_layer_name(layer), layer.parameters, f"{layer.status.value}: {layer.reason}")
@@ -214,6 +250,8 @@ def _layer_name(layer: LayerGrade) -> str:
 
 
 def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -> tuple[str, ...]:
+    from weightsmith.grading.results import Status
+
     if not len(walked):
         return ("the network has no layers that could be graded",)
     notes = []
@@ -221,6 +259,13 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
     if broken:
         notes.append(f"{len(broken)} of {len(graded)} layers hold NaN or infinity: {', '.join(broken[:5])}")
     fitted = [layer for layer in graded if layer.fitted]
+    guessed = list(dict.fromkeys(layer.name for layer in fitted if layer.guessed))
+    if guessed:
+        notes.append(
+            f"the groups of {len(guessed)} convolution{'' if len(guessed) == 1 else 's'} are a guess "
+            f"({', '.join(guessed[:3])}{' …' if len(guessed) > 3 else ''}): grade the module, or settle it by "
+            "--conv-groups NAME=N"
+        )
     all_parts, parts = sum(layer.matrices for layer in fitted), sum(len(layer.slices) for layer in fitted)
     if parts < all_parts:
         notes.append(

@@ -17,6 +17,7 @@ from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
@@ -33,6 +34,8 @@ from weightsmith.reducing.recovery.recover import (
     round_targets,
 )
 from weightsmith.reducing.recovery.rewinding import original_of, rewound
+from weightsmith.reducing.refitting.options import LeastSquares, Refit
+from weightsmith.reducing.refitting.refit import RefitRecord, refit
 from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
@@ -52,15 +55,24 @@ CHANGED = (
 )
 
 
+RECALIBRATED = (
+    "batch norms were measured anew after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
+    "recalibrate out, or give refit=none"
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """The task of a reduction, with all options parsed."""
 
     method: Method
     target: Target | None
+    refit: Refit
     recovery: Recover | None
     shares: Mapping[str, float] | None
     """The share of its units that each site keeps before the target scales them; None: the method decides."""
+    budget: Budget | None
+    """How a target is shared out by its cost; None: by the shares."""
     fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None
     price: Callable[[Masks], NDArray[np.float64]] | None
     seed: int
@@ -91,10 +103,15 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The reduced network, the one just after the last cut, and the history of the reduction."""
+    """The reduced network, the one just after the last cut, and the history of the reduction.
+
+    ``cut`` is refitted if the task says so; ``unfitted`` is then the same cut before its refit.
+    """
 
     network: nn.Module
     cut: nn.Module
+    unfitted: nn.Module | None
+    refit: RefitRecord | None
     sites: tuple[SiteReduction, ...]
     decision: Decision
     difference: float
@@ -112,6 +129,8 @@ class _State:
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     decision: Decision = dataclasses.field(default_factory=lambda: Decision(()))
     difference: float = 0.0
+    unfitted: nn.Module | None = None
+    refit: RefitRecord | None = None
     notes: tuple[str, ...] = ()
     recovery: tuple[Recovery, ...] = ()
 
@@ -143,11 +162,15 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         training.append(_tuned(subject, state, task, recovery, "recovery"))
     elif isinstance(recovery, Recalibrate):
         _recalibrated(subject, state, task, recovery)
+        if state.refit is not None:
+            notes.append(RECALIBRATED)
     elif isinstance(recovery, Rewind):
         training.append(_rewound(subject, state, task, recovery, sites))
     return Outcome(
         network=state.network,
         cut=cut,
+        unfitted=state.unfitted,
+        refit=state.refit,
         sites=_sites(sites, state),
         decision=state.decision,
         difference=state.difference,
@@ -176,14 +199,18 @@ def _check_recovery(subject: Subject, task: Task) -> None:
 
 def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | None]:
     """The units of the original network that each site keeps after each round; None: the method decides."""
-    if task.shares is None:
+    if task.shares is None and task.budget is None:
         return [None] * rounds
     if task.target is None:
+        assert task.shares is not None  # a budget needs a target
         return [
             counts_for_target(sizes, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
             for number in range(1, rounds + 1)
         ]
     targets = [dataclasses.replace(task.target, keep=keep) for keep in round_targets(task.target.keep, rounds)]
+    if task.budget is not None:
+        return [task.budget.counts(sizes, target) for target in targets]
+    assert task.shares is not None
     return [counts_for_target(sizes, task.shares, target) for target in targets]
 
 
@@ -192,7 +219,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
     found = find_sites(state.network, subject.example[:2])
     sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
-        counts = {site.name: min(counts[site.name], site.units) for site in sites}
+        counts = {site.name: min(counts.get(site.name, site.units), site.units) for site in sites}
     context = PruningContext(
         network=state.network if task.device == "cpu" else copied(state.network).to(task.device),
         sites=sites,
@@ -206,6 +233,8 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         folder=task.stage_folder(f"search {number}"),
         identity={**subject.inputs, "round": str(number)},
         progress=task.step_callback(str(task.method)),
+        calibration=subject.calibration,
+        orders=task.budget.orders if task.budget is not None and state.network is subject.network else {},
     )
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)
@@ -222,7 +251,44 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         state.difference = max(state.difference, _difference(before, state.network, sites, cut.done, subject))
         if architecture_of(before) is not None and architecture_of(state.network) is None:
             state.notes += (CHANGED,)
+        _refit(subject, state, task, before=before, sites=sites, choices=cut.done)
     return bool(units)
+
+
+def _refit(
+    subject: Subject,
+    state: _State,
+    task: Task,
+    *,
+    before: nn.Module,
+    sites: tuple[Site, ...],
+    choices: tuple[Choice, ...],
+) -> None:
+    """Refit the layers that read what the cut removed, towards the network before the cut."""
+    if not isinstance(task.refit, LeastSquares):
+        return
+    state.unfitted = state.network
+    refitted = copied(state.network).eval()
+    try:
+        state.refit = refit(
+            before,
+            refitted,
+            sites,
+            choices,
+            x=subject.calibration,
+            option=task.refit,
+            seed=task.seed,
+            device=task.device,
+            progress=task.step_callback("refit"),
+        )
+    except UsageError as error:
+        state.unfitted, state.refit = None, None
+        state.notes += (f"not refitted: {error}",)
+        return
+    state.network = refitted
+    left = state.refit.left
+    if left:
+        state.notes += (f"not refitted: {', '.join(f'{layer} ({why})' for layer, why in left.items())}",)
 
 
 @torch.no_grad()

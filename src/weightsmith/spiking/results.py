@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.spiking.conversion.balance import ThresholdRange
+from weightsmith.spiking.conversion.calibrate import Calibration
 from weightsmith.spiking.energy.cost import SpikeCost
 from weightsmith.spiking.l4.adjust import Adjustment
 from weightsmith.spiking.monitors.activity import ActivityRecord
@@ -108,10 +110,11 @@ class SpikeRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    calibration: Calibration | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class SpikeRun:
+class SpikeRun(Displayed):
     """A finished conversion: its record and the spiking network."""
 
     record: SpikeRecord
