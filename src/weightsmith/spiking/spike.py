@@ -89,8 +89,8 @@ def spike(
     Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
     without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``). ``adjust``
     (``L4(smoothing)``) changes the weights of the first layer by their L4 norms. ``test_rows`` of the test split are
-    drawn by the seed (None: all). ``early`` (``Margin(3)``) ends an image once its answer is clear; outputs of the first
-    ``settle`` steps are left out of the sums, because deep layers need some steps until their rates are right.
+    drawn by the seed (None: all). ``early`` (``Margin(3)``) ends an image once its answer is clear; outputs of the
+    first ``settle`` steps are left out of the sums, because deep layers need some steps until their rates are right.
     ``mismatch`` gives every neuron its own threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch``
     images are measured in detail: firing statistics, rates against activations, some spike trains (0: none). With
     ``out``, a folder, the spiking network and the record are written.
