@@ -35,7 +35,7 @@ def results():
             found["judged"] = ws.evaluate(run.network, data)
             found["grades"] = ws.grade(run.network, evidence="none")
             for adjust in (None, "l4:1"):
-                spiking = ws.spike(small.network, data, steps=4, images=60, watch=0, adjust=adjust)
+                spiking = ws.spike(small.network, data, steps=4, test_rows=60, watch=0, adjust=adjust)
                 found[f"spike-{adjust or 'plain'}"] = spiking.record
     return list(found.items())
 
@@ -199,7 +199,7 @@ def test_a_network_that_came_in_is_called_by_its_file(results):
     assert list(rows) == ["big", "small-0"]
     assert rows["big"]["made"] == "as it came"
     unnamed = table(overview_section([("small-0", records["small-0"])]), "Networks")
-    assert list(unnamed) == [f"network {records['train-0'].network[:6]}", "small-0"]
+    assert list(unnamed) == [f"mlp:12 ({records['train-0'].network[:6]})", "small-0"]
 
 
 def test_networks_of_kinds_from_elsewhere_join(results):

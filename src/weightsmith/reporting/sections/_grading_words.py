@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import Grades, LayerGrade, VerdictKind
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 
 __all__ = ["settings_words", "verdict_words"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Measure, Status, VerdictKind
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 from weightsmith.reporting._sparks import spectrum_spark
 from weightsmith.reporting.figures._networks import MARKS
 from weightsmith.reporting.figures.labels import layer_label
@@ -190,9 +190,7 @@ def _values(layer: LayerGrade) -> dict[str, Cell | Shown]:
     size = f"{layer.N:,} × {layer.M:,}" + (f" · {layer.matrices:,}" if layer.matrices > 1 else "")
     interval, fit, row = layer.interval, layer.fit, layer.row()
     tied = (f"same weight as {', '.join(layer.tied_with)}",) if layer.tied_with else ()
-    verdict = _marked(layer.verdict.kind)
-    if fit is None:
-        verdict = verdict.replace(layer.verdict.kind.value, layer.status.value)
+    verdict = _marked(layer.verdict.kind).replace(layer.verdict.kind.value, layer.words)
     span = (
         None if interval is None else Shown(interval.high - interval.low, f"[{interval.low:.2f}, {interval.high:.2f}]")
     )

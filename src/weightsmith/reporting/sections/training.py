@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reporting._sparks import first_to_last, spark
 from weightsmith.reporting.figures.gradients import gradient_figure
