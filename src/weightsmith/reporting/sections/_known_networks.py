@@ -316,8 +316,8 @@ def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord])
     graded = next((record.source for _, record in seen if isinstance(record, Grades)), None)
     if graded is not None:
         return network_labels([graded])[0]
-    told = (getattr(record, "network", None) for _, record in seen if not isinstance(record, Evaluation))
-    return f"{_short(next((each for each in told if each), 'network'))} ({digest[:6]})"
+    told = (each.network for _, each in seen if isinstance(each, ReductionRecord | SpikeRecord | SpikeSweep))
+    return f"{_short(next(told, 'network'))} ({digest[:6]})"
 
 
 def _short(architecture: object) -> str:
