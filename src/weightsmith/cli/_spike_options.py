@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,7 @@ __all__ = [
     "refuse_nir",
     "refuse_spiking",
     "say_if_compiling",
+    "share_of",
 ]
 
 Numbers = Literal["float32", "float64", "int8"]
@@ -38,9 +40,9 @@ ROWS = "thresholds are found on training rows, accuracies on test rows"  # why a
 class Asked:
     """The options of a conversion as objects."""
 
-    neuron: Neuron
+    neuron: Neuron | None
     encode: Encode
-    balance: Balance
+    balance: Balance | None
     calibrate: Calibrate | None
     adjust: Adjust | None
     early: Exit | None
@@ -54,9 +56,9 @@ class Asked:
 
 def read_options(
     *,
-    neuron: str,
+    neuron: str | None,
     encode: str,
-    balance: str,
+    balance: str | None,
     calibrate: str | None,
     adjust: str | None,
     early: str | None,
@@ -73,15 +75,29 @@ def read_options(
     from weightsmith.spiking.simulation.exits import Exit
 
     return Asked(
-        neuron=Neuron.parse(neuron),
+        neuron=None if neuron is None else Neuron.parse(neuron),
         encode=Encode.parse(encode),
-        balance=Balance.parse(balance),
+        balance=None if balance is None else Balance.parse(balance),
         calibrate=None if calibrate is None else Calibrate.parse(calibrate),
         adjust=None if adjust is None else Adjust.parse(adjust),
         early=None if early is None else Exit.parse(early),
         mismatch=None if mismatch is None else Devices.parse(mismatch),
         prices=PriceList.parse(prices),
     )
+
+
+def share_of(text: str | None) -> float | None:
+    """``30%`` or ``0.3`` as a share."""
+    if text is None:
+        return None
+    number = text.removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UsageError(f"--energy is a share of the network's energy, such as 30% or 0.3, not {text!r}")
+    return value / 100 if text.endswith("%") else value
 
 
 def refuse_spiking(file: Path) -> None:

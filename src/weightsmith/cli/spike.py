@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ from weightsmith.cli._spike_options import (
     refuse_nir,
     refuse_spiking,
     say_if_compiling,
+    share_of,
 )
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._stages import stages
@@ -46,21 +47,21 @@ def spike(
         ),
     ] = None,
     neuron: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="if, if:signed=true (takes spikes back), graded:5 (spikes of five sizes), lif:0.95 (what is left "
             "after a step), lif:0.95,reset=hard …"
         ),
-    ] = "if",
+    ] = None,
     encode: Annotated[
         str, typer.Option(help="constant (pixels as currents) or poisson (random spikes; inputs between −1 and 1).")
     ] = "constant",
     balance: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="How thresholds are found: percentile:99.9, mse (for the number of steps), max-current:factor=0.7."
         ),
-    ] = "percentile",
+    ] = None,
     calibrate: Annotated[
         str | None,
         typer.Option(help="bias or weights:ridge=0.01: layers say in few steps what the network says; no labels."),
@@ -68,7 +69,17 @@ def spike(
     adjust: Annotated[
         str | None, typer.Option(help="l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0).")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Time steps for each image.")] = 64,
+    steps: Annotated[int | None, typer.Option(min=1, help="Time steps for each image.")] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(min=0, help="Choose the conversion of least energy that loses at most so many points."),
+    ] = None,
+    energy: Annotated[
+        str | None, typer.Option(help="Choose the best conversion with at most 30% (0.3) of the network's energy.")
+    ] = None,
+    exportable: Annotated[
+        Literal["nir"] | None, typer.Option("--for", help="nir: choose among conversions that NIR can say.")
+    ] = None,
     precision: Annotated[Numbers, typer.Option(help="Numbers of the run; int8 rounds the weights.")] = "float32",
     early: Annotated[
         str | None, typer.Option(help="margin:3 ends an image once its answer leads by 3 standard errors.")
@@ -105,6 +116,8 @@ def spike(
 ) -> None:
     """Convert a trained network into a spiking one: accuracy after each step, rates, operations and energy.
 
+    Without --neuron, --steps and --balance the conversion is chosen on training rows: by --within, by --energy, or at
+    the knee of the front of the two; what is given stays as given.
     Exit code 1 if a layer never fires, or the accuracy is below --least-accuracy.
     """
     from weightsmith.data.datasets import load_all
@@ -130,6 +143,9 @@ def spike(
     options: dict[str, Any] = {
         **asked.keywords(),
         "steps": steps,
+        "within": within,
+        "energy": share_of(energy),
+        "exportable": exportable,
         "settle": settle,
         "precision": precision,
         "images": images,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from torch import nn
@@ -17,6 +17,8 @@ from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.spiking.choices import Choice
+from weightsmith.spiking.choosing import Wish, choose
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Mse, Percentile, threshold_range
 from weightsmith.spiking.conversion.calibrate import Calibrate, CalibrateBias, CalibrateWeights
 from weightsmith.spiking.conversion.preparing import (
@@ -43,6 +45,8 @@ from weightsmith.training.run import TrainRun
 
 __all__ = ["decisions_of", "spike"]
 
+_STEPS = 64
+
 
 @verb
 def spike(
@@ -50,23 +54,30 @@ def spike(
     data: Any,
     *,
     neuron: Annotated[
-        IF | LIF | Graded | str,
+        IF | LIF | Graded | str | None,
         Doc("if, if:signed=true (takes spikes back), lif:0.95 (leak per step), graded:5 (spikes of five sizes)"),
-    ] = "if",
+    ] = None,
     encode: Annotated[
         Poisson | Constant | str,
         Doc("constant (pixels as currents) or poisson (random spikes; inputs between −1 and 1)"),
     ] = "constant",
     balance: Annotated[
-        Percentile | Mse | MaxCurrent | str,
+        Percentile | Mse | MaxCurrent | str | None,
         Doc("how thresholds are found: percentile:99.9, mse (for the steps of the run), max-current (without bias)"),
-    ] = "percentile",
+    ] = None,
     calibrate: Annotated[
         CalibrateBias | CalibrateWeights | str | None,
         Doc("bias or weights:ridge=0.01 makes every layer say in few steps what the network says; no labels"),
     ] = None,
     adjust: Annotated[L4 | str | None, Doc("l4:1.0 scales the weights of the first layer by their L4 norms")] = None,
-    steps: Annotated[int, Range(ge=1), Doc("time steps for each image")] = 64,
+    steps: Annotated[int | None, Range(ge=1), Doc("time steps for each image; 64 where nothing is chosen")] = None,
+    within: Annotated[
+        float | None, Range(ge=0), Doc("choose the conversion of least energy that loses at most so many points")
+    ] = None,
+    energy: Annotated[
+        float | None, Range(gt=0), Doc("choose the best conversion with at most this share of the network's energy")
+    ] = None,
+    exportable: Annotated[Literal["nir"] | None, Doc("nir: choose among conversions that NIR can say")] = None,
     precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights")] = "float32",
     early: Annotated[
         Margin | str | None, Doc("margin:0.5 ends an image early once the two best outputs are that far apart")
@@ -85,6 +96,11 @@ def spike(
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
+    With ``within`` or ``energy`` neuron, thresholds, calibration and steps are chosen on training rows, as far as they
+    are not given, and the one that was chosen is tested once; without any option about the conversion the knee of the
+    front of accuracy and energy is chosen. Else the neuron is ``if``, thresholds are found by percentile, and the steps
+    are 64. The record's ``choice`` has all candidates.
+
     Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
     without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``). ``adjust``
     (``L4(smoothing)``) changes the weights of the first layer by their L4 norms. ``images`` of the test rows are drawn
@@ -102,29 +118,44 @@ def spike(
     True
     """
     settings = written(spike, locals())
+    fixed = {"neuron": neuron, "balance": balance, "calibrate": calibrate, "steps": steps}
+    fixed = {name: value for name, value in fixed.items() if value is not None}
+    free = not fixed and adjust is None and early is None and not settle and mismatch is None
+    wish = Wish(within, energy, exportable == "nir") if free or (within, energy, exportable) != (None,) * 3 else None
     recipe = ConversionSettings(
-        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these members
+        neuron=Neuron.of("if" if neuron is None else neuron),  # type: ignore[arg-type]  # the family has these members
         encode=encoding_of(encode),
-        balance=Balance.of(balance),  # type: ignore[arg-type]
+        balance=Balance.of("percentile" if balance is None else balance),  # type: ignore[arg-type]
         calibrate=None if calibrate is None else Calibrate.of(calibrate),  # type: ignore[arg-type]
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
         precision=precision,
-        steps=steps,
+        steps=_STEPS if steps is None else steps,
         seed=seed,
     )
     rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]
-    if settle >= recipe.steps:
-        raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
-    if recipe.precision == "int8" and recipe.mismatch is not None:
-        raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
+    _check_call(recipe, wish, settle=settle, early=rule)
     check_device(device)
     if out is not None:
         _check_folder(Path(out))
     subject = read_subject(network, data, images=images, seed=recipe.seed)
-    prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
-    notes = prepared.notes
+    choice: Choice | None = None
+    notes: tuple[str, ...] = ()
+    if wish is None:
+        prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
+    else:
+        choice, prepared, recipe = choose(
+            subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
+        )
+        notes = () if choice.met else (f"no candidate came {wish} on training rows: this one is the nearest",)
+    settings |= {
+        "neuron": str(recipe.neuron),
+        "balance": str(recipe.balance),
+        "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
+        "steps": recipe.steps,
+    }
+    notes += prepared.notes
     if rule is not None and rule.least >= recipe.steps:
         notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
     counts = UnitCounts(prepared.network)
@@ -155,11 +186,25 @@ def spike(
         result=spiking_digest(prepared.network),
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
         calibration=prepared.calibration,
+        choice=choice,
     )
     run = SpikeRun(record, prepared.network)
     if out is not None:
         _write(Path(out), run)
     return run
+
+
+def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, early: Margin | None) -> None:
+    """Refuse options that do not go together, before any work."""
+    if wish is None and settle >= recipe.steps:
+        raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
+    if wish is not None and (settle or early is not None or recipe.adjust is not None):
+        raise UsageError(
+            "settle, early and adjust go with a conversion that is given, not with one that is chosen: leave them out, "
+            "or give neuron and steps instead of within, energy and exportable"
+        )
+    if recipe.precision == "int8" and recipe.mismatch is not None:
+        raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
 
 
 def decisions_of(subject: Subject, responses: Responses) -> Decisions:
