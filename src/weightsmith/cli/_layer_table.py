@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
 
-from weightsmith.cli._sparks import spectrum_spark
 from weightsmith.cli.terminal import table
+from weightsmith.reporting._sparks import spectrum_spark
 
 if TYPE_CHECKING:
     from weightsmith.grading.results import LayerGrade
@@ -133,4 +133,6 @@ def _spectrum(layer: LayerGrade) -> str:
 
 
 def _verdict(layer: LayerGrade) -> str:
-    return layer.status.value if layer.fit is None else layer.verdict.kind.value
+    if layer.fit is None:
+        return layer.status.value
+    return layer.verdict.kind.value + (" (groups: a guess)" if layer.guessed else "")

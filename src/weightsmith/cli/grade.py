@@ -85,7 +85,8 @@ def grade(
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
     # A built network has other layer names than its file.
-    _check_all(networks, base, None if fold or network is not None else layers)
+    built = fold or network is not None
+    _check_all(networks, base, None if built else layers, None if built else options["conv_groups"])
     known = None if data is None else _load_data(data, data_path, split)
     say_if_first(quiet)
     answer = _Answer()
@@ -169,16 +170,18 @@ def say_if_first(quiet: bool) -> None:
         say_note("compiling, once on this machine: some 15 seconds")
 
 
-def _check_all(networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None) -> None:
+def _check_all(
+    networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None, conv_groups: Sequence[str] | None
+) -> None:
     """Check before hours of work that all networks open, have such layers, and fit the base."""
     from weightsmith.grading.differences import difference
     from weightsmith.networks.layers.walk import walk
 
     for path in networks:
         if base is None:
-            walk(path, layers=layers)
+            walk(path, layers=layers, conv_groups=conv_groups)
         else:
-            difference(path, base, layers=layers)
+            difference(path, base, layers=layers, conv_groups=conv_groups)
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:

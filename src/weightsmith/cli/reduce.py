@@ -11,13 +11,11 @@ from weightsmith.chain.linked_options import LINKS
 from weightsmith.cli import _reduction_files as files
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv
-from weightsmith.cli._reduction_findings import concerns
-from weightsmith.cli._reduction_report import show_comparison, show_reduction
 from weightsmith.cli._stages import stages
 from weightsmith.cli._training_options import warnings_as_notes
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.grade import say_if_first
-from weightsmith.cli.terminal import Attention, print_json, progress_bar, say_note
+from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.reducing import reduce as verb
 
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from weightsmith.networks.layer_plan import LayerPlan
     from weightsmith.reducing.criteria.method import Method
     from weightsmith.reducing.results import Reduction
+    from weightsmith.reporting.parts import Section
 
 __all__ = ["loaded", "reduce"]
 
@@ -75,15 +74,15 @@ def reduce(
     options["price"] = _price(options, methods, module, known)
     folders = _folders(out_folder, methods)
     results = _reduced(file if rewinds else module, known, methods, options, folders, quiet)
-    written = _write(results, folders, out_folder, csv, figures)
-    kept = out_folder is not None
+    described, description = _described(results, str(file), least_accuracy, out_folder is not None)
+    written = _write(results, folders, out_folder, csv)
+    if figures is not None:
+        written += files.draw(figures, described, description)
     if as_json:
-        print_json(files.as_dict(results, written, least_accuracy, kept=kept))
-    elif len(results) == 1 and not is_stdout(csv):
-        show_reduction(results[0], str(file), known.name, written, kept=kept)
+        print_json(files.as_dict(results, described, description, written))
     elif not is_stdout(csv):
-        show_comparison(results, str(file), known.name, written, kept=kept)
-    _raise_concerns(results, least_accuracy)
+        show(description, written)
+    raise_concerns(description)
 
 
 def _check_call(methods: Sequence[Method], options: Options) -> None:
@@ -193,29 +192,25 @@ def _reduced(
     return results
 
 
+def _described(
+    results: Sequence[Reduction], name: str, least_accuracy: float | None, kept: bool
+) -> tuple[list[Section], Section]:
+    """The description of each reduction, and that of all of them."""
+    from weightsmith.reporting.describe import describe
+    from weightsmith.reporting.sections.reductions import methods_section
+
+    asked: dict[str, Any] = {"least_accuracy": least_accuracy, "kept": kept}
+    described = [describe(result, name, **asked) for result in results]
+    return described, described[0] if len(results) == 1 else methods_section(results, name, **asked)
+
+
 def _write(
-    results: Sequence[Reduction],
-    folders: Sequence[Path | None],
-    folder: Path | None,
-    csv: Path | None,
-    figures: Path | None,
+    results: Sequence[Reduction], folders: Sequence[Path | None], folder: Path | None, csv: Path | None
 ) -> list[Path]:
-    """Write the files next to the reductions' own folders; return all files."""
+    """Write the tables next to the reductions' own folders; return all files."""
     written = [own / name for own in folders if own is not None for name in ("network.safetensors", "record.json")]
     if folder is not None:
         written += files.write_tables(folder, results)
     if csv is not None:
         written += write_csv(csv, files.summary_text(results))
-    if figures is not None:
-        written += files.draw(figures, results)
     return written
-
-
-def _raise_concerns(results: Sequence[Reduction], least_accuracy: float | None) -> None:
-    found = []
-    for result in results:
-        name = "" if len(results) == 1 else f"{result.record.settings['by']}: "
-        found += [f"{name}{concern}" for concern in concerns(result.record, least_accuracy)]
-    if found:
-        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise Attention("; ".join(found[:3]) + more)

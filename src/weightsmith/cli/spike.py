@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli import _spike_files as files
 from weightsmith.cli._figure_files import figures_of
-from weightsmith.cli._spike_findings import concerns
 from weightsmith.cli._spike_options import ROWS, check_out, refuse_nir, refuse_spiking, say_if_compiling
 from weightsmith.cli._spike_records import data_of
-from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._stages import stages
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.reduce import loaded
-from weightsmith.cli.terminal import Attention, print_json
+from weightsmith.cli.terminal import print_json, raise_concerns, show
 from weightsmith.spiking import spike as verb
 
 if TYPE_CHECKING:
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from weightsmith.spiking.results import SpikeRecord, SpikeRun
 
 __all__ = ["spike"]
-
-_TOLD = 3
 
 
 @takes_options_of(
@@ -55,6 +51,7 @@ def spike(
     Exit code 1 if a layer never fires, or the accuracy is below --least-accuracy.
     """
     from weightsmith.data.datasets import load_all
+    from weightsmith.reporting.describe import describe
 
     figure_target = figures_of(figures, out_folder)
     refuse_spiking(file)
@@ -63,17 +60,15 @@ def spike(
     known = load_all(data_of(file, data, quiet, what_for=ROWS), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     result = _spiked(module, known, options | {"out": out_folder}, quiet)
-    record = result.record
-    written = _write(record, out_folder, figure_target, result.network.card.classes or known.classes)
-    kept = out_folder is not None
+    record, classes = result.record, result.network.card.classes or known.classes
+    written = _write(record, out_folder, figure_target, classes)
+    asked_for = {"least_accuracy": least_accuracy, "kept": out_folder is not None}
+    description = describe(result, str(file), classes=classes, **asked_for)
     if as_json:
-        print_json(files.as_dict(record, written, least_accuracy, kept=kept))
+        print_json(files.as_dict(record, description, written))
     else:
-        show_spike(record, str(file), known.name, written, kept=kept)
-    found = concerns(record, least_accuracy)
-    if found:
-        more = f" (and {len(found) - _TOLD} more)" if len(found) > _TOLD else ""
-        raise Attention("; ".join(found[:_TOLD]) + more)
+        show(description, written)
+    raise_concerns(description)
 
 
 def _spiked(module: nn.Module, known: Data, options: Options, quiet: bool) -> SpikeRun:

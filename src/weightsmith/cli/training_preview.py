@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from weightsmith.cli._figure_files import write_figures
-from weightsmith.cli._sparks import spark
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, table
+from weightsmith.reporting._sparks import spark
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
