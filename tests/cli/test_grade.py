@@ -153,7 +153,7 @@ def test_several_networks_are_compared(run, a, b):
     assert comparison.accuracy == (0.915, 0.92)
     assert comparison.measure("alpha").values == tuple(network["summary"]["alpha"] for network in report["networks"])
     shown = run("grade", a, b, *FAST, "--accuracy", ".915,.92").out
-    assert "91.50 %" in shown
+    assert "91.5 %" in shown
     assert "With 2 networks" in shown
 
 
@@ -198,7 +198,7 @@ def test_margins_with_data(run, tmp_path):
     assert report["summary"]["margin_norm"] == pytest.approx(expected.margin_frobenius)
     assert report["margins"]["split"] == "train"
     shown = run("grade", path, *FAST, "--data", "digits", "--split", "test").out
-    assert "10 % quantile of the margin on digits (test)" in shown.split("without any fit")[1]
+    assert "10 % quantile of the margin on digits (test)" in " ".join(shown.split())
 
 
 def test_a_margin_that_is_not_positive_is_told(run, a):

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weightsmith.cli._figure_files import write_figures
-from weightsmith.cli.grading_report import PlanFile, rows_as_csv
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -18,8 +18,27 @@ if TYPE_CHECKING:
 
     from weightsmith.grading.comparison import GradeComparison
     from weightsmith.grading.results import Grades
+    from weightsmith.networks.layer_plan import LayerPlan
 
-__all__ = ["draw", "write_page", "write_plans", "write_records"]
+__all__ = ["PlanFile", "draw", "rows_as_csv", "write_page", "write_plans", "write_records"]
+
+
+class PlanFile(NamedTuple):
+    """A plan, its rule, and its path."""
+
+    rule: str
+    path: Path
+    plan: LayerPlan
+
+
+def rows_as_csv(several: Sequence[Grades]) -> str:
+    """The flat rows of all layers under one header; with several networks the first column names them."""
+    rows = [
+        {**({"network": grades.source} if len(several) > 1 else {}), **layer.row()}
+        for grades in several
+        for layer in grades.layers
+    ]
+    return csv_rows(rows)
 
 
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
@@ -35,7 +54,7 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
 
 
 def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
-    """α by layer and as a histogram, of all networks together; spectrum and choice of λ_min of every fitted layer.
+    """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
 
     With accuracies also measures against them.
     """
@@ -51,6 +70,8 @@ def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | 
     if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         figures["comparison"] = partial(grading.comparison_figure, comparison)
     for own, grades in zip(_folders(Path(), several), several, strict=True):
+        if any(layer.shares is not None for layer in grades.layers):
+            figures[(own / "shares").as_posix()] = partial(grading.shares_figure, grades)
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:
                 name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"

@@ -11,10 +11,9 @@ import typer
 
 from weightsmith.cli import _grading_files as files
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli import grading_report as report
 from weightsmith.cli._figure_files import check_targets, check_writable, is_stdout, write_csv
 from weightsmith.cli._verb_options import Options, takes_options_of
-from weightsmith.cli.terminal import Attention, print_json, progress_bar, say_note
+from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.core.text import read_value, split_items
 from weightsmith.grading import grade as verb
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from weightsmith.grading.comparison import GradeComparison
     from weightsmith.grading.margins import Margins
     from weightsmith.grading.results import Grades
+    from weightsmith.reporting.parts import Section
 
 __all__ = ["grade", "read_accuracies", "say_if_first"]
 
@@ -100,11 +100,12 @@ def grade(
         if plan is not None:
             answer.plans = files.write_plans(plan, subject, graded, _KEEP if keep is None else keep, layers)
     _finish(answer, accuracies, out_folder, csv, figures, html)
+    description = _described(answer, why)
     if as_json:
-        _print_json(answer)
+        _print_json(answer, description)
     elif not is_stdout(csv):
-        _show(answer, why)
-    _raise_if_broken(answer.several)
+        show(description, answer.files)
+    raise_concerns(description)
 
 
 @dataclasses.dataclass
@@ -114,7 +115,7 @@ class _Answer:
     several: list[Grades] = dataclasses.field(default_factory=list)
     margins: list[Margins] = dataclasses.field(default_factory=list)
     comparison: GradeComparison | None = None
-    plans: list[report.PlanFile] = dataclasses.field(default_factory=list)
+    plans: list[files.PlanFile] = dataclasses.field(default_factory=list)
     files: list[Path] = dataclasses.field(default_factory=list)
 
 
@@ -247,41 +248,37 @@ def _finish(
     if folder is not None:
         answer.files += files.write_records(folder, several, answer.comparison)
     if csv is not None:
-        answer.files += write_csv(csv, report.rows_as_csv(several))
+        answer.files += write_csv(csv, files.rows_as_csv(several))
     if figures is not None:
         answer.files += files.draw(figures, several, answer.comparison)
     if html is not None:
         answer.files.append(files.write_page(html, several, answer.comparison))
 
 
-def _print_json(answer: _Answer) -> None:
+def _described(answer: _Answer, why: bool) -> Section:
+    """The description of one network, with its plans, or of several side by side."""
+    from weightsmith.reporting.describe import describe
+    from weightsmith.reporting.sections.comparing import comparison_section
+    from weightsmith.reporting.sections.grading import concerns
+    from weightsmith.reporting.sections.planning import plan_table
+
+    if answer.comparison is not None:
+        found = tuple(line for grades in answer.several for line in concerns(grades, grades.source))
+        return dataclasses.replace(comparison_section(answer.comparison, answer.several), look_at=found)
+    description = describe(answer.several[0], why=why)
+    if not answer.plans:
+        return description
+    plans = plan_table({each.rule: each.plan for each in answer.plans}, {each.rule: each.path for each in answer.plans})
+    return dataclasses.replace(description, parts=(*description.parts, plans))
+
+
+def _print_json(answer: _Answer, description: Section) -> None:
     tables = [graded.to_table() for graded in answer.several]
     for table, found in zip(tables, answer.margins, strict=False):
         table["margins"] = found.to_dict()
-    written = {"files": [str(path) for path in answer.files]}
+    written = {"description": description.to_dict(), "files": [str(path) for path in answer.files]}
     if answer.comparison is not None:
         print_json({"networks": tables, "comparison": answer.comparison.to_dict(), **written})
         return
     plans = {rule: {"file": str(path), **plan.to_dict()} for rule, path, plan in answer.plans}
     print_json({**tables[0], **({"plans": plans} if plans else {}), **written})
-
-
-def _show(answer: _Answer, why: bool) -> None:
-    if answer.comparison is None:
-        report.show_grades(answer.several[0], why=why)
-    else:
-        report.show_comparison(answer.several, answer.comparison)
-    if answer.plans:
-        report.show_plans(answer.plans)
-    if answer.files:
-        report.show_files(answer.files)
-
-
-def _raise_if_broken(several: Sequence[Grades]) -> None:
-    broken = [layer.name for graded in several for layer in graded.layers if layer.status.value == "non-finite"]
-    empty = [graded.source for graded in several if not graded.layers]
-    if empty:
-        raise Attention(f"nothing to grade in {', '.join(empty)}: no tensor is a layer (see weightsmith inspect)")
-    if broken:
-        more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
-        raise Attention(f"NaN or infinity in {', '.join(broken[:3])}{more}: not graded")

@@ -61,7 +61,8 @@ def grade(
         nn.Module | Mapping[str, Tensor] | Weights | str | Path | None, Doc("grade the difference to this network")
     ] = None,
     conv_groups: Annotated[
-        str | Sequence[str] | None, Doc("groups of convolutions, which a file of tensors does not store: NAME=N")
+        str | Sequence[str] | None,
+        Doc("groups of convolutions, which a file of tensors does not store: NAME=N", rare=True),
     ] = None,
     seed: Seed = 0,
     workers: Workers = 1,

@@ -17,6 +17,7 @@ from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
@@ -70,6 +71,8 @@ class Task:
     recovery: Recover | None
     shares: Mapping[str, float] | None
     """The share of its units that each site keeps before the target scales them; None: the method decides."""
+    budget: Budget | None
+    """How a target is shared out by its cost; None: by the shares."""
     fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None
     price: Callable[[Masks], NDArray[np.float64]] | None
     seed: int
@@ -196,14 +199,18 @@ def _check_recovery(subject: Subject, task: Task) -> None:
 
 def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | None]:
     """The units of the original network that each site keeps after each round; None: the method decides."""
-    if task.shares is None:
+    if task.shares is None and task.budget is None:
         return [None] * rounds
     if task.target is None:
+        assert task.shares is not None  # a budget needs a target
         return [
             counts_for_target(sizes, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
             for number in range(1, rounds + 1)
         ]
     targets = [dataclasses.replace(task.target, keep=keep) for keep in round_targets(task.target.keep, rounds)]
+    if task.budget is not None:
+        return [task.budget.counts(sizes, target) for target in targets]
+    assert task.shares is not None
     return [counts_for_target(sizes, task.shares, target) for target in targets]
 
 
@@ -212,7 +219,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
     found = find_sites(state.network, subject.example[:2])
     sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
-        counts = {site.name: min(counts[site.name], site.units) for site in sites}
+        counts = {site.name: min(counts.get(site.name, site.units), site.units) for site in sites}
     context = PruningContext(
         network=state.network if task.device == "cpu" else copied(state.network).to(task.device),
         sites=sites,
@@ -227,6 +234,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         identity={**subject.inputs, "round": str(number)},
         progress=task.step_callback(str(task.method)),
         calibration=subject.calibration,
+        orders=task.budget.orders if task.budget is not None and state.network is subject.network else {},
     )
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)

@@ -73,7 +73,11 @@ def train(
     batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,
     epochs: Annotated[int, Range(ge=1), Doc("passes over the training images, at most")] = 10,
     validation: Annotated[
-        float | None, Range(ge=0, lt=1), Doc("share of the training images kept for validation; 0 for none")
+        float | None,
+        Range(ge=0, lt=1),
+        Doc(
+            "share of the training rows for validation; commands and recipes take 0.1 if the data have none, 0 for none"
+        ),
     ] = None,
     normalise: Annotated[
         str | Normalisation | None,
