@@ -18,7 +18,7 @@ from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.reducing.refitting.refit import RefitRecord
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
+__all__ = ["Fidelity", "Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,6 +82,20 @@ class Measured(Record):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Fidelity(Record):
+    """How far outputs are from those of the original network at most, on the rows with which a cut is checked.
+
+    ``spread`` is how far the original outputs are from their mean over the rows. ``border`` is the part of ``cut`` that
+    comes from constants which reach into zero padding; ``refitted`` is the distance after the refit, if there was one.
+    """
+
+    spread: float
+    cut: float
+    border: float
+    refitted: float | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class ReductionRecord(Record):
     """The full record of a reduction, without weights and durations."""
 
@@ -104,6 +118,7 @@ class ReductionRecord(Record):
     recovery: tuple[Recovery, ...] = ()
     refit: RefitRecord | None = None
     budget: BudgetRecord | None = None
+    fidelity: Fidelity | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

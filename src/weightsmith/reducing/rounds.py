@@ -36,7 +36,7 @@ from weightsmith.reducing.recovery.recover import (
 from weightsmith.reducing.recovery.rewinding import original_of, rewound
 from weightsmith.reducing.refitting.options import LeastSquares, Refit
 from weightsmith.reducing.refitting.refit import RefitRecord, refit
-from weightsmith.reducing.results import RemovedUnit, SiteReduction
+from weightsmith.reducing.results import Fidelity, RemovedUnit, SiteReduction
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.masking import masked
@@ -59,6 +59,9 @@ RECALIBRATED = (
     "batch norms were measured anew after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
     "recalibrate out, or give refit=none"
 )
+
+
+_AT_BORDERS = 1e-4  # share of the spread of outputs below which rounding may make the difference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Outcome:
     cut: nn.Module
     unfitted: nn.Module | None
     refit: RefitRecord | None
+    fidelity: Fidelity | None
     sites: tuple[SiteReduction, ...]
     decision: Decision
     difference: float
@@ -131,6 +135,7 @@ class _State:
     difference: float = 0.0
     unfitted: nn.Module | None = None
     refit: RefitRecord | None = None
+    fidelity: Fidelity | None = None
     notes: tuple[str, ...] = ()
     recovery: tuple[Recovery, ...] = ()
 
@@ -171,6 +176,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         cut=cut,
         unfitted=state.unfitted,
         refit=state.refit,
+        fidelity=state.fidelity,
         sites=_sites(sites, state),
         decision=state.decision,
         difference=state.difference,
@@ -252,6 +258,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         if architecture_of(before) is not None and architecture_of(state.network) is None:
             state.notes += (CHANGED,)
         _refit(subject, state, task, before=before, sites=sites, choices=cut.done)
+        _compare(state, before, sites, cut.done, subject.example)
     return bool(units)
 
 
@@ -299,6 +306,30 @@ def _difference(
     with masked(before, sites, choices):
         expected = before(subject.example)
     return float((after(subject.example) - expected).abs().max())
+
+
+@torch.no_grad()
+def _compare(
+    state: _State, before: nn.Module, sites: tuple[Site, ...], choices: tuple[Choice, ...], example: Tensor
+) -> None:
+    """Compare the cut, and its refit, with the network before it; what constants do at borders is noted."""
+    with masked(before, sites, choices, borders=True):
+        exact = before(example)
+    original, fitted = before(example), state.network(example)
+    cut = fitted if state.unfitted is None else state.unfitted(example)
+    found = Fidelity(
+        spread=float((original - original.mean(dim=0)).abs().max()),
+        cut=float((cut - original).abs().max()),
+        border=float((cut - exact).abs().max()),
+        refitted=None if state.unfitted is None else float((fitted - original).abs().max()),
+    )
+    state.fidelity = found
+    if found.border > _AT_BORDERS * found.spread:
+        rest = "" if found.refitted is None else f"; after the refit they are {found.refitted:.2g} from the original"
+        state.notes += (
+            f"constants that replace units reach into the zero padding of the layers that read them: outputs change by "
+            f"up to {found.border:.2g} (they vary by {found.spread:.2g}){rest}",
+        )
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
