@@ -5,43 +5,47 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import check_identity
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
-from weightsmith.core.progress import ProgressCallback
+from weightsmith.core.progress import ProgressCallback, as_callback
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
-from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.files import save
-from weightsmith.networks.layer_plan import LayerPlan, norm_plan
-from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.budget import BudgetRecord, measured_budget
-from weightsmith.reducing.context import PruningContext
-from weightsmith.reducing.measuring import Baselines, latency_of, measured, random_baseline, scratch_baseline, size_of
-from weightsmith.reducing.methods import Genetic, Method, Pareto
-from weightsmith.reducing.recovery.recover import FineTune, Recover
-from weightsmith.reducing.refitting.options import LeastSquares, Refit
-from weightsmith.reducing.results import Reduction, ReductionRecord
-from weightsmith.reducing.rounds import Outcome, Task, carry_out
-from weightsmith.reducing.search.fitness import Fitness, Price
-from weightsmith.reducing.subject import Subject, read_subject
-from weightsmith.reducing.surgery.sites import Site, find_sites
-from weightsmith.reducing.surgery.sizes import SizeModel, Target, shares_by_plan
-from weightsmith.training.run import TrainRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.networks.layer_plan import LayerPlan
+    from weightsmith.reducing.budget import BudgetRecord
+    from weightsmith.reducing.measuring import Baselines
+    from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.recovery.recover import FineTune, Recover
+    from weightsmith.reducing.refitting.options import Refit
+    from weightsmith.reducing.results import Reduction, ReductionRecord
+    from weightsmith.reducing.rounds import Outcome, Task
+    from weightsmith.reducing.search.fitness import Fitness, Price
+    from weightsmith.reducing.subject import Subject
+    from weightsmith.reducing.surgery.sites import Site
+    from weightsmith.reducing.surgery.sizes import SizeModel, Target
+    from weightsmith.training.run import TrainRun
 
 __all__ = ["reduce"]
 
 
-@verb
+@verb(
+    types=(
+        "reducing.methods",
+        "reducing.surgery.sizes",
+        "reducing.refitting.options",
+        "reducing.recovery.recover",
+        "networks.layer_plan",
+    )
+)
 def reduce(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
@@ -73,14 +77,18 @@ def reduce(
     price: Annotated[Price | None, Doc("function of masks that replaces the number of units in genetic search")] = None,
     random: Annotated[int, Range(ge=0), Doc("random masks of the same size to compare with")] = 10,
     scratch: Annotated[FineTune | str | None, Doc("also train the small network from scratch, as fine-tune:20")] = None,
-    scratch_seeds: Annotated[Sequence[int] | int, Range(ge=0), Doc("seeds of the networks from scratch")] = (0, 1, 2),
-    latency: Annotated[bool, Doc("measure the time per image before and after", recorded=False)] = True,
+    scratch_seeds: Annotated[Sequence[int] | int, Range(ge=0), Doc("seeds of the networks from scratch", rare=True)] = (
+        0,
+        1,
+        2,
+    ),
+    latency: Annotated[bool, Doc("measure the time per image before and after", recorded=False, rare=True)] = True,
     seed: Seed = 0,
     batch: Batch = 256,
     threads: Threads = 1,
     device: Device = "cpu",
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> Reduction:
     """A smaller copy of ``network`` without the units that ``by`` chooses; the result is an ordinary dense network.
 
@@ -105,6 +113,19 @@ def reduce(
     >>> small.network.dense1.out_features < 40
     True
     """
+    from weightsmith.networks.card import card_of, meaning_digest
+    from weightsmith.reducing.measuring import Baselines, latency_of
+    from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.planning import planned_task
+    from weightsmith.reducing.recovery.recover import FineTune, Recover
+    from weightsmith.reducing.refitting.options import Refit
+    from weightsmith.reducing.results import Reduction
+    from weightsmith.reducing.rounds import Task, carry_out
+    from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.surgery.sites import find_sites
+    from weightsmith.reducing.surgery.sizes import Target
+
+    settings = written(reduce, locals())
     method = Method.of(by)
     task = Task(
         method=method,
@@ -120,23 +141,12 @@ def reduce(
         threads=threads,
         device=device,
         folder=None if out is None else Path(out),
-        progress=progress,
+        progress=as_callback(progress),
     )
-    settings = written(reduce, locals())
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
     baselines = Baselines(random, FineTune.of(scratch) if scratch else None, seeds, latency)
     _check_device(device)
-    functions: dict[str, Any] = {"fitness": fitness, "price": price}
-    for name, own in functions.items():
-        if own is not None and not callable(own):
-            hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
-            raise UsageError(f"{name} is a function, not {own!r}{hint}")
-        if task.folder is not None:
-            check_identity(name, own)
-        if own is not None and not isinstance(method, Genetic | Pareto):
-            raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
-    if fitness is not None and isinstance(method, Pareto):
-        raise UsageError(f"{method} looks for accuracy and size, not for a fitness of your own; give it a price")
+    _check_own_functions(method, fitness, price, task.folder)
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
@@ -149,7 +159,7 @@ def reduce(
         )
         found = find_sites(subject.network, subject.example[:2])
         sites = found.matching(layers)
-        planned = _planned(subject, plan, sites, task)
+        planned = planned_task(subject, plan, sites, task)
         task = planned.task
         notes = (*planned.notes, *_few_rows(subject, sites, method))
         settings |= {
@@ -184,6 +194,23 @@ def reduce(
     return result
 
 
+def _check_own_functions(method: Method, fitness: Fitness | None, price: Price | None, folder: Path | None) -> None:
+    """Refuse functions that the method does not call, or that cannot be told apart when the call is resumed."""
+    from weightsmith.reducing.methods import Genetic, Pareto
+
+    functions: dict[str, Any] = {"fitness": fitness, "price": price}
+    for name, own in functions.items():
+        if own is not None and not callable(own):
+            hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
+            raise UsageError(f"{name} is a function, not {own!r}{hint}")
+        if folder is not None:
+            check_identity(name, own)
+        if own is not None and not isinstance(method, Genetic | Pareto):
+            raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
+    if fitness is not None and isinstance(method, Pareto):
+        raise UsageError(f"{method} looks for accuracy and size, not for a fitness of your own; give it a price")
+
+
 def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tuple[str, ...]:
     """Warn if there are fewer rows than units: some units then look redundant that are not."""
     most = max((site.units for site in sites if site.kind == "dense"), default=0)
@@ -195,69 +222,12 @@ def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tupl
 
 
 def _check_device(device: str) -> None:
+    import torch
+
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
-
-
-@dataclasses.dataclass(frozen=True)
-class _Planned:
-    """The task with its shares or its budget, where these come from, and what is to be said of them."""
-
-    task: Task
-    source: str | None
-    notes: tuple[str, ...] = ()
-    record: BudgetRecord | None = None
-
-
-def _planned(subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], task: Task) -> _Planned:
-    """How the target is shared out; by default by its cost if the cut is refitted, else evenly."""
-    if plan is None and task.target is not None and len(sites) > 1 and isinstance(task.refit, LeastSquares):
-        plan = "error"
-    if plan != "error":
-        shares, source, notes = _shares(subject, plan, sites, task.target)
-        return _Planned(dataclasses.replace(task, shares=shares), source, notes)
-    if task.target is None:
-        raise UsageError("the plan 'error' says how much of each layer only with a target (params:0.5)")
-    context = PruningContext(
-        network=subject.network if task.device == "cpu" else copied(subject.network).to(task.device),
-        sites=sites,
-        x=subject.train.x,
-        y=subject.train.y,
-        seed=task.seed,
-        batch=task.batch,
-        device=task.device,
-        progress=task.step_callback("plan"),
-        calibration=subject.calibration,
-    )
-    budget, record = measured_budget(context, SizeModel(subject.network, sites, subject.example[:2]), task.target)
-    return _Planned(dataclasses.replace(task, budget=budget), "error", (), record)
-
-
-def _shares(
-    subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], target: Target | None
-) -> tuple[dict[str, float] | None, str | None, tuple[str, ...]]:
-    """The share each site keeps, its source, and notes; None if neither a plan nor a target is given."""
-    if plan is None and target is None:
-        return None, None, ()
-    keep = 1.0 if target is None else target.keep
-    if plan is None or plan == "uniform":
-        if target is None:
-            raise UsageError("a uniform plan says how much of each layer only with a target (params:0.5)")
-        return dict.fromkeys((site.name for site in sites), keep), "uniform", ()
-    if plan == "norm":
-        if target is None:
-            raise UsageError("the plan 'norm' says how much of each layer only with a target (params:0.5)")
-        plan = norm_plan(subject.network, keep)
-    if plan == "alpha":
-        raise UsageError("the plan by α is made from grades: plan=ws.alpha_plan(ws.grade(network), keep=…)")
-    chosen = plan if isinstance(plan, LayerPlan) else LayerPlan.load(plan)
-    known = chosen.origin.inputs.get("network", subject.inputs["network"])
-    foreign = (
-        () if known == subject.inputs["network"] else (f"the plan ({chosen.source}) was made for another network",)
-    )
-    return shares_by_plan(sites, chosen), chosen.source, foreign
 
 
 def _record(
@@ -272,6 +242,12 @@ def _record(
     notes: tuple[str, ...],
     budget: BudgetRecord | None,
 ) -> ReductionRecord:
+    from weightsmith.networks.card import weights_digest
+    from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.reducing.measuring import measured, random_baseline, scratch_baseline, size_of
+    from weightsmith.reducing.results import ReductionRecord
+    from weightsmith.reducing.surgery.sizes import SizeModel
+
     architecture = architecture_of(subject.network)
     sizes = SizeModel(subject.network, sites, subject.example[:2])
     return ReductionRecord(
@@ -309,5 +285,7 @@ def _unmet(target: Target | None, sizes: SizeModel, outcome: Outcome) -> tuple[s
 
 def _write(folder: Path, result: Reduction) -> None:
     """Write the files of a reduction: the network, then the record, which marks it as complete."""
+    from weightsmith.networks.files import save
+
     save(result.network, folder / "network.safetensors")
     write_atomic(folder / "record.json", result.record.to_json(indent=1) + "\n")

@@ -32,7 +32,7 @@ from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import AnyNeuron
 from weightsmith.spiking.simulation.reference import linear
 
 __all__ = ["Converted", "convert", "plain_scores"]
@@ -85,13 +85,14 @@ class _Watch(fx.Interpreter):
 
 
 def convert(
-    network: nn.Module, neuron: IF | LIF, encode: Poisson | Constant, *, input_shape: Shape | None = None
+    network: nn.Module, neuron: AnyNeuron, encode: Poisson | Constant, *, input_shape: Shape | None = None
 ) -> Converted:
     """Convert ``network``, which is not changed; all thresholds are 1 and wait to be balanced.
 
     ``input_shape`` is needed where the card of the network does not say it.
 
     >>> from weightsmith.networks.models.vgg import vgg
+    >>> from weightsmith.spiking.neurons import IF
     >>> found = convert(vgg(5, (3, 8, 8), widths=(4, 4, 4), classifier=(8,)), IF(), Poisson())
     >>> [(node.name, node.layer) for node in found.network.populations]
     [('features.1', 'features.0'), ('features.4', 'features.3'), ('features.7', 'features.6'),
