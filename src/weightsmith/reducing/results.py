@@ -13,12 +13,13 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import FrontPoint, Trace
+from weightsmith.reducing.fidelity import Fidelity
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.reducing.refitting.refit import RefitRecord
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Fidelity", "Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
+__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,20 +80,6 @@ class Measured(Record):
     reduced: Interval
     cost: Comparison
     unfitted: Interval | None = None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Fidelity(Record):
-    """How far outputs are from those of the original network at most, on the rows with which a cut is checked.
-
-    ``spread`` is how far the original outputs are from their mean over the rows. ``border`` is the part of ``cut`` that
-    comes from constants which reach into zero padding; ``refitted`` is the distance after the refit, if there was one.
-    """
-
-    spread: float
-    cut: float
-    border: float
-    refitted: float | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

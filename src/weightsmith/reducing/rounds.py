@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
-from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.fidelity import Fidelity, fidelity_of
 from weightsmith.reducing.recovery.judging import HeldBack, Recovery, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import (
     FineTune,
@@ -36,17 +36,18 @@ from weightsmith.reducing.recovery.recover import (
 from weightsmith.reducing.recovery.rewinding import original_of, rewound
 from weightsmith.reducing.refitting.options import LeastSquares, Refit
 from weightsmith.reducing.refitting.refit import RefitRecord, refit
-from weightsmith.reducing.results import Fidelity, RemovedUnit, SiteReduction
+from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.rebuilding import rebuilt
 from weightsmith.reducing.surgery.removal import cut_out, plain_cut
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
 from weightsmith.training.stopping import KeepBest
 
-__all__ = ["Outcome", "Task", "carry_out", "rebuilt"]
+__all__ = ["Outcome", "Task", "carry_out"]
 
 
 CHANGED = (
@@ -59,9 +60,6 @@ RECALIBRATED = (
     "batch norms were measured anew after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
     "recalibrate out, or give refit=none"
 )
-
-
-_AT_BORDERS = 1e-4  # share of the spread of outputs below which rounding may make the difference
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,7 +256,8 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         if architecture_of(before) is not None and architecture_of(state.network) is None:
             state.notes += (CHANGED,)
         _refit(subject, state, task, before=before, sites=sites, choices=cut.done)
-        _compare(state, before, sites, cut.done, subject.example)
+        state.fidelity = fidelity_of(before, state.unfitted, state.network, masks=(sites, cut.done), x=subject.example)
+        state.notes += state.fidelity.notes
     return bool(units)
 
 
@@ -306,30 +305,6 @@ def _difference(
     with masked(before, sites, choices):
         expected = before(subject.example)
     return float((after(subject.example) - expected).abs().max())
-
-
-@torch.no_grad()
-def _compare(
-    state: _State, before: nn.Module, sites: tuple[Site, ...], choices: tuple[Choice, ...], example: Tensor
-) -> None:
-    """Compare the cut, and its refit, with the network before it; what constants do at borders is noted."""
-    with masked(before, sites, choices, borders=True):
-        exact = before(example)
-    original, fitted = before(example), state.network(example)
-    cut = fitted if state.unfitted is None else state.unfitted(example)
-    found = Fidelity(
-        spread=float((original - original.mean(dim=0)).abs().max()),
-        cut=float((cut - original).abs().max()),
-        border=float((cut - exact).abs().max()),
-        refitted=None if state.unfitted is None else float((fitted - original).abs().max()),
-    )
-    state.fidelity = found
-    if found.border > _AT_BORDERS * found.spread:
-        rest = "" if found.refitted is None else f"; after the refit they are {found.refitted:.2g} from the original"
-        state.notes += (
-            f"constants that replace units reach into the zero padding of the layers that read them: outputs change by "
-            f"up to {found.border:.2g} (they vary by {found.spread:.2g}){rest}",
-        )
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
@@ -422,41 +397,3 @@ def _removed_unit(removal: Removal) -> RemovedUnit:
 
 def _site(sites: tuple[Site, ...], name: str) -> Site:
     return next(site for site in sites if site.name == name)
-
-
-# Turn a cut network into an ordinary one, rebuilt at its widths, with a card that holds its lineage.
-
-
-@torch.no_grad()
-def rebuilt(
-    cut: nn.Module, original: nn.Module, units: Mapping[str, int], operation: str, example: Tensor
-) -> nn.Module:
-    """``cut`` as a network of its architecture at the new widths; ``units`` are the remaining outputs of each layer.
-
-    A module of the user's own keeps its class; its card holds the widths, so that the user's function can load it. So
-    does a network that was changed since it was built, which its architecture would not reproduce: on ``example`` both
-    must give the same outputs. The card's lineage gains ``operation``.
-    """
-    card = card_of(original)
-    architecture = architecture_of(original)
-    new = dataclasses.replace(card, lineage=card.lineage.then(operation, weights_digest(original)))
-    if architecture is not None:
-        resized = architecture.resized(units)
-        network = _filled(resized.build(), cut)
-        ours, expected = network.eval()(example), cut.eval()(example)
-        near = 1e-4 * float(expected.abs().max())
-        if ours.shape == expected.shape and torch.allclose(ours, expected, rtol=1e-4, atol=near):
-            return with_card(network, dataclasses.replace(new, architecture=resized))
-        del cut.architecture
-    return with_card(cut.eval(), dataclasses.replace(new, architecture=None, widths={**card.widths, **units}))
-
-
-def _filled(network: nn.Module, cut: nn.Module) -> nn.Module:
-    """The new network with the weights, dtypes and ``requires_grad`` of the cut one."""
-    state = cut.state_dict()
-    floating = next(value.dtype for value in state.values() if value.is_floating_point())
-    network.to(floating).load_state_dict(state)
-    trained = {name: value.requires_grad for name, value in cut.named_parameters()}
-    for name, value in network.named_parameters():
-        value.requires_grad_(trained[name])
-    return network
