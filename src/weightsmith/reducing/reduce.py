@@ -263,6 +263,7 @@ def _record(
         origin=Origin(seed=task.seed, inputs=subject.inputs),
         recovery=outcome.recovery,
         refit=outcome.refit,
+        fidelity=outcome.fidelity,
         budget=budget,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from weightsmith.core.statistics import Interval
+from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import FrontPoint
 from weightsmith.reducing.results import Reduction, ReductionRecord, SiteReduction
 from weightsmith.reporting.figures.reducing import draw_front, draw_sites, draw_sizes, draw_trace, gone_by_reason
@@ -167,6 +168,16 @@ def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _shared_out(budget: BudgetRecord) -> str:
+    """Which way of sharing out a target was taken, and what the others would have cost."""
+    ways = {"all": "over all layers", "inner": "inside of blocks only", "uniform": "evenly"}
+    others = ", ".join(
+        f"{ways[name]} {value:.3g}" for name, value in budget.divergences.items() if name != budget.taken
+    )
+    least = budget.divergences[budget.taken]
+    return f"The target was shared out {ways[budget.taken]}: outputs diverge by {least:.3g} (others: {others})."
+
+
 def notes_of(record: ReductionRecord) -> tuple[str, ...]:
     """The reduction's own notes, those of its layers, and what its baselines say."""
     recovered = map(str, record.recovery)
@@ -176,7 +187,10 @@ def notes_of(record: ReductionRecord) -> tuple[str, ...]:
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
         record.random.accuracies
     ):
-        lines += ("Just after the cut, random masks of the same size were as good: what was gained, training gained.",)
+        gain = "training" if record.refit is None else "the refit"
+        lines += (f"Just after the cut, random masks of the same size were as good: what was gained, {gain} gained.",)
+    if record.budget is not None:
+        lines += (_shared_out(record.budget),)
     return lines
 
 
@@ -225,17 +239,19 @@ def _accuracies(record: ReductionRecord) -> Table:
     )
     rows = [
         _accuracy("before", measured.whole, "the network that came in"),
-        _accuracy("just cut", measured.cut, "without its units, nothing trained since"),
+        _accuracy("just cut", measured.unfitted or measured.cut, "without its units, nothing trained since"),
     ]
+    if measured.unfitted is not None and record.refit is not None:
+        remark = f"readers solved anew by least squares on {counted(record.refit.rows, 'unlabelled row')}"
+        rows.append(_accuracy("refitted", measured.cut, remark))
     if record.settings["recover"]:
         rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
     if random is not None:
         good = random.as_good(100 * measured.cut.value)
         spread = "" if random.deviation is None else f", standard deviation {random.deviation:.1f}"
-        remark = (
-            f"{counted(len(random.accuracies), 'mask')} of this size, untrained{spread}; {good or 'none'} as good as "
-            "the cut"
-        )
+        how = "untrained" if record.refit is None else "refitted"
+        masks = counted(len(random.accuracies), "mask")
+        remark = f"{masks} of this size, {how}{spread}; {good or 'none'} as good as the cut"
         rows.append(_accuracy("random masks", random.interval, remark, random.mean / 100, 100))
     if scratch is not None:
         mean = scratch.accuracies[0] if scratch.mean is None else scratch.mean
