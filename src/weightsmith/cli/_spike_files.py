@@ -12,6 +12,7 @@ from weightsmith.cli._spike_findings import advice, concerns
 from weightsmith.cli._spike_rows import layer_rows, step_rows
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.sections._spiking_rivals import rival_rows
 
 if TYPE_CHECKING:
     from weightsmith.spiking.results import SpikeRecord
@@ -27,6 +28,8 @@ def as_dict(
         "record": record.to_dict(),
         "steps": step_rows(record),
         "layers": [dataclasses.asdict(row) for row in layer_rows(record)],
+        "synaptic_operations": record.cost.neurobench,
+        "rivals": rival_rows(record.cost),
         "look_at": concerns(record, least_accuracy),
         "try_next": advice(record, kept=kept),
         "files": [str(path) for path in written],

@@ -13,6 +13,7 @@ from weightsmith.cli._reduction_report import files_line, named_line, named_line
 from weightsmith.cli._spike_findings import advice
 from weightsmith.cli._spike_rows import LayerRow, layer_rows, shown_steps, step_rows
 from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.reporting.sections._spiking_rivals import memory_text, rivals_text
 from weightsmith.reporting.sections._wording import chance, conclusion, significant
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ def show_spike(record: SpikeRecord, source: str, data: str, written: Sequence[Pa
     console.print(_layer_table(layers))
     console.print(f"[dim]{_layer_legend(layers)}[/dim]")
     console.print(named_line("energy", escape(_energy(record))))
+    for name, text in (("memory", memory_text(record.cost)), ("rivals", rivals_text(record.cost))):
+        if text is not None:
+            console.print(named_line(name, escape(text)))
     console.print(named_line("decision", escape(_decision(record))))
     for line in named_lines("adjusted", _adjustments(record)):
         console.print(line)
@@ -148,7 +152,8 @@ def _energy(record: SpikeRecord) -> str:
     text = f"{significant(cost.energy / _MICROJOULE)} µJ per image"
     if cost.ratio is not None:
         network = significant(cost.network_energy / _MICROJOULE)
-        text += f", {significant(cost.ratio)} × the {network} µJ of the network"
+        numbers = " in int8" if cost.prices.numbers == "int8" else ""
+        text += f", {significant(cost.ratio)} × the {network} µJ of the network{numbers}"
     estimated = "" if cost.basis == "counted" else "an estimate; "
     return f"{text} ({estimated}{_prices(cost.prices)})"
 
@@ -168,11 +173,11 @@ def _adjustments(record: SpikeRecord) -> list[str]:
 
 
 def _prices(prices: Prices) -> str:
-    known = type(prices)()
-    node = " in 45 nm" if (prices.accumulate, prices.multiply) == (known.accumulate, known.multiply) else ""
+    known = type(prices)(numbers=prices.numbers)
+    node = " in 45 nm" if (prices.ac, prices.mac) == (known.ac, known.mac) else ""
     neurons = "updates of neurons included" if prices.neurons else "neurons"
-    left_out = f"{neurons}; memory left out" if prices.neurons else f"{neurons} and memory left out"
-    return f"{prices.accumulate:g} pJ per addition, {prices.multiply:g} pJ per multiplication with it{node}; {left_out}"
+    left_out = neurons if prices.neurons else f"{neurons} left out"
+    return f"{prices.ac:g} pJ per addition, {prices.mac:g} pJ per multiplication with it{node}; {left_out}"
 
 
 def _decision(record: SpikeRecord) -> str:

@@ -20,11 +20,23 @@ from typing import Literal
 
 from weightsmith.core.options import Option, param
 
-__all__ = ["IF", "LIF", "Devices", "Mismatch", "Neuron"]
+__all__ = ["IF", "LIF", "Devices", "Event", "Mismatch", "Neuron"]
+
+Event = Literal["spike", "signed", "graded"]
+"""What a neuron sends: 1; +1 or −1; or a power of two with a sign, which shifts the weights that read it."""
 
 
 class Neuron(Option, family="neuron"):
     """The family of neurons: ``if`` (integrate and fire) and ``lif`` (leaky)."""
+
+    @property
+    def event(self) -> Event:
+        """The kind of its events, by which they are priced."""
+        return "spike"
+
+    def levels(self, steps: int) -> int:
+        """How many values a neuron can tell in ``steps`` steps: so many levels a quantised activation needs."""
+        return steps + 1
 
 
 class IF(Neuron, name="if"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ from weightsmith.spiking.conversion.preparing import (
 from weightsmith.spiking.conversion.subject import Subject, read_subject
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.energy.cost import PriceList, Prices, UnitCounts, spike_cost
+from weightsmith.spiking.energy.rivals import rivals_of
 from weightsmith.spiking.files import is_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.l4.adjust import L4, Adjust
 from weightsmith.spiking.monitors.activity import Statistics
@@ -41,6 +43,8 @@ from weightsmith.spiking.simulation.simulate import check_device, simulate
 from weightsmith.training.run import TrainRun
 
 __all__ = ["decisions_of", "spike"]
+
+_RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
 
 
 @verb
@@ -67,7 +71,9 @@ def spike(
     mismatch: Annotated[
         Mismatch | str | None, Doc("mismatch:0.1 draws every neuron's threshold around what it should be")
     ] = None,
-    prices: Annotated[Prices | str, Doc("prices of operations in picojoule")] = "picojoule",
+    prices: Annotated[
+        Prices | str, Doc("picojoules of operations; those not given are of 45 nm and the numbers of the run")
+    ] = "picojoule",
     images: Annotated[int | None, Range(ge=1), Doc("test rows to run; without it all")] = None,
     watch: Annotated[int, Range(ge=0), Doc("test rows whose spikes are recorded in detail")] = 8,
     seed: Seed = 0,
@@ -137,7 +143,15 @@ def spike(
         steps=recipe.steps,
         populations=_populations(prepared, recipe, responses),
         decisions=decisions_of(subject, responses),
-        cost=spike_cost(prepared.network, responses, counts, price),
+        cost=dataclasses.replace(
+            spike_cost(prepared.network, responses, counts, price, precision=recipe.precision),
+            rivals=rivals_of(
+                prepared.converted.network,
+                subject.judged.x[:_RIVAL_ROWS],
+                recipe.neuron.levels(recipe.steps),
+                prepared.network,
+            ),
+        ),
         adjustment=prepared.adjustment,
         watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
         paths=responses.paths,

@@ -104,7 +104,7 @@ def tailor(
     conditions = Conditions(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
         precision=checked_precision(precision),
-        prices=PriceList.of(prices),  # type: ignore[arg-type]
+        prices=_prices(prices, precision),
         rows=None if rows is None else check_int("rows", rows),
         seed=check_int("seed", seed, least=0),
         batch=check_int("batch", batch),
@@ -192,6 +192,11 @@ def _search(
             if progress is not None:
                 progress(stage, index + 1, len(configs))
     return ()
+
+
+def _prices(given: Prices | str, precision: str) -> Prices:
+    option: Prices = PriceList.of(given)  # type: ignore[assignment]  # the family has one member
+    return option.of_run(precision)
 
 
 def _margin(given: float | None) -> float | None:

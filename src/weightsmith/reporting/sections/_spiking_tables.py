@@ -68,8 +68,8 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
         Column("spikes", "that arrive for an image", numeric=True),
         Column("additions", "that they cause, those of constant currents included", numeric=True),
         Column("energy", "per image", numeric=True),
-        Column("share", "of the energy of all layers", numeric=True),
-        Column("MACs", "multiply–accumulates of the network for an image", numeric=True),
+        Column("share", "of the energy of the run", numeric=True),
+        Column("MACs", "multiply–accumulates of the network for an image, without those of padding", numeric=True),
         Column("path", "how the simulator computed it"),
     ]
     if multiplies:
@@ -83,15 +83,15 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
         (
             *_cost(row, total, multiplies=multiplies),
             record.paths.get(str(row["layer"])),
-            *((bases[str(row["layer"])],) if estimated else ()),
+            *((bases.get(str(row["layer"])),) if estimated else ()),
         )
         for row in rows
     )
     prices = cost.prices
-    neurons = "updates of neurons are in the total only" if prices.neurons else "neurons are left out"
+    neurons = "updates of neurons included" if prices.neurons else "neurons are left out"
     caption = (
-        f"Per image, {prices.accumulate:g} pJ for an addition and {prices.multiply:g} pJ for a multiplication with its "
-        f"addition; {neurons}. Memory and communication are left out: energies compare, they do not predict."
+        f"Per image, {prices.ac:g} pJ for an addition and {prices.mac:g} pJ for a multiplication with its "
+        f"addition; {neurons}. Memory is apart, communication left out: energies compare, they do not predict."
     )
     yield Table("Cost by layer", tuple(columns), cells, caption, file="cost-by-layer.csv")
 

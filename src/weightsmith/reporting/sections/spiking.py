@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weightsmith.reporting.figures.spiking.catalogue import figures_of
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
+from weightsmith.reporting.sections._spiking_rivals import rivals_tables, rivals_text
 from weightsmith.reporting.sections._spiking_rows import rows_of
 from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
 from weightsmith.reporting.sections._wording import (
@@ -48,6 +49,11 @@ _DRAWINGS = {
         "Operations and energy by layer",
         "above is what the spikes of a layer cost, below in grey what the network spends on it; a layer gains where "
         "the upper bar is the shorter one.",
+    ),
+    "rivals": (
+        "Energy beside that of rivals",
+        "the dashed line is the spiking network; a point left of it is a way to run the network it came from that "
+        "takes less: in arithmetic on the left, in memory accesses on the right.",
     ),
     "rates": (
         "Firing rates",
@@ -97,6 +103,8 @@ def spiking_section(record: SpikeRecord, name: str, classes: Sequence[str] = ())
     parts += [
         *_taken(drawings, "layer-energy"),
         *cost_tables(record),
+        *_taken(drawings, "rivals"),
+        *rivals_tables(record),
         *_taken(drawings, "rates"),
         *population_tables(record),
     ]
@@ -109,7 +117,10 @@ def _lead(record: SpikeRecord) -> str:
     decisions, cost, settings = record.decisions, record.cost, record.settings
     energy = f"An image costs {energy_text(cost.energy)} of arithmetic"
     if cost.ratio is not None:
-        energy += f", {significant(cost.ratio)} times the {energy_text(cost.network_energy)} of the network"
+        numbers = " in int8" if cost.prices.numbers == "int8" else ""
+        energy += f", {significant(cost.ratio)} times the {energy_text(cost.network_energy)} of the network{numbers}"
+    beside = rivals_text(cost)
+    energy += "" if beside is None else f". {beside[:1].upper()}{beside[1:]}"
     what = f"{short_network(record.network)} as a spiking network ({settings['neuron']}, {settings['encode']} input)"
     return (
         f"{what} is right on "
