@@ -110,6 +110,18 @@ def test_options_reach_the_library(run, tmp_path):
     assert report["settings"] == expected.settings
 
 
+def test_groups_of_convolutions_are_a_guess_until_they_are_given(run, tmp_path):
+    torch.manual_seed(0)
+    shapes = {"stem": (32, 3, 3, 3), "block.conv2": (32, 16, 3, 3)}
+    save_file({f"{name}.weight": torch.randn(shape) for name, shape in shapes.items()}, tmp_path / "net.safetensors")
+    told = run("grade", tmp_path / "net.safetensors")
+    assert "--conv-groups NAME=N" in " ".join(told.err.split())
+    assert "groups: a guess" in told.out
+    settled = run("grade", tmp_path / "net.safetensors", "--conv-groups", "block.*=2", "--json")
+    assert "guess" not in settled.err
+    assert [layer["matrices"] for layer in strict(settled.out)["layers"]] == [18, 9]
+
+
 def test_the_seed_and_the_evidence_reach_the_library(run, a):
     expected = [
         strict(run("grade", a, "--evidence", "fast:resamples=50", "--seed", seed, "--json", "-q").out) for seed in "01"

@@ -81,7 +81,7 @@ def test_plain_and_named_values_mean_the_same(text):
         ('saw:8,owner="x', "does not close"),
         ("saw:8,30,rip,me,true,[],1", "takes at most 6 plain values"),
         ("saw:" + "9" * 5000, "has 5000 digits"),
-        ("saw:8,1" + "0" * 400, "larger than any number"),
+        ("saw:8,1" + "0" * 400, "too large for a floating-point number"),
         ("saw:8,notches=" + "[" * 3000, "does not close"),
         ("chain", "chain needs links"),
         ("chain:links=[]", "needs at least 1 value"),

@@ -417,6 +417,7 @@ def test_settings_and_origin_say_how_it_was_made(file):
         "method": "gram",
         "fold": False,
         "base": None,
+        "conv_groups": None,
     }
     assert found.origin.seed == 7
     assert {"weightsmith", "numpy", "torch", "scipy", "numba"} <= found.origin.versions.keys()

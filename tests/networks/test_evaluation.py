@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_named():
         evaluate(nn.Linear(7, 2), (SCORES, torch.full((6,), 6)))
     with pytest.raises(DataMismatch, match=r"cannot take inputs of shape \(7,\)"):
         evaluate(nn.Linear(8, 2), (SCORES, LABELS))
-    with pytest.raises(DataMismatch, match=r"gives outputs of shape \(6, 1, 7\)"):
+    with pytest.raises(DataMismatch, match=r"gives \(6, 1, 7\), not one score per class"):
         evaluate(nn.Unflatten(1, (1, 7)), (SCORES, LABELS))
 
 

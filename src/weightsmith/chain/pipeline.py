@@ -38,8 +38,7 @@ from weightsmith.core.storage import file_digest, write_atomic
 from weightsmith.data.datasets import load_all
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-from weightsmith.networks.evaluation import batches_for
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.evaluation import inputs_of
 from weightsmith.networks.weights import open_weights
 from weightsmith.reducing.surgery.sites import find_sites
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
@@ -266,8 +265,7 @@ def dry_run(context: StageContext) -> nn.Module:
 
 
 def _reduced(network: nn.Module, stage: Stage, context: StageContext) -> None:
-    rows = context.data.split("train").x[:_INPUTS]
-    example = next(inputs for _, inputs in batches_for(card_of(network), rows, _INPUTS, like_of(network).dtype))
+    example = inputs_of(network, context.data.split("train").x[:_INPUTS])
     find_sites(network, example).matching(stage.options.get("layers"))
 
 

@@ -133,4 +133,6 @@ def _spectrum(layer: LayerGrade) -> str:
 
 
 def _verdict(layer: LayerGrade) -> str:
-    return layer.status.value if layer.fit is None else layer.verdict.kind.value
+    if layer.fit is None:
+        return layer.status.value
+    return layer.verdict.kind.value + (" (groups: a guess)" if layer.guessed else "")

@@ -60,6 +60,12 @@ def grade(
     base: Annotated[
         Path | None, typer.Option(readable=False, help="Grade the difference to this network (fine-tuned minus base).")
     ] = None,
+    conv_groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N", help="Groups of a convolution (or of a pattern), which a file does not store; repeatable."
+        ),
+    ] = None,
     accuracy: Annotated[
         str | None,
         typer.Option(help="Accuracy of each network, as 91.73,92.63 (all in per cent) or .9173,.9263 (all fractions)."),
@@ -113,7 +119,8 @@ def grade(
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
     # A built network has other layer names than its file.
-    _check_all(networks, base, None if fold or network is not None else layers)
+    built = fold or network is not None
+    _check_all(networks, base, None if built else layers, None if built else conv_groups)
     options = {
         "layers": layers[0] if layers and len(layers) == 1 else layers or None,
         "evidence": evidence,
@@ -124,6 +131,7 @@ def grade(
         "method": method,
         "fold": fold,
         "base": base,
+        "conv_groups": conv_groups or None,
         "seed": seed,
         "workers": workers,
         "threads": threads,
@@ -230,16 +238,18 @@ def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, 
             raise FileRefused(path, f"cannot be written: {folder} is not a folder that can be written to")
 
 
-def _check_all(networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None) -> None:
+def _check_all(
+    networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None, conv_groups: Sequence[str] | None
+) -> None:
     """Check before hours of work that all networks open, have such layers, and fit the base."""
     from weightsmith.grading.differences import difference
     from weightsmith.networks.layers.walk import walk
 
     for path in networks:
         if base is None:
-            walk(path, layers=layers)
+            walk(path, layers=layers, conv_groups=conv_groups)
         else:
-            difference(path, base, layers=layers)
+            difference(path, base, layers=layers, conv_groups=conv_groups)
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:

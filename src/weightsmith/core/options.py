@@ -292,7 +292,7 @@ def _checked_number(value: Any, kind: type, bounds: Range, where: str) -> float:
     try:
         number: float = kind(value)
     except OverflowError:
-        raise OptionError(f"{where} is larger than any number a computer counts with") from None
+        raise OptionError(f"{where} is too large for a floating-point number") from None
     if math.isnan(number):
         raise OptionError(f"{where} must be a number, not nan")
     broken = bounds.broken_by(number)

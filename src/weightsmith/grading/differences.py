@@ -48,13 +48,19 @@ class Difference(Walk):
         return dataclasses.replace(layer, notes=(*layer.notes, UNCHANGED))
 
 
-def difference(network: object, base: object, *, layers: str | Sequence[str] | None = None) -> Difference:
+def difference(
+    network: object,
+    base: object,
+    *,
+    layers: str | Sequence[str] | None = None,
+    conv_groups: str | Sequence[str] | None = None,
+) -> Difference:
     """The layers of ``network`` minus those of ``base``, matched by name and shape; ``layers`` is a glob.
 
     What has no partner is left out with its reason, and so is what only the base has (with no parameters, so that the
     numbers are those of ``network``). Prefixes of wrappers (``module.``, ``model.``) are ignored.
     """
-    found = find_layers(network, layers=layers)
+    found = find_layers(network, layers=layers, conv_groups=conv_groups)
     if any(note.startswith(PRODUCT) for plan in found.plans for note in plan.notes):
         raise UsageError("a LoRA adapter is a difference to its base already: grade it without a base")
     pairs = pair_layers(found.plans, find_layers(base).plans, "the base")

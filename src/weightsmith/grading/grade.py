@@ -50,6 +50,9 @@ def grade(
     method: Annotated[Method, Doc("eigenvalues of the Gram matrix (gram) or singular values (svd)")] = "gram",
     fold: Annotated[bool, Doc("fold batch norms into the layers before them first")] = False,
     base: Annotated[Network | None, Doc("grade the difference to this network")] = None,
+    conv_groups: Annotated[
+        str | Sequence[str] | None, Doc("groups of convolutions, which a file of tensors does not store: NAME=N")
+    ] = None,
     seed: Seed = 0,
     workers: Workers = 1,
     threads: Threads = 1,
@@ -64,8 +67,9 @@ def grade(
     ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or a fit for each
     (``slices``). ``normalise``: ``none`` leaves WᵀW as it is, convolutions scaled as WeightWatcher scales them;
     ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed
-    beside α. ``fold`` folds batch norms into the layers before them first; ``base`` grades the difference to another
-    network. With ``workers`` layers are graded in parallel, with the same result.
+    beside α. ``conv_groups`` settles what a file of tensors does not store, as ``"layer1.*.conv2=32"``. ``fold`` folds
+    batch norms into the layers before them first; ``base`` grades the difference to another network. With ``workers``
+    layers are graded in parallel, with the same result.
 
     >>> import torch
     >>> from weightsmith.networks import mlp
@@ -80,7 +84,7 @@ def grade(
 
     how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     _check_device(device)
-    source = _Source(network, base, layers, fold)
+    source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
     if threads != 1 and workers != 1:
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
@@ -112,6 +116,7 @@ class _Source:
     base: Network | None
     layers: str | Sequence[str] | None
     fold: bool
+    conv_groups: str | Sequence[str] | None
     call: int = field(default_factory=_calls.__next__)
 
     @property
@@ -122,10 +127,11 @@ class _Source:
     def open(self) -> Walk:
         network = _folded(self.network) if self.fold else self.network
         if self.base is None:
-            return walk(network, layers=self.layers)
+            return walk(network, layers=self.layers, conv_groups=self.conv_groups)
         from weightsmith.grading.differences import difference
 
-        return difference(network, _folded(self.base) if self.fold else self.base, layers=self.layers)
+        base = _folded(self.base) if self.fold else self.base
+        return difference(network, base, layers=self.layers, conv_groups=self.conv_groups)
 
 
 def _graded(
@@ -221,6 +227,13 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
     if broken:
         notes.append(f"{len(broken)} of {len(graded)} layers hold NaN or infinity: {', '.join(broken[:5])}")
     fitted = [layer for layer in graded if layer.fitted]
+    guessed = list(dict.fromkeys(layer.name for layer in fitted if layer.guessed))
+    if guessed:
+        notes.append(
+            f"the groups of {len(guessed)} convolution{'' if len(guessed) == 1 else 's'} are a guess "
+            f"({', '.join(guessed[:3])}{' …' if len(guessed) > 3 else ''}): grade the module, or settle it by "
+            "--conv-groups NAME=N"
+        )
     all_parts, parts = sum(layer.matrices for layer in fitted), sum(len(layer.slices) for layer in fitted)
     if parts < all_parts:
         notes.append(

@@ -21,6 +21,7 @@ from weightsmith.grading.random_matrix.aspect import FixedAspect
 from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.random_matrix.twin import Twin
 from weightsmith.grading.random_matrix.universality import Universality
+from weightsmith.networks.layers.channels import GUESS
 
 __all__ = ["Coverage", "Grades", "LayerGrade", "Measure", "Omitted", "Status", "Verdict", "VerdictKind"]
 
@@ -105,6 +106,11 @@ class LayerGrade(Record):
     def fitted(self) -> bool:
         """Whether the layer has an α."""
         return self.fit is not None
+
+    @property
+    def guessed(self) -> bool:
+        """Whether its matrices may be others: a file of tensors does not store the groups of a convolution."""
+        return any(note.startswith(GUESS) for note in self.notes)
 
     @property
     def alpha(self) -> float | None:

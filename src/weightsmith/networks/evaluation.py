@@ -21,11 +21,12 @@ from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.networks.precision import like_of
+from weightsmith.networks.running import memory_format_of, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Evaluation", "batches_for", "evaluate", "labels_for", "scores"]
+__all__ = ["Evaluation", "batches_for", "evaluate", "inputs_of", "labels_for", "scores"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -140,8 +141,9 @@ def scores(
     results = []
     try:
         with pinned_threads(threads):
-            for done, inputs in batches_for(card, x, batch, like.dtype):
-                results.append(_outputs(running, inputs.to(target)).cpu())
+            known = memory_format_of(running, inputs_of(running, x[:2]).to(target))
+            for done, inputs in batches_for(card, x, batch, like.dtype, known):
+                results.append(outputs_of(running, inputs.to(target)).cpu())
                 if progress is not None:
                     progress(done, len(x))
     finally:
@@ -150,14 +152,29 @@ def scores(
     return torch.cat(results)
 
 
-def batches_for(card: Card, x: Tensor, batch: int, dtype: torch.dtype = torch.float32) -> Iterator[tuple[int, Tensor]]:
-    """Batches of ``x``, normalised and shaped as the card says, each with the number of inputs up to its end."""
+def inputs_of(network: nn.Module, x: Tensor) -> Tensor:
+    """All of ``x`` as ``network`` takes it, in the plain memory format: normalised, shaped, of its type."""
+    ((_, inputs),) = batches_for(card_of(network), x, len(x), like_of(network).dtype, torch.contiguous_format)
+    return inputs
+
+
+def batches_for(
+    card: Card,
+    x: Tensor,
+    batch: int,
+    dtype: torch.dtype = torch.float32,
+    memory_format: torch.memory_format = torch.channels_last,
+) -> Iterator[tuple[int, Tensor]]:
+    """Batches of ``x``, normalised and shaped as the card says, each with the number of inputs up to its end.
+
+    Images come in ``memory_format``: the default is for layers of our own, :func:`memory_format_of` tells that of a
+    module.
+    """
     _check_shape(tuple(x.shape[1:]), card.input_shape)
     for start in range(0, len(x), batch):
         inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape).to(dtype)
-        if inputs.dim() == 4:  # measured 1.8 times faster through ResNet-20 on the CPU
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-        yield min(start + batch, len(x)), inputs
+        images = inputs.dim() == 4
+        yield min(start + batch, len(x)), inputs.contiguous(memory_format=memory_format) if images else inputs
 
 
 def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:
@@ -171,19 +188,6 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
     if data.classes and set(data.classes) <= set(names):
         labels = torch.tensor([names.index(name) for name in data.classes])[labels]
     return names, labels
-
-
-def _outputs(network: nn.Module, inputs: Tensor) -> Tensor:
-    try:
-        outputs = network(inputs)
-    except (RuntimeError, ValueError) as error:
-        shape = tuple(inputs.shape[1:])
-        raise DataMismatch(f"the network cannot take inputs of shape {shape} ({str(error).splitlines()[0]})") from error
-    if not isinstance(outputs, Tensor):
-        raise DataMismatch(f"the network gives a {type(outputs).__name__}, not one score per class")
-    if outputs.dim() != 2:
-        raise DataMismatch(f"the network gives outputs of shape {tuple(outputs.shape)}, not one score per class")
-    return outputs
 
 
 def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:

@@ -25,10 +25,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
-from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.precision import like_of
+from weightsmith.networks.running import FAILURES, cannot_take
 
 __all__ = ["Operations", "count_operations", "operations"]
 
@@ -80,10 +81,8 @@ def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True)
                 hooks.callback(layer.register_forward_hook(note).remove)
         try:
             running(example[:1].to(device=like.device, dtype=like.dtype))
-        except (RuntimeError, ValueError) as error:
-            shape = tuple(example.shape[1:])
-            first = str(error).splitlines()[0]
-            raise DataMismatch(f"the network cannot take inputs of shape {shape} ({first})") from error
+        except FAILURES as error:
+            raise cannot_take(running, example[:1], error) from error
     names = {name: layer for name, layer in running.named_modules() if layer in counts}
     return Operations({name: counts[layer] for name, layer in names.items()}, _uncounted(running, counts))
 

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.evaluation import batches_for, inputs_of
+from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.search.evaluator import Evaluator, Masks, evaluator_of
 from weightsmith.reducing.surgery.masking import unit_axis
@@ -62,6 +63,16 @@ class PruningContext:
         """A mask by site."""
         return {site.name: mask[part] for site, part in zip(self.sites, self.site_slices, strict=True)}
 
+    def batches(self, x: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Batches of ``x`` as the network takes them, on its device, each with the number of inputs up to its end."""
+        memory_format = self._memory_format  # tried now, not when the first batch is taken: hooks may listen by then
+        batches = batches_for(card_of(self.network), x, self.batch, self.dtype, memory_format)
+        return ((done, inputs.to(self.device)) for done, inputs in batches)
+
+    @functools.cached_property
+    def _memory_format(self) -> torch.memory_format:
+        return memory_format_of(self.network, inputs_of(self.network, self.x[:2]).to(self.device))
+
     @torch.no_grad()
     def grams(self, centres: Mapping[str, float]) -> dict[str, Gram]:
         """The Gram matrix of every site's units over the training rows, all sites in one pass.
@@ -70,10 +81,11 @@ class PruningContext:
         per image and position. An input that several readers share counts once.
         """
         grams = {site.name: Gram(site.units, centres[site.name]) for site in self.sites}
+        batches = self.batches(self.x)
         with self.capturing(lambda site, rows: grams[site.name].add(rows)) as seen:
-            for done, inputs in batches_for(card_of(self.network), self.x, self.batch, self.dtype):
+            for done, inputs in batches:
                 seen.clear()
-                self.network(inputs.to(self.device))
+                self.network(inputs)
                 if self.progress is not None:
                     self.progress(done, len(self.x))
         return grams

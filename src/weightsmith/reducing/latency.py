@@ -22,11 +22,12 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import save
 from weightsmith.networks.precision import like_of
+from weightsmith.networks.running import FAILURES, arranged, cannot_take
 
 __all__ = ["Latency", "LatencyComparison", "Ratio", "Timing", "compare_latency", "file_bytes", "latency"]
 
@@ -155,16 +156,15 @@ def _measured(
 def _inputs(network: nn.Module, example: Tensor, batch: int) -> Tensor:
     """``batch`` rows, repeating the example, in the layout of :func:`weightsmith.evaluate`."""
     rows = example.detach().cpu()[torch.arange(batch) % len(example)].to(like_of(network).dtype)
-    return rows.contiguous(memory_format=torch.channels_last) if rows.dim() == 4 else rows
+    return arranged(network, rows)
 
 
 def _warmed(network: nn.Module, x: Tensor, clock: _Clock) -> int:
     """Run a few unmeasured passes; return the number of passes per sample."""
     try:
         network(x)
-    except (RuntimeError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise DataMismatch(f"the network cannot take inputs of shape {tuple(x.shape[1:])} ({first})") from error
+    except FAILURES as error:
+        raise cannot_take(network, x, error) from error
     seconds = _seconds(network, x, _WARM_UP, clock) / _WARM_UP
     return min(_MOST_CALLS, math.ceil(_SAMPLE / seconds))
 

@@ -15,9 +15,9 @@ from weightsmith.data.sources import Source
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.evaluation import batches_for, labels_for
+from weightsmith.networks.evaluation import inputs_of, labels_for
 from weightsmith.networks.files import load
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.running import arranged, outputs_of
 from weightsmith.reducing.context import drawn
 from weightsmith.training.run import TrainRun
 
@@ -55,7 +55,8 @@ def read_subject(
     _check_finite(known, train)
     # Spread over all rows: files are often sorted, and rows of one class would check little.
     spread = torch.linspace(0, len(train) - 1, min(_CHECKED, len(train))).long()
-    example = next(inputs for _, inputs in batches_for(card_of(module), train.x[spread], _CHECKED, _dtype(module)))
+    _check_parameters(module)
+    example = arranged(module, inputs_of(module, train.x[spread]))
     count = _outputs(module, example)
     labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
     chosen = drawn(len(train), rows, seed, "training rows")
@@ -114,21 +115,12 @@ def _check_rows(data: Data, rows: Split) -> None:
 
 @torch.no_grad()
 def _outputs(network: nn.Module, example: Tensor) -> int:
-    try:
-        given = network(example)
-    except (RuntimeError, ValueError, TypeError) as error:
-        raise DataMismatch(
-            f"the network cannot take inputs of shape {tuple(example.shape[1:])} ({str(error).splitlines()[0]})"
-        ) from error
-    if not isinstance(given, Tensor) or given.dim() != 2:
-        what = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
-        raise DataMismatch(f"the network gives {what} for {len(example)} inputs, not one score per class")
+    given = outputs_of(network, example)
     if not bool(torch.isfinite(given).all()):
         raise DataMismatch("the network gives nan or infinity for training rows; look at it with inspect or grade")
     return int(given.shape[1])
 
 
-def _dtype(network: nn.Module) -> torch.dtype:
+def _check_parameters(network: nn.Module) -> None:
     if not any(value.is_floating_point() for value in network.parameters()):
         raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to take out")
-    return like_of(network).dtype

@@ -21,10 +21,10 @@ from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
-from weightsmith.networks.precision import like_of
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
+from weightsmith.training.layouts import plain_layout, trained_layout
 from weightsmith.training.schedules import Span
 from weightsmith.training.schedules.check import check_schedule
 from weightsmith.training.settings import Settings
@@ -99,15 +99,14 @@ def make_plan(
     card = card_of(module)
     # A network that was loaded or trained has its own normalisation.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
-    layout = _layout(module, card, settings.device)
-    memory = torch.channels_last if layout.channels_last else torch.contiguous_format
-    module.to(memory_format=memory)  # type: ignore[call-overload]
+    layout = plain_layout(module, card, settings.device)
     check_finite(known)
     part = known.split("train")
     scores = scores_of(module, part, normalisation, layout)
     check_labels(known, outputs := scores.shape[1])
     check_loss(settings.loss, scores, part.y[:2])
     left_out = _left_out(module, len(part), settings.batch, processes)
+    layout = trained_layout(module, part, normalisation, layout)
     span = Span(-(-(len(part) - left_out) // settings.batch), settings.epochs)
     if left_out:
         notes += (
@@ -182,28 +181,6 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
         return data, ()
     reason = f"{_VALIDATION:.0%} of the training rows became the validation split, because the validation is watched"
     return data.with_validation(_VALIDATION, settings.seed), (reason,)
-
-
-def _layout(network: nn.Module, card: Card, device: str) -> Layout:
-    """The input layout of the network, which is moved to its device."""
-    try:
-        target = torch.device(device)
-        network.to(target)
-    except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
-        first = str(error).splitlines()[0]
-        raise UsageError(f"device {device!r} cannot be used here ({first})") from error
-    like = like_of(network)
-    convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
-    last = bool(convolutions) and not any(map(_overflows, convolutions))
-    return Layout(card.input_shape, like.dtype, target, last)
-
-
-def _overflows(convolution: nn.Conv2d) -> bool:
-    """Whether its gradient, with channels last, writes beyond its memory in torch 2.13's library for CPUs (oneDNN).
-
-    Seen for strided 1×1 convolutions of 2 to 6 channels (glibc aborts); a shortcut of a reduced network is one.
-    """
-    return set(convolution.kernel_size) == {1} and max(convolution.stride) > 1 and convolution.in_channels < 8
 
 
 def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.tensors import Data, Split
+from weightsmith.networks.running import outputs_of, undisturbed
 from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.feeding import Layout
 from weightsmith.training.losses import CrossEntropy
@@ -50,19 +51,12 @@ def scores_of(network: nn.Module, part: Split, normalisation: Normalisation, lay
     """The outputs of the network for the first two rows, one score per class; every module keeps its mode."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
-    x = layout.arrange(normalisation.apply(part.x[:2]))
     try:
-        scores = network(x)
-    except (RuntimeError, ValueError, TypeError, LookupError, AssertionError) as error:
-        first = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataMismatch(f"the network cannot take inputs of shape {tuple(x.shape[1:])} ({first})") from error
+        with undisturbed(network):
+            return outputs_of(network, layout.arrange(normalisation.apply(part.x[:2])))
     finally:
         for module, training in modes:
             module.training = training
-    if not isinstance(scores, Tensor) or scores.dim() != 2:
-        shape = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
-        raise DataMismatch(f"the network gives {shape}, not one score per class (images × classes)")
-    return scores
 
 
 def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:

@@ -286,7 +286,7 @@ def _where(what: str, epoch: int, number: int, rate: float) -> str:
     verb = "are" if what.endswith("weights") else "is"
     return (
         f"{what} {verb} NaN or infinite in epoch {epoch}, step {number + 1} (rate {rate:.4g}); "
-        "try a lower rate or clipping (global-norm:1), and see what is said of the gradients"
+        "try a lower rate or clipping (global-norm:1), and look at the gradient diagnosis"
     )
 
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from weightsmith.networks.layers.channels import Channels
 from weightsmith.networks.layers.forms import Form
-from weightsmith.networks.layers.names import Channels, guess, split_attention
+from weightsmith.networks.layers.names import guess, split_attention
 from weightsmith.networks.layers.walk import walk
 from weightsmith.networks.weights import Entry
 
@@ -93,15 +94,14 @@ def test_batch_norm_by_its_statistics():
     assert guess("bn.weight", (4,), known, Channels()) == "scale of a batch norm"
 
 
-def test_groups_by_the_channels_before():
+def test_groups_are_not_split_by_the_channels_before():
     widths = {"conv1": (64, 3), "a.conv1": (128, 64), "a.conv2": (128, 4), "a.conv3": (256, 128), "other_eye": (64, 3)}
     found = walk({f"{name}.weight": torch.zeros(*shape, 3, 3) for name, shape in widths.items()})
     stacks = {layer.name: layer.matrices for layer in found.layers}
-    assert stacks["a.conv2"] == (32 * 9, 4, 4)  # ResNeXt
-    assert [count for name, (count, _, _) in stacks.items() if name != "a.conv2"] == [9] * 4
+    assert [count for count, _, _ in stacks.values()] == [9] * 5
     notes = {layer.name: layer.notes for layer in found.layers if layer.notes}
     assert list(notes) == ["a.conv2"]
-    assert "32 groups" in notes["a.conv2"][0]
+    assert "conv_groups a.conv2=32" in notes["a.conv2"][0]  # as in a ResNeXt
 
 
 def test_depthwise_by_the_channels_before():

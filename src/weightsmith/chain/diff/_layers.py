@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.chain.diff._records import LayerDiff, LayerFacts, LoneLayer, Missing, UnitsDiff, WeightDistance
-from weightsmith.chain.diff._running import Rows, example_for
+from weightsmith.chain.diff._running import Rows
 from weightsmith.chain.diff._sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.progress import StepCallback
@@ -20,6 +20,7 @@ from weightsmith.grading.distances import LayerDistance, distances
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Grades, LayerGrade
 from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.evaluation import inputs_of
 from weightsmith.networks.layers.walk import LayerWeights, walk
 from weightsmith.networks.models.catalogue import bare_names
 from weightsmith.reducing.context import PruningContext
@@ -176,16 +177,16 @@ def _angles_of(side: Side, rows: Rows, missing: list[Missing]) -> _Found:
         missing.append(Missing("activations", side.name, str(reason)))
         return {}
     try:
-        return _measured(copied(side.module).eval(), side, rows)
+        return _measured(copied(side.module).eval(), rows)
     except (DataMismatch, UsageError) as error:
         missing.append(Missing("activations", side.name, str(error)))
         return {}
 
 
-def _measured(network: nn.Module, side: Side, rows: Rows) -> _Found:
+def _measured(network: nn.Module, rows: Rows) -> _Found:
     x, y = rows.part.x[:_ROWS], rows.part.y[:_ROWS]
     with pinned_threads(1):
-        sites = find_sites(network, example_for(side.card, x[:2])).sites
+        sites = find_sites(network, inputs_of(network, x[:2])).sites
         small = tuple(site for site in sites if site.units <= _MOST_UNITS)
         grams = centred_grams(PruningContext(network, small, x, y), "auto")
     return {site.name: (site.units, *spread_of(grams[site.name].cosines(), ~grams[site.name].zero)) for site in small}

@@ -21,7 +21,8 @@ from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.data.datasets import as_data
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card
-from weightsmith.networks.evaluation import batches_for, labels_for, scores
+from weightsmith.networks.evaluation import inputs_of, labels_for, scores
+from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.latency import compare_latency
 from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
 from weightsmith.spiking.network import SpikingNetwork
@@ -33,7 +34,6 @@ __all__ = [
     "Rows",
     "answers_of",
     "draw_rows",
-    "example_for",
     "latencies",
     "lone_accuracy",
     "on_rows",
@@ -144,8 +144,8 @@ def latencies(
     # The same values for both, each reshaped for its network: rows for a dense one, images for a convolutional one.
     try:
         found = compare_latency(
-            _Reshaped(a.module, tuple(first.shape[1:])),
-            _Reshaped(b.module, tuple(second.shape[1:])),
+            _Reshaped(a.module, first),
+            _Reshaped(b.module, second),
             first.flatten(1),
             batches=batches,
             repeats=repeats,
@@ -172,28 +172,24 @@ def _example_or_reason(side: Side, x: Tensor) -> Tensor | str:
     if side.module is None:
         return str(side.cannot_run)
     try:
-        return example_for(side.card, x)
+        return inputs_of(side.module, x)
     except (DataMismatch, UsageError) as error:
         return str(error)
-
-
-def example_for(card: Card, x: Tensor) -> Tensor:
-    """``x`` in the input shape of that card."""
-    return next(inputs for _, inputs in batches_for(card, x, len(x)))
 
 
 class _Reshaped(nn.Module):
     """A network that reshapes its inputs, so that two networks can be given the same rows."""
 
-    def __init__(self, network: nn.Module, shape: tuple[int, ...]) -> None:
+    def __init__(self, network: nn.Module, example: Tensor) -> None:
         super().__init__()
-        self.network, self.shape = network, shape
+        self.network, self.shape = network, tuple(example.shape[1:])
+        self.memory_format = memory_format_of(network, example)
 
     def forward(self, rows: Tensor) -> Tensor:
         """The outputs of the network for the rows."""
         inputs = rows.reshape(-1, *self.shape)
-        if inputs.dim() == 4:  # the image layout of evaluate
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        if inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=self.memory_format)
         answer: Tensor = self.network(inputs)
         return answer
 

@@ -23,8 +23,7 @@ from weightsmith.chain.tailor.rows import Divided
 from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.evaluation import inputs_of
 from weightsmith.networks.files import load, read_card
 from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.operations import count_operations
@@ -80,9 +79,8 @@ class CandidateRunner:
         self._tried: set[str] = set()
         self._asked: set[str] = set()
         self._last: tuple[str, tuple[nn.Module, int]] | None = None
-        example = next(inputs for _, inputs in batches_for(card_of(network), rows.choosing.split("test").x[:1], 1))
-        self._example = example
-        counted = count_operations(network, example)
+        self._example = inputs_of(network, rows.choosing.split("test").x[:1])
+        counted = count_operations(network, self._example)
         self.macs, self.uncounted = counted.total, counted.uncounted
         if not self.macs:
             raise UsageError(

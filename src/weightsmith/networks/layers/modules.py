@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from weightsmith.networks.layers.channels import Channels
 from weightsmith.networks.layers.forms import Form
-from weightsmith.networks.layers.names import Channels, guess, split_attention
+from weightsmith.networks.layers.names import guess, split_attention
 from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
 from weightsmith.networks.weights import Entry, as_float
 

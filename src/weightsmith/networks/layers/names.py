@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from weightsmith.networks.layers.channels import GUESS, Channels
 from weightsmith.networks.layers.effective import Effective, find_effective
 from weightsmith.networks.layers.forms import GATES, Form
 from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
 from weightsmith.networks.weights import Entry, Weights
 
-__all__ = ["Channels", "Guess", "find_in_weights", "guess", "split_attention"]
+__all__ = ["Guess", "find_in_weights", "guess", "split_attention"]
 
 _BUFFERS = frozenset(["running_mean", "running_var", "num_batches_tracked", "inv_freq", "position_ids"])
 _RECURRENT = re.compile(r"(.*?)weight_(ih|hh|hr)((?:_l\d+)?(?:_reverse)?)")
@@ -30,40 +30,20 @@ _NO_LAYERS = {"Buffer": "Buffer", "Bias": "bias", "Scale": "scale of a norm"}
 Guess = tuple[Form, list[str]] | str
 
 
-@dataclass
-class Channels:
-    """The channel counts of the convolutions so far, which distinguish a grouped convolution from an ordinary one."""
-
-    first: int | None = None
-    last: int = 0
-    made: set[int] = field(default_factory=set)
-
-    def pass_through(self, form: Form, shape: tuple[int, ...]) -> None:
-        """Record the input and output channels of a convolution."""
-        if form.kind.startswith("Conv"):
-            turned = form.kind.startswith("ConvTranspose")
-            taken, made = (shape[0], shape[1] * form.groups) if turned else (shape[1] * form.groups, shape[0])
-            self.first = taken if self.first is None else self.first
-            self.last = made
-            self.made.add(made)
-
-    def groups(self, shape: tuple[int, ...]) -> int:
-        """The number of groups that a filter of this shape implies if its input channels match no earlier output."""
-        groups, rest = divmod(self.last, shape[1])
-        known = self.first is None or shape[1] == self.first or shape[1] in self.made
-        return 1 if known or rest or groups < 2 or shape[0] % groups else groups
-
-
 def find_in_weights(weights: Weights) -> Findings:
     """The layers among the entries of ``weights``, each read only when asked for."""
     findings = Findings(left_out=list(weights.left_out))
     effective = find_effective(weights.entries)
     plans: dict[str, list[PendingLayer]] = {}
-    channels = Channels()
-    for name, entry in weights.entries.items():
+    names = list(weights.entries)
+    # Sorted names (safetensors: within each type) are not in the order of depth, and layer 10 comes after layer 2.
+    matrices = [name for name, entry in weights.entries.items() if len(entry.shape) > 1]
+    is_sorted = matrices == sorted(matrices)
+    convolutions = [entry.shape[0] for entry in weights.entries.values() if 2 < len(entry.shape) <= 5]
+    channels = Channels(widths=frozenset(convolutions if is_sorted else ()))
+    for name in sorted(names, key=_naturally) if is_sorted else names:
+        entry = weights.entries[name]
         if name in weights.aliases:
-            for plan in plans.get(weights.aliases[name], ()):
-                plan.tie(name)
             continue
         made = effective.get(name)
         if made is not None:
@@ -77,11 +57,13 @@ def find_in_weights(weights: Weights) -> Findings:
             _leave(findings, entry, guessed)
             continue
         form, notes = guessed
-        channels.pass_through(form, entry.shape)
+        channels.pass_through(layer_name(name), form, entry.shape)
         plans[name] = _plans(entry, form, notes, functools.partial(weights.tensor, name))
         findings.plans += plans[name]
-    names = list(weights.entries)
-    if names == sorted(names):  # then the order is not that of depth, and layer 10 should not come before layer 2
+    for name, first in weights.aliases.items():
+        for plan in plans.get(first, ()):
+            plan.tie(name)
+    if is_sorted:
         findings.plans.sort(key=lambda plan: _naturally(plan.name))
     return findings
 
@@ -161,7 +143,7 @@ def _plan_effective(findings: Findings, weights: Weights, made: Effective, chann
         return made.combine(*(weights.tensor(part) for part in made.parts))
 
     form, notes = guessed
-    channels.pass_through(form, made.shape)
+    channels.pass_through(layer_name(made.name), form, made.shape)
     stored = sum(weights.entries[part].parameters for part in made.parts[: made.trained])
     dtype = weights.entries[made.parts[0]].dtype
     findings.plans.append(
@@ -236,12 +218,16 @@ def _convolution(module: str, shape: tuple[int, ...], bias: Entry | None, channe
         note = "taken for a transposed convolution: its bias fits no other"
         return Form(f"ConvTranspose{dimensions}d", outputs // shape[1]), [note]
     if _TRANSPOSED.search(own) and (outputs is None or outputs == shape[1]):
-        return Form(f"ConvTranspose{dimensions}d"), ["taken for a transposed convolution by its name"]
+        words = "taken for a transposed convolution by its name"
+        return Form(f"ConvTranspose{dimensions}d"), [words if outputs else f"{GUESS}{words}, in one group"]
     kind = f"Conv{dimensions}d"
     if shape[1] == 1 and shape[0] > 1:
         if _DEPTHWISE.search(own) or shape[0] in channels.made:
-            return Form(kind, shape[0]), ["one input per filter: taken for depthwise"]
-        return Form(kind), ["one input per filter, not as many filters as channels before: taken for ordinary"]
-    groups = channels.groups(shape)
-    note = f"{channels.last} channels before it, {shape[1]} inputs per filter: taken for {groups} groups"
-    return Form(kind, groups), [note] if groups > 1 else []
+            return Form(kind, shape[0]), [f"{GUESS}one input per filter: taken for depthwise"]
+        return Form(kind), [f"{GUESS}one input per filter, not as many filters as channels before: taken for ordinary"]
+    groups = channels.possible_groups(module, shape)
+    note = (
+        f"{GUESS}{shape[1]} inputs per filter after {groups * shape[1]} channels: taken for one group, may be {groups} "
+        f"(conv_groups {module}={groups})"
+    )
+    return Form(kind), [note] if groups else []

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks.card import weights_digest
 from weightsmith.networks.layers.adapters import find_in_adapter, is_adapter
+from weightsmith.networks.layers.channels import fits_pattern, settle_groups
 from weightsmith.networks.layers.modules import find_in_module
 from weightsmith.networks.layers.names import find_in_weights
 from weightsmith.networks.layers.pending import Findings, PendingLayer
@@ -117,7 +117,12 @@ class Walk(Iterable[LayerWeights]):
         )
 
 
-def walk(network: object, *, layers: str | Sequence[str] | None = None) -> Walk:
+def walk(
+    network: object,
+    *,
+    layers: str | Sequence[str] | None = None,
+    conv_groups: str | Sequence[str] | None = None,
+) -> Walk:
     """The layers of a network; ``layers`` keeps those a glob, or one of several, matches.
 
     A network is a module, a state dict, opened weights, a file or a folder (of a LoRA adapter too, whose layers are the
@@ -126,34 +131,37 @@ def walk(network: object, *, layers: str | Sequence[str] | None = None) -> Walk:
     Nothing is changed and nothing copied that need not be: the matrices of a float32 (or float64) module or state dict
     are views of its memory (grouped convolutions and parametrised weights excepted), so do not write to them. From a
     file they are in memory of their own. From a module kinds are exact; from names they are inferred, see ``notes``.
+    Groups of convolutions, which files of tensors do not store, are given as ``conv_groups``: ``NAME=N``, or several.
     """
-    findings = find_layers(network, layers=layers)
+    findings = find_layers(network, layers=layers, conv_groups=conv_groups)
     return Walk(findings.plans, findings.left_out)
 
 
-def find_layers(network: object, *, layers: str | Sequence[str] | None = None) -> Findings:
+def find_layers(
+    network: object,
+    *,
+    layers: str | Sequence[str] | None = None,
+    conv_groups: str | Sequence[str] | None = None,
+) -> Findings:
     """The pending layers that :func:`walk` will visit, for callers that pair layers or write them back."""
     weights = opened(network)
     if isinstance(weights, nn.Module):
         findings = find_in_module(weights)
     else:
         findings = find_in_adapter(weights) if is_adapter(weights) else find_in_weights(weights)
+    if conv_groups is not None:
+        findings = Findings(settle_groups(findings.plans, conv_groups), findings.left_out)
     if layers is None:
         return findings
     patterns = (layers,) if isinstance(layers, str) else tuple(layers)
     for pattern in patterns:
-        if not any(_fits(plan.name, pattern) for plan in findings.plans):
+        if not any(fits_pattern(plan.name, pattern) for plan in findings.plans):
             raise UnknownName("layer", pattern, [plan.name for plan in findings.plans[:12]])
-    chosen = [plan for plan in findings.plans if any(_fits(plan.name, pattern) for pattern in patterns)]
+    chosen = [plan for plan in findings.plans if any(fits_pattern(plan.name, pattern) for pattern in patterns)]
     others = [plan for plan in findings.plans if plan not in chosen]
     asked = " or ".join(map(repr, patterns))
     unselected = [LeftOut(plan.name, plan.shape, plan.parameters, f"not selected by {asked}") for plan in others]
     return Findings(chosen, [*findings.left_out, *unselected])
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Whether a name is the one asked for, or fits the glob; names may have brackets of their own."""
-    return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
 def opened(network: object) -> nn.Module | Weights:

@@ -65,7 +65,9 @@ class Groups(Method, name="groups"):
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Reduce each site separately, to its number of units or by the angle."""
         if self.pivot == "effect" and counts is None:
-            raise UsageError(f"{self}: who is least missed can be told only with a target (params:0.5) or a plan")
+            raise UsageError(
+                f"{self}: pivot=effect ranks units and does not say how many go; give a target (params:0.5) or a plan"
+            )
         grams = centred_grams(context, self.centre)
         weigh = self.pivot == "effect" or (self.pivot == "auto" and counts is not None)
         return Decision(

@@ -29,7 +29,8 @@ from weightsmith.core.options import Option, check_int, param
 from weightsmith.data.augment import Augment
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.evaluation import batches_for, inputs_of
+from weightsmith.networks.running import memory_format_of
 from weightsmith.training.loop import train
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
@@ -182,6 +183,7 @@ def recalibrated(network: nn.Module, x: Tensor, option: Recalibrate, *, device: 
     """A copy of ``network`` whose batch norms have the statistics of inputs ``x`` (normalised by its card)."""
     twin = copied(network).to(device).eval()
     norms = check_has_norms(twin, option)
+    memory_format = memory_format_of(twin, inputs_of(twin, x[:2]).to(device))
     usual = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
@@ -193,7 +195,7 @@ def recalibrated(network: nn.Module, x: Tensor, option: Recalibrate, *, device: 
     # Spread over all rows, and over all batches: files are often sorted by class.
     spread = torch.linspace(0, len(x) - 1, count).long()
     order = spread.reshape(min(option.batch, count), -1).T.reshape(-1)
-    for _, inputs in batches_for(card_of(network), x[order], option.batch, dtype):
+    for _, inputs in batches_for(card_of(network), x[order], option.batch, dtype, memory_format):
         twin(inputs.to(device))
     for norm, momentum in zip(norms, usual, strict=True):
         norm.momentum = momentum

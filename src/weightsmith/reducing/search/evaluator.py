@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch
-from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import batches_for
 from weightsmith.reducing.surgery.masking import silenced
 
 if TYPE_CHECKING:
@@ -36,10 +34,7 @@ def evaluator_of(context: PruningContext, x: Tensor, y: Tensor) -> Evaluator:
     last = _last_layer(context, x)
     if last is not None:
         return Readout(*last, y.numpy())
-    batches = [
-        inputs.to(context.device)
-        for _, inputs in batches_for(card_of(context.network), x, context.batch, context.dtype)
-    ]
+    batches = [inputs for _, inputs in context.batches(x)]
     return functools.partial(_one_by_one, context, batches, y)
 
 
@@ -59,10 +54,11 @@ def _last_layer(
     given: Tensor | None = reader.bias
     bias = weight.new_zeros(len(weight)) if given is None else given.detach().cpu().to(exact)
     hidden: list[NDArray[np.float32]] = []
+    batches = context.batches(x)
     with context.capturing(lambda _site, rows: hidden.append(rows)) as seen:
-        for _, inputs in batches_for(card_of(context.network), x, context.batch, context.dtype):
+        for _, inputs in batches:
             seen.clear()
-            outputs = context.network(inputs.to(context.device)).cpu()
+            outputs = context.network(inputs).cpu()
             expected = nn.functional.linear(torch.from_numpy(hidden[-1]), weight, bias)
             if expected.shape != outputs.shape or not torch.allclose(expected, outputs.to(exact)):
                 return None

@@ -118,7 +118,8 @@ def readable_ticks(axis: Axis) -> None:
         FuncFormatter((lambda value, _: f"{value:g}") if plain else (lambda value, _: _power(value)))
     )
     if plain or decades < 1.5:
-        steps = (1, 1.5, 2, 3, 4, 6, 8) if decades < 1.2 else (1, 2, 5)
+        fine = decades < (1.2 if plain else 0.6)  # powers of ten are longer texts, and need more room
+        steps = (1, 1.5, 2, 3, 4, 6, 8) if fine else (1, 2, 5)
         powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
         positions = [digit * 10.0**power for power in powers for digit in steps]
         axis.set_major_locator(FixedLocator([position for position in positions if low <= position <= high]))

@@ -25,6 +25,7 @@ from weightsmith.networks.card import card_of
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.models.dropout import Dropout
+from weightsmith.networks.running import arranged
 from weightsmith.spiking.conversion._building import built
 from weightsmith.spiking.conversion._flow import flow_of
 from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
@@ -61,13 +62,13 @@ class Converted:
             if name not in self.fx_names:
                 raise UnknownName("population", name, self.fx_names)
         watch = _Watch(self.folded, {self.fx_names[name]: name for name in wanted})
-        watch.run(x)
+        watch.run(arranged(self.folded, x))
         return {name: watch.seen[name] for name in wanted}
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """The scores of the plain network for a normalised batch."""
-        scores: Tensor = self.folded(x)
+        scores: Tensor = self.folded(arranged(self.folded, x))
         return scores
 
 
