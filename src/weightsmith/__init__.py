@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from weightsmith._version import __version__
+from weightsmith.core.display import show_by
 
 if TYPE_CHECKING:
     from weightsmith import data, networks
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
     from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
+    from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.study_table import Study
     from weightsmith.reducing.surgery.sizes import Macs, Params
@@ -144,6 +146,7 @@ _HOMES = {
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
+    "reducing.refitting.options": "LeastSquares NoRefit",
     "reducing.surgery.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
     "papers.study.study": "reduction_study",
@@ -230,6 +233,7 @@ __all__ = [
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
+    "LeastSquares",
     "Macs",
     "Magnitude",
     "Margin",
@@ -243,6 +247,7 @@ __all__ = [
     "Nesterov",
     "NetworkDiff",
     "NoEvidence",
+    "NoRefit",
     "Normalisation",
     "OneCycle",
     "OptionError",
@@ -334,6 +339,15 @@ __all__ = [
     "unfreeze",
     "walk",
 ]
+
+
+def _in_notebook(result: Any) -> str | None:
+    """HTML of a result; the page's code is imported when a notebook asks for it."""
+    shown: str | None = importlib.import_module("weightsmith.reporting.notebook").html(result)
+    return shown
+
+
+show_by(_in_notebook)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,10 +9,10 @@ from rich.console import Console
 from torch import nn
 
 from weightsmith.cli._layer_table import layer_legend, layer_table
-from weightsmith.cli._sparks import spectrum_spark
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Verdict, VerdictKind
+from weightsmith.reporting._sparks import spectrum_spark
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,16 @@ import json
 import shutil
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from safetensors.torch import save_file
 
 import weightsmith as ws
-from weightsmith.cli._spike_findings import advice, concerns
 from weightsmith.cli._spike_options import say_if_compiling
 from weightsmith.cli._spike_records import steps_of
-from weightsmith.cli._spike_report import show_spike
-from weightsmith.cli._spike_rows import layer_rows, shown_steps, step_rows
-from weightsmith.core.statistics import Interval, wilson
+from weightsmith.core.statistics import wilson
+from weightsmith.reporting.describe import describe
 from weightsmith.reporting.figures.spiking import catalogue as spiking
+from weightsmith.reporting.sections._spiking_layers import layer_rows, step_rows
 from weightsmith.spiking.files import is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.simulation import _kernels
@@ -68,22 +66,6 @@ def saved(text, path):
     return ws.save(network, path, classes=ws.data.load("digits").classes)
 
 
-def of_decisions(record, **changes):
-    return dataclasses.replace(record, decisions=dataclasses.replace(record.decisions, **changes))
-
-
-def with_settings(record, **changes):
-    return dataclasses.replace(record, settings={**record.settings, **changes})
-
-
-def with_loss(record, difference, p):
-    """A cost whose interval excludes 0 if p is small."""
-    half = abs(difference) * (0.5 if p < 0.05 else 2) + 1e-3 * (p >= 0.05)
-    interval = Interval(difference, difference - half, difference + half, 0.95, "Bonett-Price")
-    cost = dataclasses.replace(record.decisions.cost, difference=difference, p=p, interval=interval)
-    return of_decisions(record, cost=cost)
-
-
 def test_the_numbers_are_those_of_the_library(run, trained, spiked):
     words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2)
     answer = run("spike", trained, *words, "--json", "--quiet")
@@ -91,7 +73,9 @@ def test_the_numbers_are_those_of_the_library(run, trained, spiked):
     found = json.loads(answer.out)
     assert SpikeRecord.from_dict(found["record"]) == spiked.record
     assert (found["look_at"], found["files"]) == ([], [])
-    assert found["try_next"] == advice(spiked.record, kept=False)
+    description = describe(spiked, str(trained), kept=False)
+    assert found["try_next"] == list(description.try_next)
+    assert found["description"] == json.loads(json.dumps(description.to_dict()))
     assert found["steps"] == step_rows(spiked.record)
     assert found["layers"] == [dataclasses.asdict(row) for row in layer_rows(spiked.record)]
     assert found["synaptic_operations"] == spiked.record.cost.neurobench
@@ -123,13 +107,13 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
     record = json.loads(answer.out)["record"]
     assert record["settings"] == {**options, "data": "digits", "device": "cpu"}
     assert record["decisions"]["images"] == 30
-    shown = run("spike", file, "--data", "digits", *words, "--quiet").out
+    shown = " ".join(run("spike", file, "--data", "digits", *words, "--quiet").out.split())
     for words in (
         "lif:0.9,reset=hard · poisson:scale=0.5 · max-current:images=32,steps=10,factor=0.3 · l4:1.5,images=16 · "
         "mismatch:threshold=0.2 · margin:2.0,least=3 · float64 · 9 steps · seed 7",
-        "adjusted       dense1: weights of 12 units times ",
-        "0.1 pJ per addition, 2 pJ per multiplication with it; updates of neurons included",
-        "of 9 steps on average",
+        "weights of dense1 times ",
+        "0.1 pJ for an addition and 2 pJ for a multiplication with its addition; updates of neurons included",
+        "steps on average",
     ):
         assert words in shown, words
 
@@ -159,17 +143,18 @@ def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spik
     for steps in (4, 20):
         share = decisions.accuracy(steps)
         row = next(line for line in lines if line.startswith(f"{steps} "))
-        assert f"{100 * share.value:.2f} % ({100 * share.low:.2f} – {100 * share.high:.2f})" in row
-        assert f"{cost.curve[steps - 1] / 1e6:.3g} {100 * cost.curve[steps - 1] / cost.network_energy:.1f} %" in row
+        assert f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]" in row
+        assert f"{cost.curve[steps - 1] / 1e3:.3g} nJ {cost.curve[steps - 1] / cost.network_energy:.3g} ×" in row
     paired = decisions.cost.interval
     for words in (
-        f"network {100 * decisions.network.value:.2f} %",
-        f"({100 * paired.low:+.2f} to {100 * paired.high:+.2f})".replace("-", "−"),
-        f"dense1 24 {population.threshold.least:.3g} – {population.threshold.largest:.3g} {population.rate:.3g}",
-        f"{cost.energy / 1e6:.3g} µJ per image, {cost.ratio:.3g} × the {cost.network_energy / 1e6:.3g} µJ of the",
-        "0.9 pJ per addition, 4.6 pJ per multiplication with it in 45 nm",
-        f"memory {cost.memory_energy / 1e3:.3g} nJ of accesses on top (network: float32 ",
-        "rivals the network itself takes less in other numbers (5 bits, zeros skipped: ",
+        f"accuracy of the network {100 * decisions.network.value:.1f} %",
+        "of 120 rows (test)",
+        f"[{100 * paired.low:+.1f}, {100 * paired.high:+.1f}]".replace("-", "−"),
+        f"{population.threshold.least:.3g} – {population.threshold.largest:.3g} {population.rate:.3g}",
+        f"{cost.energy / 1e3:.3g} nJ of arithmetic, {cost.ratio:.3g} times the {cost.network_energy / 1e3:.3g} nJ of",
+        "0.9 pJ for an addition and 4.6 pJ for a multiplication with its addition (45 nm)",
+        "of 5 rivals take less arithmetic, the cheapest (5 bits, zeros skipped) ",
+        "network, int8, zeros skipped ",
         f"from step {decisions.settled} on",
         "never fire on the calibration images",
         "--out FOLDER: the spiking network was not kept",
@@ -182,10 +167,6 @@ def test_help_names_the_families_of_options(run):
     assert answer.code == 0
     for words in ("lif:0.95", "poisson", "percentile:99.9", "l4:1.0", "margin:3", "--no-figures", "never fires"):
         assert words in answer.out, words
-
-
-def test_steps_that_are_shown():
-    assert [shown_steps(n) for n in (1, 2, 3, 64)] == [[1], [1, 2], [1, 2, 3], [1, 2, 4, 8, 16, 32, 64]]
 
 
 def test_a_folder_holds_network_record_and_tables(converted, spiked):
@@ -487,7 +468,7 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     shown = run(*words)
     assert (shown.code, shown.err) == (0, "")
     assert "test, 120 images" in shown.out
-    assert f"{100 * record.decisions.spiking.value:.2f} %" in shown.out
+    assert f"{100 * record.decisions.spiking.value:.1f} %" in shown.out
     below = run(*words, "--at-least", 99.9)
     assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)
 
@@ -594,85 +575,3 @@ def test_inspect_and_log_know_spiking_files(run, converted):
     assert lineage["weights"] == spiking_digest(network)
     assert lineage["lineage"]["operation"] == "spike if, constant"
     assert "trained on digits" in run("log", converted).out
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_lines_fit_the_terminal(width, spiked, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(width))
-    record = dataclasses.replace(spiked.record, notes=("a note " * 30,), network="a.very.long.name." * 12)
-    show_spike(record, "network", "digits", [], kept=False)
-    printed = capsys.readouterr().out
-    assert max(map(len, printed.splitlines())) <= width
-    assert "a note a note" in printed
-
-
-def test_advice_follows_the_numbers(spiked):
-    fine = with_loss(spiked.record, 0.0, 1.0)
-    lost = with_loss(spiked.record, -0.12, 0.001)
-    images = lost.decisions.images
-    flat = of_decisions(lost, correct=np.full(20, images // 2))
-    rising = of_decisions(lost, correct=np.linspace(0, images, 20).astype(np.int64))
-    assert (
-        advice(flat, kept=True)[0]
-        == "--balance percentile:percent=99.0 or percentile:percent=99.99 (12.00 points were lost)"
-    )
-    assert advice(rising, kept=True)[0].startswith("--steps 40: 12.00 points were lost, and the second half")
-    for name, value, line in (
-        ("encode", "poisson", "--encode constant: the noise"),
-        ("neuron", "lif:0.9", "--neuron if: nothing leaks away"),
-        ("precision", "int8", "--precision float32: weights are not rounded"),
-        ("balance", "max-current:factor=0.5", "--balance percentile, or another factor, as max-current:factor=0.35"),
-    ):
-        assert advice(with_settings(flat, **{name: value}), kept=True)[0].startswith(line)
-    devices = advice(with_settings(rising, mismatch="mismatch:threshold=0.8"), kept=True)
-    assert devices[0] == (
-        "without --mismatch mismatch:threshold=0.8: how much is it the devices? (12.00 points were lost)"
-    )
-    assert devices[1].startswith("--steps 40: ")
-    assert not any("--mismatch" in line for line in advice(with_settings(fine, mismatch="mismatch:0.1"), kept=False))
-    assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
-    assert not any("points were lost" in line for line in advice(fine, kept=True))
-    waiting = of_decisions(rising, undecided=np.full(20, 2))
-    assert [line[:11] for line in advice(waiting, kept=True)] == ["--steps 40:", "--balance p", "--balance p"]
-    assert "--steps" not in advice(of_decisions(flat, undecided=np.full(20, 1)), kept=True)[0]
-    assert advice(lost, kept=False)[-1] == "--out FOLDER: the spiking network was not kept"
-    assert len(advice(with_settings(rising, encode="poisson", neuron="lif:0.9"), kept=False)) == 3
-
-
-def test_advice_saves_steps_and_energy_where_nothing_was_lost(spiked):
-    images = spiked.record.decisions.images
-    good = round(spiked.record.decisions.network.value * images)
-    early = of_decisions(with_loss(spiked.record, 0.0, 1.0), correct=np.array([0, 0, *[good] * 18]))
-    share = early.cost.curve[2] / early.cost.energy
-    assert advice(early, kept=True)[0].startswith("--steps 3: from there on no more than 0.5 points below the network")
-    assert f"at {100 * share:.0f} % of the energy of 20 steps" in advice(early, kept=True)[0]
-    late = of_decisions(early, correct=np.array([0] * 19 + [good]))
-    assert not any(line.startswith("--steps") for line in advice(late, kept=True))
-    dear = dataclasses.replace(late, cost=dataclasses.replace(late.cost, prices=type(late.cost.prices)(5.0, 1.0)))
-    assert advice(dear, kept=True)[0].startswith("--early margin:3: ")
-    assert not any("--early" in line for line in advice(with_settings(dear, early="margin:3"), kept=True))
-
-
-def test_advice_tells_how_to_hand_over(spiked):
-    record = with_loss(spiked.record, 0.0, 1.0)
-    assert "--balance percentile:half=false, if it is to be exported" in advice(record, kept=True)[-1]
-    other = with_settings(record, balance="percentile:half=false")
-    export = "weightsmith export: for other simulators and for hardware"
-    assert advice(other, kept=True)[-1] == export
-    spread = {"mismatch": "mismatch:leak=0.1", "neuron": "lif:0.9"}
-    refused = "without --mismatch mismatch:leak=0.1, if it is to be exported: NIR has one leak per layer"
-    assert advice(with_settings(other, **spread), kept=True)[-1] == refused
-    assert advice(with_settings(other, **{**spread, "neuron": "if"}), kept=True)[-1] == export
-    assert advice(with_settings(other, **{**spread, "mismatch": "mismatch:0.1"}), kept=True)[-1] == export
-    both = advice(with_settings(record, **spread), kept=True)[-1]
-    assert both.startswith("--balance percentile:half=false, without --mismatch mismatch:leak=0.1, if")
-
-
-def test_concerns_name_layer_and_bar(spiked):
-    record = spiked.record
-    assert concerns(record, None) == []
-    silent = dataclasses.replace(record, populations=(dataclasses.replace(record.populations[0], rate=0.0),))
-    assert concerns(silent, 100.0) == [
-        "dense1 never fires (120 images, 20 steps)",
-        f"accuracy {100 * record.decisions.spiking.value:.2f} % is below the 100 % asked for",
-    ]

@@ -17,6 +17,7 @@ from weightsmith.core.statistics import (
     Interval,
     bootstrap,
     corrected_t,
+    holm,
     mcnemar,
     mean_interval,
     paired_bootstrap,
@@ -414,6 +415,21 @@ def test_rank_correlation_refuses_by_name():
 
 
 # Records
+
+
+def test_holm_is_that_of_the_worked_example():
+    # Holm (1979) by hand, m = 4: 4·0.005, 3·0.01, 2·0.03, 1·0.04 → the last is raised to the one before it.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(st.lists(st.none() | st.floats(0, 1), max_size=8))
+def test_holm_keeps_the_order_and_lies_between_p_and_bonferroni(ps):
+    found = holm(ps)
+    assert [p is None for p in found] == [p is None for p in ps]
+    pairs = sorted((p, q) for p, q in zip(ps, found, strict=True) if p is not None)
+    assert [q for _, q in pairs] == sorted(q for _, q in pairs)
+    for p, q in pairs:
+        assert p <= q <= min(1, len(pairs) * p) or q == pytest.approx(min(1, len(pairs) * p))
 
 
 def test_results_survive_json():

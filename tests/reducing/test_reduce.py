@@ -392,3 +392,49 @@ def test_a_price_is_a_function_and_says_who_makes_one() -> None:
     wanted = "price is a function, not 'synaptic'; ws.price_of"
     with pytest.raises(UsageError, match=wanted):
         reduce(mlp(64, 8, 10), "digits", by="genetic:30", price="synaptic")  # type: ignore[arg-type]
+
+
+def test_the_cut_is_refitted_and_random_masks_with_it(trained: TrainRun, digits: Data) -> None:
+    options: dict[str, Any] = {"by": "magnitude", "target": "params:0.3", "random": 3, "latency": False}
+    plain = reduce(trained.network, digits, refit="none", **options).record
+    small = reduce(trained.network, digits, **options)
+    record = small.record
+    assert plain.refit is None
+    assert plain.measured.unfitted is None
+    assert plain.settings["refit"] == "none"
+    assert record.refit is not None
+    assert [layer.layer for layer in record.refit.layers] == ["output"]
+    assert record.refit.rows == 1000
+    assert record.settings["refit"] == "least-squares"
+    assert record.measured.unfitted == plain.measured.cut
+    assert record.measured.cut.value > plain.measured.cut.value + 0.05
+    assert record.random is not None
+    assert plain.random is not None
+    assert record.random.mean > plain.random.mean + 5
+    assert type(record).from_json(record.to_json()) == record
+    assert reduce(trained.network, digits, rows=300, **options).record.refit.rows == 300  # type: ignore[union-attr]
+
+
+def test_batch_norms_measured_anew_after_a_refit_are_warned_of() -> None:
+    whole, data = network("resnet conv"), _data("resnet conv")
+    options: dict[str, Any] = {"by": "magnitude", "target": "params:0.6", "recover": "recalibrate:rows=40,batch=20"}
+    assert any("after a refit" in note for note in reduce(whole, data, **options, **QUICK).record.notes)
+    assert not reduce(whole, data, refit="none", **options, **QUICK).record.notes
+
+
+class _Untraceable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 6, 3, padding=1), nn.Linear(6, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if float(x.sum()) > 1e9:  # a branch on values, which torch.fx cannot follow
+            return self.b(self.a(-x).mean(dim=(2, 3)))  # type: ignore[no-any-return]
+        return self.b(torch.relu(self.a(x)).mean(dim=(2, 3)))  # type: ignore[no-any-return]
+
+
+def test_what_cannot_be_refitted_stays_as_cut_and_is_said() -> None:
+    record = reduce(_Untraceable(), _data("vgg"), by="magnitude", target="params:0.6", **QUICK).record
+    assert record.refit is None
+    assert record.measured.unfitted is None
+    assert any(note.startswith("not refitted: _Untraceable: its data flow cannot be traced") for note in record.notes)

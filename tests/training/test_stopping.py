@@ -3,11 +3,14 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from weightsmith.core.errors import OptionError
-from weightsmith.training.stopping import EarlyStopping, Stop
+from weightsmith.training.loop import train
+from weightsmith.training.stopping import EarlyStopping, KeepBest, Stop
 from weightsmith.training.watching import Watch
 
 
@@ -55,6 +58,17 @@ def test_accuracies_are_to_rise():
 def test_a_gain_of_no_more_than_min_delta_is_none():
     assert run(EarlyStopping(2, min_delta=0.25), [1.0, 0.75, 0.75, 0.5])[0] == 3
     assert run(EarlyStopping(2, min_delta=0.25), [1.0, 0.7, 0.4, 0.1])[0] is None
+
+
+def test_keeping_the_best_never_stops_and_breaks_ties_by_the_loss():
+    assert run(KeepBest(), [0.5, 0.4, 0.3, 0.2, 0.1])[0] is None
+    x = torch.tensor([[-1.0], [1.0]]).repeat(20, 1)
+    found = train(
+        nn.Linear(1, 2), (x, (x[:, 0] > 0).long()), epochs=6, schedule=0.5, batch=40, stop="best", validation=0.5
+    )
+    rows = found.history.rows
+    assert [row.validation_accuracy for row in rows[-2:]] == [1.0, 1.0]
+    assert found.record.restored == min(rows, key=lambda row: row.validation_loss).epoch == 6
 
 
 def test_text_form():

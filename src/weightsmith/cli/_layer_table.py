@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
 
-from weightsmith.cli._sparks import spectrum_spark
 from weightsmith.cli.terminal import table
+from weightsmith.reporting._sparks import spectrum_spark
 
 if TYPE_CHECKING:
     from weightsmith.grading.results import LayerGrade

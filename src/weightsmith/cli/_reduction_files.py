@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.cli._figure_files import write_figures
-from weightsmith.cli._reduction_findings import advice, concerns
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.figures.reducing import gone_by_reason
+from weightsmith.reporting.parts import Drawing, Section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from weightsmith.core.statistics import Interval
-    from weightsmith.reducing.decisions import FrontPoint
-    from weightsmith.reducing.results import Reduction, ReductionRecord, SiteReduction
+    from weightsmith.reducing.results import Reduction
 
-__all__ = ["as_dict", "draw", "reasons", "summary_row", "write_summary", "write_tables"]
+__all__ = ["as_dict", "draw", "summary_row", "write_summary", "write_tables"]
 
-_Point = tuple[float, float, float, float]  # share of parameters; accuracy, low and high in per cent
+_FIGURES = {"search.csv": "trace", "front.csv": "front"}  # drawings of each method, and the names of their files
 
 
 def as_dict(
-    results: Sequence[Reduction], written: Sequence[Path], least_accuracy: float | None, *, kept: bool
+    results: Sequence[Reduction], described: Sequence[Section], description: Section, written: Sequence[Path]
 ) -> dict[str, Any]:
     """The full result as JSON values; durations, which differ from run to run, are separate from the records."""
     return {
@@ -35,21 +32,14 @@ def as_dict(
             {
                 "record": result.record.to_dict(),
                 "latency": None if result.latency is None else dataclasses.asdict(result.latency),
-                "look_at": concerns(result.record, least_accuracy),
-                "try_next": advice(result, kept=kept),
+                "look_at": list(section.look_at),
+                "try_next": list(section.try_next),
             }
-            for result in results
+            for result, section in zip(results, described, strict=True)
         ],
+        "description": description.to_dict(),
         "files": [str(path) for path in written],
     }
-
-
-def reasons(site: SiteReduction) -> str:
-    """Why units were removed: ``12 complementary, 5 similar``."""
-    counts = Counter(removal.reason for removal in site.removals)
-    return ", ".join(
-        f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    )
 
 
 def write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
@@ -62,7 +52,7 @@ def write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
             "kind": site.kind,
             "before": site.before,
             "after": site.after,
-            "reasons": reasons(site),
+            "reasons": ", ".join(f"{count} {reason}" for reason, count in gone_by_reason(site).items()),
             "refused": site.refused,
             "notes": "; ".join(site.notes),
         }
@@ -99,46 +89,13 @@ def summary_row(result: Reduction) -> dict[str, Any]:
     return row
 
 
-def draw(target: Path, results: Sequence[Reduction]) -> list[Path]:
+def draw(target: Path, described: Sequence[Section], description: Section) -> list[Path]:
     """Accuracy against size of all methods, and for each search its history and its front."""
-    from weightsmith.reporting.figures.reducing import draw_front, draw_sizes, draw_trace
-
-    figures: dict[str, Callable[[], Figure]] = {
-        "sizes": functools.partial(draw_sizes, _points(results), 100 * results[0].record.measured.whole.value)
-    }
-    for number, result in enumerate(results, 1):
-        ending = "" if len(results) == 1 else f"-{number}"
-        record = result.record
-        if record.trace is not None and record.trace.rows:
-            figures[f"trace{ending}"] = functools.partial(draw_trace, record.trace)
-        if record.front:
-            figures[f"front{ending}"] = functools.partial(draw_front, record.front, _chosen(record))
+    sizes = next(part for part in description if isinstance(part, Drawing))
+    figures: dict[str, Callable[[], Figure]] = {"sizes": sizes.figure}
+    for number, section in enumerate(described, 1):
+        ending = "" if len(described) == 1 else f"-{number}"
+        for part in section:
+            if isinstance(part, Drawing) and part.file in _FIGURES:
+                figures[f"{_FIGURES[part.file]}{ending}"] = part.figure
     return write_figures(target, figures)
-
-
-def _points(results: Sequence[Reduction]) -> dict[str, list[_Point]]:
-    """The result and its baselines by label."""
-    points: dict[str, list[_Point]] = {}
-    several = len(results) > 1
-    for number, result in enumerate(results, 1):
-        record = result.record
-        share = record.reduced.parameters / record.whole.parameters
-        name, measured = f"{number}  " * several + record.settings["by"], record.measured
-        points[name] = [_point(share, measured.reduced, 100)]
-        if record.settings["recover"] is not None and not several:
-            points[f"{name}, just cut"] = [_point(share, measured.cut, 100)]
-        if record.random is not None and record.random.interval is not None:
-            points.setdefault("random masks, untrained", []).append(_point(share, record.random.interval, 1))
-        if record.scratch is not None and record.scratch.mean is not None:
-            points.setdefault("from scratch", []).append(_point(share, record.scratch.mean, 100))
-    return points
-
-
-def _point(share: float, interval: Interval, scale: float) -> _Point:
-    return share, scale * interval.value, scale * interval.low, scale * interval.high
-
-
-def _chosen(record: ReductionRecord) -> FrontPoint | None:
-    """The chosen network of the front; after several rounds the front has other units than the network."""
-    kept = {site.name: site.kept for site in record.sites}
-    return next((point for point in record.front if point.kept == kept), None)

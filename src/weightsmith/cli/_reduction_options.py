@@ -12,6 +12,7 @@ from weightsmith.core.errors import OptionError, UnknownName, UsageError
 if TYPE_CHECKING:
     from weightsmith.reducing.criteria.method import Method
     from weightsmith.reducing.recovery.recover import Recover
+    from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.surgery.sizes import Target
 
 __all__ = ["Asked", "check_bar", "read_options"]
@@ -26,6 +27,7 @@ class Asked:
     methods: tuple[Method, ...]
     target: Target | None
     plan: str | Path | None
+    refit: Refit
     recovery: Recover | None
     scratch: Recover | None
 
@@ -38,17 +40,19 @@ class Asked:
 
 
 def read_options(
-    by: Sequence[str], target: str | None, plan: str | None, recover: str | None, scratch: str | None
+    by: Sequence[str], target: str | None, plan: str | None, refit: str, recover: str | None, scratch: str | None
 ) -> Asked:
     """Parse every text form, so that a typing error in the last costs no work."""
     from weightsmith.reducing.methods import Method
     from weightsmith.reducing.recovery.recover import FineTune, Recover
+    from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.surgery.sizes import Target
 
     asked = Asked(
         methods=tuple(map(Method.parse, by)),
         target=None if target is None else Target.parse(target),
         plan=None if plan is None else _plan(plan),
+        refit=Refit.parse(refit),
         recovery=None if recover is None else Recover.parse(recover),
         scratch=None if scratch is None else Recover.parse(scratch),
     )

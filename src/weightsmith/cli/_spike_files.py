@@ -8,21 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.cli._figure_files import write_figures
-from weightsmith.cli._spike_findings import advice, concerns
-from weightsmith.cli._spike_rows import layer_rows, step_rows
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.sections._spiking_layers import layer_rows, step_rows
 from weightsmith.reporting.sections._spiking_rivals import rival_rows
 
 if TYPE_CHECKING:
+    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["as_dict", "draw", "write_tables"]
 
 
-def as_dict(
-    record: SpikeRecord, written: Sequence[Path], least_accuracy: float | None, *, kept: bool
-) -> dict[str, Any]:
+def as_dict(record: SpikeRecord, description: Section, written: Sequence[Path]) -> dict[str, Any]:
     """The full result as JSON values; ``steps`` and ``layers`` are the tables of the CSV files."""
     return {
         "record": record.to_dict(),
@@ -30,8 +28,9 @@ def as_dict(
         "layers": [dataclasses.asdict(row) for row in layer_rows(record)],
         "synaptic_operations": record.cost.neurobench,
         "rivals": rival_rows(record.cost),
-        "look_at": concerns(record, least_accuracy),
-        "try_next": advice(record, kept=kept),
+        "look_at": list(description.look_at),
+        "try_next": list(description.try_next),
+        "description": description.to_dict(),
         "files": [str(path) for path in written],
     }
 

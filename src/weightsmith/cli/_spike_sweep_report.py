@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from weightsmith.cli._reduction_report import files_line, named_line, named_lines
-from weightsmith.cli._spike_report import points_text
 from weightsmith.cli._spike_sweep_findings import Comparisons, comparisons, saved, taken, verdict
-from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.cli.terminal import count_text, files_line, named_line, named_lines, out, percent, table
+from weightsmith.reporting.sections._wording import points as points_text
 
 if TYPE_CHECKING:
     from weightsmith.core.statistics import Comparison

@@ -14,11 +14,20 @@ from rich.table import Table
 
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._figure_files import check_writable, write_figures
-from weightsmith.cli._reduction_report import files_line, gathered, named_line, named_lines
 from weightsmith.cli.reduce import loaded
-from weightsmith.cli.terminal import count_text, out, print_json, progress_bar, table
+from weightsmith.cli.terminal import (
+    count_text,
+    files_line,
+    named_line,
+    named_lines,
+    out,
+    print_json,
+    progress_bar,
+    table,
+)
 from weightsmith.core.csv_text import csv_text
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.sections._wording import gathered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

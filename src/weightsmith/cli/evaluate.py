@@ -12,13 +12,13 @@ from rich.markup import escape
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._spike_options import Numbers, refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
-from weightsmith.cli._spike_report import accuracy_text
-from weightsmith.cli._spike_rows import accuracy_rows, shown_steps
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import stream
+from weightsmith.core.statistics import Interval
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.sections._wording import significant
+from weightsmith.reporting.sections._spiking_layers import accuracy_rows, shown_steps
+from weightsmith.reporting.sections._wording import percent_within, significant
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
@@ -242,7 +242,8 @@ def _show_spiking(report: dict[str, Any]) -> None:
     rows = table(*heads, numbers=heads)
     for steps in shown_steps(len(report["steps"])):
         row = report["steps"][steps - 1]
-        rows.add_row(str(steps), accuracy_text(row), count_text(row["undecided"]))
+        share = Interval(row["accuracy"], row["low"], row["high"], 0.95, "Wilson")
+        rows.add_row(str(steps), percent_within(share), count_text(row["undecided"]))
     console.print(rows)
     layers = table("layer", "neurons", "rate", "spikes", numbers=("neurons", "rate", "spikes"))
     for row in report["layers"]:

@@ -12,10 +12,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.cli import _training_options as given
-from weightsmith.cli._reduction_report import files_line, named_line, named_lines
 from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli.grade import check_targets
-from weightsmith.cli.terminal import Attention, count_text, out, print_json, say_note, table
+from weightsmith.cli.terminal import (
+    Attention,
+    count_text,
+    files_line,
+    named_line,
+    named_lines,
+    out,
+    print_json,
+    say_note,
+    table,
+)
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
 from weightsmith.reporting.sections._wording import significant
 

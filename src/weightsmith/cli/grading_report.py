@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from weightsmith.cli._layer_table import layer_legend, layer_name, layer_table
-from weightsmith.cli._sparks import spark
 from weightsmith.cli.terminal import count_text, out, table
 from weightsmith.core.csv_text import csv_rows
+from weightsmith.reporting._sparks import spark
 
 if TYPE_CHECKING:
     from weightsmith.grading.comparison import ComparedMeasure, GradeComparison

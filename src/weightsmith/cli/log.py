@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from weightsmith.cli._sparks import can_show
 from weightsmith.cli.terminal import count_text, out, print_json, say_note
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
+from weightsmith.reporting._sparks import can_show
 
 if TYPE_CHECKING:
     from weightsmith.core.records import Lineage

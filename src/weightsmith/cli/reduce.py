@@ -12,12 +12,10 @@ import typer
 from weightsmith.cli import _reduction_files as files
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._figure_files import check_writable
-from weightsmith.cli._reduction_findings import concerns
 from weightsmith.cli._reduction_options import Asked, check_bar, read_options
-from weightsmith.cli._reduction_report import show_comparison, show_reduction
 from weightsmith.cli._stages import stages
 from weightsmith.cli.grade import say_if_first
-from weightsmith.cli.terminal import Attention, print_json, progress_bar, say_note
+from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.networks.layer_plan import LayerPlan
     from weightsmith.reducing.results import Reduction
+    from weightsmith.reporting.parts import Section
 
 __all__ = ["loaded", "reduce"]
 
@@ -56,11 +55,17 @@ def reduce(
     layers: Annotated[
         list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as 'dense*'; may be repeated.")
     ] = None,
+    refit: Annotated[
+        str,
+        typer.Option(help="How layers that read removed units are solved anew, without labels: least-squares or none."),
+    ] = "least-squares",
     recover: Annotated[
         str | None,
         typer.Option(help="Afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)."),
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Training rows the method looks at (all).")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Training rows that the method (all) and the refit (1,000) see.")
+    ] = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="Test rows that judge the result (all).")] = None,
     random: Annotated[int, typer.Option(min=0, help="Random masks of the same size beside it; 0 for none.")] = 10,
     scratch: Annotated[
@@ -96,7 +101,7 @@ def reduce(
     """
     from weightsmith.data.datasets import load_all
 
-    asked = read_options(by, target, plan, recover, scratch)
+    asked = read_options(by, target, plan, refit, recover, scratch)
     check_bar(least_accuracy)
     _check_outputs(file, out_folder, csv, figures)
     _check_rewinding(asked, file, network, normalise)
@@ -107,6 +112,7 @@ def reduce(
         "plan": _alpha_plan(module, asked, threads, quiet) if asked.plan == "alpha" else asked.plan,
         "price": _price(price, module, known, asked, layers or None, seed),
         "layers": layers or None,
+        "refit": asked.refit,
         "recover": asked.recovery,
         "rows": rows,
         "test_rows": test_rows,
@@ -120,15 +126,15 @@ def reduce(
     }
     folders = _folders(out_folder, asked)
     results = _reduced(file if asked.rewinds else module, known, asked, options, folders, quiet)
-    written = _write(results, folders, out_folder, csv, figures)
-    kept = out_folder is not None
+    described, description = _described(results, str(file), least_accuracy, out_folder is not None)
+    written = _write(results, folders, out_folder, csv)
+    if figures is not None:
+        written += files.draw(figures, described, description)
     if as_json:
-        print_json(files.as_dict(results, written, least_accuracy, kept=kept))
-    elif len(results) == 1:
-        show_reduction(results[0], str(file), known.name, written, kept=kept)
+        print_json(files.as_dict(results, described, description, written))
     else:
-        show_comparison(results, str(file), known.name, written, kept=kept)
-    _raise_concerns(results, least_accuracy)
+        show(description, written)
+    raise_concerns(description)
 
 
 def _check_outputs(file: Path, folder: Path | None, csv: Path | None, figures: Path | None) -> None:
@@ -224,29 +230,25 @@ def _reduced(
     return results
 
 
+def _described(
+    results: Sequence[Reduction], name: str, least_accuracy: float | None, kept: bool
+) -> tuple[list[Section], Section]:
+    """The description of each reduction, and that of all of them."""
+    from weightsmith.reporting.describe import describe
+    from weightsmith.reporting.sections.reductions import methods_section
+
+    asked: dict[str, Any] = {"least_accuracy": least_accuracy, "kept": kept}
+    described = [describe(result, name, **asked) for result in results]
+    return described, described[0] if len(results) == 1 else methods_section(results, name, **asked)
+
+
 def _write(
-    results: Sequence[Reduction],
-    folders: Sequence[Path | None],
-    folder: Path | None,
-    csv: Path | None,
-    figures: Path | None,
+    results: Sequence[Reduction], folders: Sequence[Path | None], folder: Path | None, csv: Path | None
 ) -> list[Path]:
-    """Write the files next to the reductions' own folders; return all files."""
+    """Write the tables next to the reductions' own folders; return all files."""
     written = [own / name for own in folders if own is not None for name in ("network.safetensors", "record.json")]
     if folder is not None:
         written += files.write_tables(folder, results)
     if csv is not None:
         written.append(files.write_summary(csv, results))
-    if figures is not None:
-        written += files.draw(figures, results)
     return written
-
-
-def _raise_concerns(results: Sequence[Reduction], least_accuracy: float | None) -> None:
-    found = []
-    for result in results:
-        name = "" if len(results) == 1 else f"{result.record.settings['by']}: "
-        found += [f"{name}{concern}" for concern in concerns(result.record, least_accuracy)]
-    if found:
-        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise Attention("; ".join(found[:3]) + more)

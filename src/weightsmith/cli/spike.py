@@ -11,7 +11,6 @@ import typer
 from weightsmith.cli import _spike_files as files
 from weightsmith.cli import _training_options as given
 from weightsmith.cli._reduction_options import check_bar
-from weightsmith.cli._spike_findings import concerns
 from weightsmith.cli._spike_options import (
     ROWS,
     Numbers,
@@ -22,10 +21,9 @@ from weightsmith.cli._spike_options import (
     say_if_compiling,
 )
 from weightsmith.cli._spike_records import data_of
-from weightsmith.cli._spike_report import show_spike
 from weightsmith.cli._stages import stages
 from weightsmith.cli.reduce import loaded
-from weightsmith.cli.terminal import Attention, print_json
+from weightsmith.cli.terminal import print_json, raise_concerns, show
 from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from weightsmith.spiking.results import SpikeRecord, SpikeRun
 
 __all__ = ["spike"]
-
-_TOLD = 3
 
 
 def spike(
@@ -99,6 +95,7 @@ def spike(
     Exit code 1 if a layer never fires, or the accuracy is below --least-accuracy.
     """
     from weightsmith.data.datasets import load_all
+    from weightsmith.reporting.describe import describe
 
     asked = read_options(
         neuron=neuron, encode=encode, balance=balance, adjust=adjust, early=early, mismatch=mismatch, prices=prices
@@ -122,17 +119,15 @@ def spike(
         "out": out_folder,
     }
     result = _spiked(module, known, options, quiet)
-    record = result.record
-    written = _write(record, out_folder, figure_target, result.network.card.classes or known.classes)
-    kept = out_folder is not None
+    record, classes = result.record, result.network.card.classes or known.classes
+    written = _write(record, out_folder, figure_target, classes)
+    asked_for = {"least_accuracy": least_accuracy, "kept": out_folder is not None}
+    description = describe(result, str(file), classes=classes, **asked_for)
     if as_json:
-        print_json(files.as_dict(record, written, least_accuracy, kept=kept))
+        print_json(files.as_dict(record, description, written))
     else:
-        show_spike(record, str(file), known.name, written, kept=kept)
-    found = concerns(record, least_accuracy)
-    if found:
-        more = f" (and {len(found) - _TOLD} more)" if len(found) > _TOLD else ""
-        raise Attention("; ".join(found[:_TOLD]) + more)
+        show(description, written)
+    raise_concerns(description)
 
 
 def _figure_target(figures: Path | None, none: bool, folder: Path | None) -> Path | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -17,23 +18,51 @@ from rich.table import Table
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.statistics import Interval
 
+if TYPE_CHECKING:
+    from weightsmith.reporting.parts import Section
+
 __all__ = [
     "Attention",
     "count_text",
     "every_tenth",
+    "files_line",
     "help_without_command",
+    "named_line",
+    "named_lines",
     "out",
     "percent",
     "print_json",
     "progress_bar",
+    "raise_concerns",
     "say_error",
     "say_note",
+    "show",
     "table",
 ]
 
 
+_TOLD = 3  # things to look at that the last line names; the others are counted
+_FILES, _LINES = 6, 6  # files and lines of one kind that are shown; the others are counted
+_INDENT = 15  # width of the names of lines
+
+
 class Attention(Exception):
     """The work is done, but the user must look at something: exit code 1."""
+
+
+def show(description: Section, files: Sequence[Path] = ()) -> None:
+    """Print a description on stdout, and the ``files`` that were written."""
+    from weightsmith.reporting import terminal
+
+    terminal.show(description, out(), files)
+
+
+def raise_concerns(description: Section) -> None:
+    """End with code 1 if there is something to look at."""
+    found = description.look_at
+    if found:
+        more = f" (and {len(found) - _TOLD} more)" if len(found) > _TOLD else ""
+        raise Attention("; ".join(found[:_TOLD]) + more)
 
 
 def help_without_command(context: typer.Context) -> None:
@@ -79,6 +108,33 @@ def percent(interval: Interval) -> str:
 def count_text(number: int) -> str:
     """Thousands separated: ``269,722``."""
     return f"{number:,}"
+
+
+def files_line(paths: Sequence[Path]) -> Table:
+    """The written files; of many the first few."""
+    return named_line(
+        "files",
+        escape(", ".join(map(str, paths[:_FILES])))
+        + (f" and {len(paths) - _FILES} more" if len(paths) > _FILES else ""),
+    )
+
+
+def named_lines(name: str, texts: Sequence[str]) -> list[Table]:
+    """Lines of which the first is named; of many the first few."""
+    shown = [
+        *texts[:_LINES],
+        *([f"[dim]and {len(texts) - _LINES} more: --json has all[/dim]"] if texts[_LINES:] else []),
+    ]
+    return [named_line("" if index else name, text) for index, text in enumerate(shown)]
+
+
+def named_line(name: str, text: str) -> Table:
+    """A named line that wraps with indentation on a narrow terminal."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=_INDENT - 1)
+    grid.add_column(overflow="fold")
+    grid.add_row(name, text)
+    return grid
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from weightsmith.cli._sparks import spark
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, table
+from weightsmith.reporting._sparks import spark
 
 if TYPE_CHECKING:
     from weightsmith.data import Data

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from weightsmith.cli._sparks import first_to_last, spark
 from weightsmith.cli.terminal import count_text, out, percent, table
+from weightsmith.reporting._sparks import first_to_last, spark
 
 if TYPE_CHECKING:
     from weightsmith.networks.evaluation import Evaluation

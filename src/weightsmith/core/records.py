@@ -33,6 +33,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from weightsmith._version import __version__
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option, field_hints, is_union, without_none
 
@@ -42,7 +43,7 @@ _DTYPE = re.compile(r"\|[biu]1|[<>](?:[iu][248]|f[248])")  # booleans and the re
 _MOST_AXES = 32  # as NumPy has always allowed
 
 
-class Record:
+class Record(Displayed):
     """The base of all results; subclasses are ``@dataclass(frozen=True, eq=False)`` and equal if their JSON is."""
 
     def to_dict(self) -> dict[str, Any]:

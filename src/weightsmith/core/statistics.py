@@ -35,6 +35,7 @@ __all__ = [
     "Interval",
     "bootstrap",
     "corrected_t",
+    "holm",
     "mcnemar",
     "mean_interval",
     "paired_bootstrap",
@@ -233,6 +234,25 @@ def corrected_t(differences: ArrayLike, train_size: float, test_size: float, con
 
     p = 2 * float(stdtr(count - 1, -abs(mean / error)))
     return Comparison(mean, p, count, method, interval=interval, statistic=mean / error)
+
+
+def holm(ps: Sequence[float | None]) -> list[float | None]:
+    """p-values of several tests, corrected so that at most one family in 1/α holds a false discovery.
+
+    With p₍₁₎ ≤ … ≤ p₍ₘ₎ the corrected values are p̃₍ᵢ₎ = max over j ≤ i of min(1, (m − j + 1) p₍ⱼ₎) (Holm, Scand. J.
+    Statist. 6 (1979) 65). It holds for dependent tests too, as those on the same rows are. None, a test that could not
+    be made, stays None and does not count.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    order = sorted((p, index) for index, p in enumerate(ps) if p is not None)
+    corrected: list[float | None] = [None] * len(ps)
+    largest = 0.0
+    for rank, (p, index) in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p))
+        corrected[index] = largest
+    return corrected
 
 
 def _bootstrapped(samples: Sequence[NDArray[np.float64]], statistic: Callable[..., Any], rule: Resampling) -> Interval:

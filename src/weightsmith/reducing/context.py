@@ -33,6 +33,7 @@ class PruningContext:
 
     ``fitness`` and ``price`` are the user's functions for genetic search: one of accuracies and masks, one of masks
     replacing the number of units. ``folder`` holds the state of a search, ``identity`` what the state belongs to.
+    ``calibration`` are the rows on which Gram matrices of patches are measured (None: all of ``x``).
     """
 
     network: nn.Module
@@ -47,6 +48,7 @@ class PruningContext:
     folder: Path | None = None
     identity: dict[str, str] = dataclasses.field(default_factory=dict)
     progress: StepCallback | None = None
+    calibration: Tensor | None = None
 
     @property
     def bits(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.options import Range
 from weightsmith.core.progress import StepCallback
@@ -80,7 +81,7 @@ class AnglesRecord(Record):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class UnitAngles:
+class UnitAngles(Displayed):
     """The record, and the Gram matrices it was computed from."""
 
     record: AnglesRecord

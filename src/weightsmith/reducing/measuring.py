@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import scores
 from weightsmith.reducing.baselines import RandomMasks, Scratch, from_scratch, random_masks
 from weightsmith.reducing.context import PruningContext
+from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.latency import LatencyComparison, compare_latency, file_bytes
 from weightsmith.reducing.recovery.recover import FineTune
+from weightsmith.reducing.refitting.options import LeastSquares
+from weightsmith.reducing.refitting.refit import refit
 from weightsmith.reducing.results import Measured, Size
 from weightsmith.reducing.rounds import Outcome, Task
 from weightsmith.reducing.subject import Subject
+from weightsmith.reducing.surgery.removal import plain_cut
 from weightsmith.reducing.surgery.sites import Site
 from weightsmith.reducing.surgery.sizes import SizeModel
 
@@ -47,7 +55,10 @@ def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
     labels = subject.judged.y
     progress = task.step_callback("measuring")
     right: dict[str, Tensor] = {}
-    for name, network in (("whole", subject.network), ("cut", outcome.cut), ("reduced", outcome.network)):
+    networks = {"whole": subject.network, "cut": outcome.cut, "reduced": outcome.network}
+    if outcome.unfitted is not None:
+        networks["unfitted"] = outcome.unfitted
+    for name, network in networks.items():
         if name == "reduced" and outcome.network is outcome.cut:
             right[name] = right["cut"]
             continue
@@ -68,19 +79,54 @@ def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
         cut=intervals["cut"],
         reduced=intervals["reduced"],
         cost=mcnemar(right["reduced"].numpy(), right["whole"].numpy()),
+        unfitted=intervals.get("unfitted"),
     )
 
 
 def random_baseline(
     subject: Subject, sites: tuple[Site, ...], task: Task, outcome: Outcome, repeats: int
 ) -> RandomMasks | None:
-    """Random masks of the same number of units per site, on the inputs that the result was evaluated on."""
+    """Random masks of the same number of units per site, on the inputs that the result was evaluated on.
+
+    If the result is refitted, so are they, on the same rows: otherwise the comparison would be with the refit.
+    """
     if not repeats or all(site.after == site.before for site in outcome.sites):
         return None
     network = subject.network if task.device == "cpu" else copied(subject.network).to(task.device)
     context = PruningContext(network, sites, subject.judged.x, subject.judged.y, batch=task.batch, device=task.device)
     counts = [site.after for site in outcome.sites]
-    return random_masks(context.evaluator(), context.site_slices, counts, repeats=repeats, seed=task.seed)
+    evaluate = context.evaluator() if outcome.refit is None else _refitted_masks(subject, sites, task, context)
+    return random_masks(evaluate, context.site_slices, counts, repeats=repeats, seed=task.seed)
+
+
+def _refitted_masks(
+    subject: Subject, sites: tuple[Site, ...], task: Task, context: PruningContext
+) -> Callable[[NDArray[np.bool_]], NDArray[np.float64]]:
+    """Accuracies in percent of the networks that masks leave, each cut and refitted."""
+    option, labels = task.refit, subject.judged.y
+    assert isinstance(option, LeastSquares)
+
+    def accuracy(mask: NDArray[np.bool_]) -> float:
+        kept = {name: tuple(np.flatnonzero(on).tolist()) for name, on in context.split(mask).items()}
+        choices = [
+            Choice(site.name, site.units, tuple(map(Removal, sorted(set(range(site.units)) - set(kept[site.name])))))
+            for site in sites
+        ]
+        small = with_card(plain_cut(subject.network, sites, kept).eval(), card_of(subject.network))
+        refit(
+            subject.network,
+            small,
+            sites,
+            choices,
+            x=subject.calibration,
+            option=option,
+            seed=task.seed,
+            device=task.device,
+        )
+        answers = scores(small, subject.judged.x, batch=task.batch, threads=task.threads, device=task.device)
+        return 100 * float((answers.argmax(dim=1) == labels).double().mean())
+
+    return lambda masks: np.array([accuracy(mask) for mask in masks])
 
 
 def scratch_baseline(subject: Subject, task: Task, outcome: Outcome, baselines: Baselines) -> Scratch | None:

@@ -26,6 +26,7 @@ from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.measuring import Baselines, latency_of, measured, random_baseline, scratch_baseline, size_of
 from weightsmith.reducing.methods import Genetic, Method, Pareto
 from weightsmith.reducing.recovery.recover import FineTune, Recover
+from weightsmith.reducing.refitting.options import Refit
 from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
 from weightsmith.reducing.search.fitness import Fitness, Price
@@ -50,11 +51,17 @@ def reduce(
         LayerPlan | str | Path | None, Doc("how a target is shared out: uniform (default), norm, or the file of a plan")
     ] = None,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
+    refit: Annotated[
+        Refit | str,
+        Doc("how the layers that read removed units are solved anew, without labels: least-squares:ridge=1e-4 or none"),
+    ] = "least-squares",
     recover: Annotated[
         Recover | str | None,
         Doc("afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)"),
     ] = None,
-    rows: Annotated[int | None, Range(ge=1), Doc("training rows the method looks at; without it all")] = None,
+    rows: Annotated[
+        int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 1,000")
+    ] = None,
     test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
     fitness: Annotated[Fitness | None, Doc("function of accuracies and masks that genetic search maximises")] = None,
     price: Annotated[Price | None, Doc("function of masks that replaces the number of units in genetic search")] = None,
@@ -75,7 +82,9 @@ def reduce(
     evaluates the result (``test_rows`` of it; else validation or training rows). Without ``target`` the method decides
     how many units to remove; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share that ``plan`` gives
     it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
-    the target is met. ``layers`` are globs of the layers that may lose units. ``recover`` trains the smaller network
+    the target is met. ``layers`` are globs of the layers that may lose units. ``refit`` then solves every layer that
+    reads removed units anew, by least squares on unlabelled training rows (``rows`` of them, or 1,000), towards what it
+    gave in the original network; ``"none"`` leaves them as the cut made them. ``recover`` trains the smaller network
     (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
@@ -93,6 +102,7 @@ def reduce(
     task = Task(
         method=method,
         target=None if target is None else Target.of(target),
+        refit=Refit.of(refit),
         recovery=None if recover is None else Recover.of(recover),
         shares=None,
         fitness=fitness,
@@ -234,6 +244,8 @@ def _record(
         notes=(*notes, *outcome.notes, *_unmet(task.target, sizes, outcome)),
         result=weights_digest(outcome.network),
         origin=Origin(seed=task.seed, inputs=subject.inputs),
+        recovery=outcome.recovery,
+        refit=outcome.refit,
     )
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from torch import nn
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.decisions import FrontPoint, Trace
 from weightsmith.reducing.latency import LatencyComparison
+from weightsmith.reducing.recovery.judging import Recovery
+from weightsmith.reducing.refitting.refit import RefitRecord
 from weightsmith.training.run import TrainRecord
 
 __all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
@@ -64,6 +67,7 @@ class Size(Record):
 class Measured(Record):
     """Accuracies on the same inputs: of the original network, just after the cut, and after recovery.
 
+    ``cut`` is refitted, if the reduction was; ``unfitted`` is then the accuracy of the same cut before its refit.
     ``cost`` compares the result with the original network, input by input (McNemar): its difference is a gain.
     """
 
@@ -73,6 +77,7 @@ class Measured(Record):
     cut: Interval
     reduced: Interval
     cost: Comparison
+    unfitted: Interval | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,10 +100,12 @@ class ReductionRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    recovery: tuple[Recovery, ...] = ()
+    refit: RefitRecord | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Reduction:
+class Reduction(Displayed):
     """A finished reduction: its record, the smaller network, and the latency of both networks."""
 
     record: ReductionRecord

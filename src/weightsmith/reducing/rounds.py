@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.recovery.judging import HeldBack, Recovery, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import (
     FineTune,
     Iterate,
@@ -31,6 +33,8 @@ from weightsmith.reducing.recovery.recover import (
     round_targets,
 )
 from weightsmith.reducing.recovery.rewinding import original_of, rewound
+from weightsmith.reducing.refitting.options import LeastSquares, Refit
+from weightsmith.reducing.refitting.refit import RefitRecord, refit
 from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
@@ -39,6 +43,7 @@ from weightsmith.reducing.surgery.removal import cut_out, plain_cut
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
+from weightsmith.training.stopping import KeepBest
 
 __all__ = ["Outcome", "Task", "carry_out", "rebuilt"]
 
@@ -49,12 +54,19 @@ CHANGED = (
 )
 
 
+RECALIBRATED = (
+    "batch norms were measured anew after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
+    "recalibrate out, or give refit=none"
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Task:
     """The task of a reduction, with all options parsed."""
 
     method: Method
     target: Target | None
+    refit: Refit
     recovery: Recover | None
     shares: Mapping[str, float] | None
     """The share of its units that each site keeps before the target scales them; None: the method decides."""
@@ -76,6 +88,11 @@ class Task:
         report = self.step_callback(stage)
         return None if report is None else lambda at: report(at.epoch - 1 + (at.step == at.steps), at.epochs)
 
+    @property
+    def measuring(self) -> dict[str, Any]:
+        """How a network is run to be measured."""
+        return {"batch": self.batch, "threads": self.threads, "device": self.device}
+
     def stage_folder(self, name: str) -> Path | None:
         """A folder for one stage, if an output folder is given."""
         return None if self.folder is None else self.folder / name
@@ -83,15 +100,21 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The reduced network, the one just after the last cut, and the history of the reduction."""
+    """The reduced network, the one just after the last cut, and the history of the reduction.
+
+    ``cut`` is refitted if the task says so; ``unfitted`` is then the same cut before its refit.
+    """
 
     network: nn.Module
     cut: nn.Module
+    unfitted: nn.Module | None
+    refit: RefitRecord | None
     sites: tuple[SiteReduction, ...]
     decision: Decision
     difference: float
     training: tuple[TrainRecord, ...]
     notes: tuple[str, ...]
+    recovery: tuple[Recovery, ...] = ()
 
 
 @dataclasses.dataclass
@@ -103,7 +126,16 @@ class _State:
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     decision: Decision = dataclasses.field(default_factory=lambda: Decision(()))
     difference: float = 0.0
+    unfitted: nn.Module | None = None
+    refit: RefitRecord | None = None
     notes: tuple[str, ...] = ()
+    recovery: tuple[Recovery, ...] = ()
+
+    def keep_better(self, found: Recovery, recovered: nn.Module) -> None:
+        """Go on with the recovered network, if it is better than the cut one on the rows held back."""
+        self.recovery += (found,)
+        if found.improved:
+            self.network = recovered
 
 
 def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
@@ -126,17 +158,22 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
     if isinstance(recovery, FineTune):
         training.append(_tuned(subject, state, task, recovery, "recovery"))
     elif isinstance(recovery, Recalibrate):
-        state.network = recalibrated(cut, subject.train.x, recovery, device=task.device)
+        _recalibrated(subject, state, task, recovery)
+        if state.refit is not None:
+            notes.append(RECALIBRATED)
     elif isinstance(recovery, Rewind):
         training.append(_rewound(subject, state, task, recovery, sites))
     return Outcome(
         network=state.network,
         cut=cut,
+        unfitted=state.unfitted,
+        refit=state.refit,
         sites=_sites(sites, state),
         decision=state.decision,
         difference=state.difference,
         training=tuple(training),
         notes=(*notes, *state.notes, *state.decision.notes),
+        recovery=state.recovery,
     )
 
 
@@ -189,6 +226,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         folder=task.stage_folder(f"search {number}"),
         identity={**subject.inputs, "round": str(number)},
         progress=task.step_callback(str(task.method)),
+        calibration=subject.calibration,
     )
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)
@@ -205,7 +243,44 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         state.difference = max(state.difference, _difference(before, state.network, sites, cut.done, subject))
         if architecture_of(before) is not None and architecture_of(state.network) is None:
             state.notes += (CHANGED,)
+        _refit(subject, state, task, before=before, sites=sites, choices=cut.done)
     return bool(units)
+
+
+def _refit(
+    subject: Subject,
+    state: _State,
+    task: Task,
+    *,
+    before: nn.Module,
+    sites: tuple[Site, ...],
+    choices: tuple[Choice, ...],
+) -> None:
+    """Refit the layers that read what the cut removed, towards the network before the cut."""
+    if not isinstance(task.refit, LeastSquares):
+        return
+    state.unfitted = state.network
+    refitted = copied(state.network).eval()
+    try:
+        state.refit = refit(
+            before,
+            refitted,
+            sites,
+            choices,
+            x=subject.calibration,
+            option=task.refit,
+            seed=task.seed,
+            device=task.device,
+            progress=task.step_callback("refit"),
+        )
+    except UsageError as error:
+        state.unfitted, state.refit = None, None
+        state.notes += (f"not refitted: {error}",)
+        return
+    state.network = refitted
+    left = state.refit.left
+    if left:
+        state.notes += (f"not refitted: {', '.join(f'{layer} ({why})' for layer, why in left.items())}",)
 
 
 @torch.no_grad()
@@ -219,18 +294,33 @@ def _difference(
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
+    held = _held_back(subject, task)
     run = fine_tuned(
         state.network,
-        subject.data,
+        held.data,
         option,
+        stop=KeepBest(),
         seed=task.seed,
         out=task.stage_folder(stage),
         progress=task.epochs(stage),
         threads=task.threads,
         device=task.device,
     )
-    state.network = run.network
+    found = compared(stage, option, state.network, run.network, held, training=run.record, **task.measuring)
+    state.keep_better(found, run.network)
     return run.record
+
+
+def _held_back(subject: Subject, task: Task) -> HeldBack:
+    outputs = int(subject.network(subject.example[:1]).shape[1])
+    return held_back(subject.data, subject.split, subject.network, outputs, task.seed)
+
+
+def _recalibrated(subject: Subject, state: _State, task: Task, option: Recalibrate) -> None:
+    """New statistics of the batch norms; no label is read for them, so that training rows may judge them too."""
+    network = recalibrated(state.network, subject.train.x, option, device=task.device)
+    held = _held_back(subject, task)
+    state.keep_better(compared("recalibration", option, state.network, network, held, **task.measuring), network)
 
 
 def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:
@@ -257,7 +347,16 @@ def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites:
         threads=task.threads,
         device=task.device,
     )
-    state.network = run.network
+    held = held_back_by(run.record, subject.data, subject.split)
+    if held is None:
+        state.network = run.network
+        state.notes += (
+            "rewinding was not compared with the cut: the original run held no rows back (or they judge the result), "
+            "and it goes on only with all the rows it had",
+        )
+    else:
+        found = compared("rewinding", option, state.network, run.network, held, training=run.record, **task.measuring)
+        state.keep_better(found, run.network)
     return run.record
 
 

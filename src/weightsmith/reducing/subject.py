@@ -24,6 +24,7 @@ from weightsmith.training.run import TrainRun
 __all__ = ["Subject", "read_subject"]
 
 _CHECKED = 16  # inputs on which every cut is compared with the masked network
+_CALIBRATION = 1000  # unlabelled rows for a refit, if no number of rows is given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Subject:
     """A network to reduce and its data; labels are indices of the network's outputs.
 
     ``train`` are the rows that methods use, ``judged`` those on which accuracies are measured (the test split if
-    there is one), ``example`` preprocessed inputs, ``run`` the training run of the network if known.
+    there is one), ``calibration`` the unlabelled training rows of a refit, ``example`` preprocessed inputs, ``run`` the
+    training run of the network if known.
     """
 
     network: nn.Module
@@ -39,6 +41,7 @@ class Subject:
     train: Split
     split: str
     judged: Split
+    calibration: Tensor
     example: Tensor
     run: TrainRun | Path | None
     inputs: dict[str, str]
@@ -69,6 +72,7 @@ def read_subject(
         train=looked_at,
         split=split,
         judged=Split(known.split(split).x[judging], labels[split][judging]),
+        calibration=looked_at.x[drawn(len(looked_at), rows or _CALIBRATION, seed, "calibration rows")],
         example=example,
         run=run,
         inputs={"network": weights_digest(module), "data": known.digest()},

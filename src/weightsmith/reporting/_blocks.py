@@ -132,8 +132,7 @@ class _Entry(NamedTuple):
 
 
 def _table(table: Table) -> Block:
-    keys = _unique_keys([column.head for column in table.columns])
-    values = [{key: _bare(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows]
+    values = table.to_rows()
     rows = [
         [_entry(cell, column.numeric) for cell, column in zip(row, table.columns, strict=True)]
         for row in table.rows[:_MOST_ROWS]
@@ -181,16 +180,6 @@ def _sorted_by(value: Cell, shown: str, numeric: bool) -> str | None:
     else:
         written = repr(float(value)).replace("inf", "Infinity")
     return None if written == shown else written
-
-
-def _bare(cell: Cell | Shown) -> Cell:
-    return cell.value if isinstance(cell, Shown) else cell
-
-
-def _unique_keys(heads: Sequence[str]) -> list[str]:
-    """The heads as keys of a row; repeated heads are numbered."""
-    before = [heads[:index].count(head) for index, head in enumerate(heads)]
-    return [f"{head} ({again + 1})" if again else head for head, again in zip(heads, before, strict=True)]
 
 
 def _file(name: str) -> str:

@@ -7,10 +7,11 @@ page's content security policy allows only its own script, by digest, and no loa
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weightsmith._version import __version__
 from weightsmith.core.errors import UsageError
@@ -18,7 +19,10 @@ from weightsmith.reporting._blocks import Block, block_of, paragraphs
 from weightsmith.reporting._words import LONGEST_NAME, plain
 from weightsmith.reporting.parts import Choice, Drawing, Part, Section, Table
 
-__all__ = ["render"]
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["fragment", "render"]
 
 
 _ROOM = 2_600_000  # bytes for all sections, so that a page stays below 3 MB
@@ -32,16 +36,12 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     """
     if not sections:
         raise UsageError(f"the page {title!r} has no sections: there is nothing to write")
-    import jinja2
     from markupsafe import Markup
 
-    loader = jinja2.PackageLoader("weightsmith.reporting", "templates")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["breakable"] = _breakable
+    environment = _environment()
+    assert environment.loader is not None
     # As in the elements: a browser digests exactly these characters.
-    script, style = (Markup(loader.get_source(environment, name)[0]) for name in ("page.js", "page.css"))
+    script, style = (Markup(environment.loader.get_source(environment, name)[0]) for name in ("page.js", "page.css"))
     page = environment.get_template("report.html").render(
         title=plain(title, LONGEST_NAME),
         lead=paragraphs(lead),
@@ -53,6 +53,33 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     )
     # The text of a figure may hold lone surrogates, which UTF-8 cannot encode.
     return page.strip().encode("utf-8", "replace").decode() + "\n"
+
+
+def fragment(section: Section) -> str:
+    """One section for a place inside another page, such as a notebook: without drawings, which take time."""
+    kept = dataclasses.replace(section, parts=tuple(part for part in section.parts if not _is_drawn(part)))
+    (view,) = _section_views([kept], _ROOM)
+    return _environment().get_template("notebook.html").render(section=view).strip().encode("utf-8", "replace").decode()
+
+
+def _is_drawn(part: Part) -> bool:
+    """Whether the part is a drawing, or holds some."""
+    inside = part.options if isinstance(part, Choice) else ()
+    return isinstance(part, Drawing) or any(_is_drawn(one) for _, parts in inside for one in parts)
+
+
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("weightsmith.reporting", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = _breakable
+    return environment
 
 
 def _breakable(name: str) -> str:
@@ -91,8 +118,10 @@ class _SectionView(NamedTuple):
     id: str
     title: str
     short: str
+    about: str
     lead: list[str]
     chips: list[tuple[str, str]]
+    ends: list[tuple[str, list[str]]]
     groups: list[Group]
     entries: list[tuple[str, str]]
 
@@ -174,7 +203,13 @@ def _section_view(section: Section, own: str, plans: Sequence[_Plan], blocks: Ma
         id=own,
         title=plain(section.title, LONGEST_NAME),
         short=plain(section.title, _SHORT),
+        about=plain(section.about),
         lead=paragraphs(section.lead),
+        ends=[
+            (name, [plain(line) for line in lines])
+            for name, lines in (("Look at", section.look_at), ("Try next", section.try_next))
+            if lines
+        ],
         chips=[(plain(name, LONGEST_NAME), plain(text, LONGEST_NAME)) for name, text in section.chips],
         groups=_groups(views),
         entries=[(view.id, plain(view.title, _SHORT)) for view in views if view.title and view.kind != "missing"],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
@@ -111,7 +112,7 @@ class SpikeRecord(Record):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class SpikeRun:
+class SpikeRun(Displayed):
     """A finished conversion: its record and the spiking network."""
 
     record: SpikeRecord

@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from weightsmith.core.csv_text import csv_text
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
@@ -133,7 +134,7 @@ class Progress:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class TrainRun:
+class TrainRun(Displayed):
     """A finished run: its record, the trained network, and the weights kept on the way."""
 
     record: TrainRecord

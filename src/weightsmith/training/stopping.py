@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import ClassVar
 
 from weightsmith.core.options import Option, param
 from weightsmith.training.watching import Monitor, Watch, after_epoch, improves
 
-__all__ = ["EarlyStopping", "Stop"]
+__all__ = ["EarlyStopping", "KeepBest", "Stop"]
 
 
 class Stop(Option):
@@ -23,6 +24,9 @@ class Stop(Option):
     @abstractmethod
     def restore(self) -> bool:
         """Whether the weights of the best epoch are put back at the end of the run."""
+
+    breaks_ties: ClassVar[bool] = False
+    """Whether of two epochs with the same value the one with the smaller validation loss is the better."""
 
     @abstractmethod
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:
@@ -62,3 +66,21 @@ class EarlyStopping(Stop, name="early"):
     def stops(self, watch: Watch) -> bool:
         """Whether the patience is used up."""
         return watch.waited >= max(self.patience, 1)
+
+
+class KeepBest(Stop, name="best"):
+    """Run all epochs, and end with the weights of the best: most right, then the smaller validation loss."""
+
+    monitor: Monitor = param(default="validation_accuracy", doc="the column of the history that is watched")
+
+    restore = True
+    breaks_ties = True
+
+    def observe(self, watch: Watch, epoch: int, value: float) -> Watch:
+        """One more epoch."""
+        return after_epoch(watch, epoch, value, better=improves(value, watch.best, self.monitor))
+
+    def stops(self, watch: Watch) -> bool:
+        """Never."""
+        del watch
+        return False

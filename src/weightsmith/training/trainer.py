@@ -190,7 +190,7 @@ class Trainer:
         """Update the state after an epoch: the best so far, the watches of schedule and early stopping."""
         plan, before = self._plan, self.state
         value = _seen(row, plan.monitor)
-        better = improves(value, before.best, plan.monitor)
+        better = improves(value, before.best, plan.monitor) or self._breaks_tie(row, value)
         schedule, stop = before.schedule, before.stop
         if plan.settings.schedule.monitor is not None:
             schedule = plan.settings.schedule.observe(schedule, row.epoch, _seen(row, plan.settings.schedule.monitor))
@@ -225,6 +225,14 @@ class Trainer:
         network.load_state_dict({name: state[name] for name in self._persistent})
         for name, buffer in network.named_buffers():
             buffer.copy_(state[name])
+
+    def _breaks_tie(self, row: EpochRow, value: float) -> bool:
+        """Whether an epoch as good as the best has the smaller validation loss, where the stop asks for it."""
+        stop, best = self._plan.settings.stop, self.state.best_epoch
+        if stop is None or not stop.breaks_ties or value != self.state.best or not best:
+            return False
+        loss = self.state.rows[best - 1].validation_loss
+        return row.validation_loss is not None and loss is not None and row.validation_loss < loss
 
     def _keep_weights(self, epoch: int) -> None:
         if epoch in self._keep:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import OptionError, UnknownName, UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin, Record
@@ -59,7 +60,7 @@ class TransferRecord(Record):
 
 
 @dataclasses.dataclass(frozen=True)
-class TransferRun:
+class TransferRun(Displayed):
     """The network of the best stage, and the record of all of them."""
 
     record: TransferRecord

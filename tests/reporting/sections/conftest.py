@@ -55,7 +55,7 @@ class Reader:
 
     @property
     def facts(self) -> dict[str, str]:
-        (found,) = self.of(Facts)
+        (found,) = [part for part in self.of(Facts) if part.detail]
         assert self.section.parts[-1] is found
         return dict(found.pairs)
 

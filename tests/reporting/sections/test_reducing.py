@@ -60,7 +60,7 @@ def test_the_lead_says_by_what_how_much_smaller_and_what_it_cost(record):
     assert section.lead.startswith(
         f"angles:60.0 took {before.units - after.units} of {before.units} units out of mlp:24,12,activation=sigmoid "
         f"and left {100 * after.parameters / before.parameters:.1f} % of its parameters. Accuracy on {measured.images} "
-        f"images (test) went from {100 * measured.whole.value:.1f} % to {100 * measured.reduced.value:.1f} % after "
+        f"rows (test) went from {100 * measured.whole.value:.1f} % to {100 * measured.reduced.value:.1f} % after "
         "fine-tune:epochs=2: "
     )
     ends = measured.cost.interval
@@ -84,11 +84,26 @@ def test_the_lead_says_what_the_interval_excludes(record, wrong, said):
 def test_chips_are_accuracies_with_intervals_and_sizes(record, read):
     chips = read(reduction_section(record, "small")).chips
     whole = record.measured.whole
-    assert chips["accuracy before"] == f"{100 * whole.value:.1f} % [{100 * whole.low:.1f}, {100 * whole.high:.1f}]"
+    ends = f"{100 * whole.value:.1f} % [{100 * whole.low:.1f}, {100 * whole.high:.1f}]"
+    assert chips["accuracy before"] == f"{ends} of 360 rows (test)"
     assert chips["parameters"] == f"{record.whole.parameters:,} → {record.reduced.parameters:,}"
-    assert chips["multiply–accumulates"] == f"{record.whole.macs:,} → {record.reduced.macs:,}"
     assert chips["units"] == f"{record.whole.units} → {record.reduced.units}"
-    assert chips["file"] == f"{record.whole.file_bytes / 1000:.3g} kB → {record.reduced.file_bytes / 1000:.3g} kB"
+
+
+def test_sizes_stand_beside_each_other_with_what_is_left(record, read):
+    rows = {row["size"]: row for row in read(reduction_section(record, "small")).table("Sizes")}
+    assert list(rows) == ["units", "parameters", "multiply–accumulates", "file"]
+    for name, field in (("multiply–accumulates", "macs"), ("file", "file_bytes")):
+        before, after = getattr(record.whole, field), getattr(record.reduced, field)
+        assert rows[name] == {"size": name, "before": before, "after": after, "left": after / before}
+
+
+def test_times_are_there_where_they_were_measured(trained, read):
+    result = ws.reduce(trained, "digits", by="angles:60", random=0)
+    texts = {row["size"]: row for row in read(reduction_section(result, "x")).texts("Sizes")}
+    ratio = result.latency.at(64)
+    spread = f"{100 * ratio.median:.1f} % [{100 * ratio.low:.0f}, {100 * ratio.high:.0f}]"
+    assert texts["time per image, batch 64"]["left"] == spread
 
 
 def test_accuracy_against_size_has_everything_that_stands_beside(record, read):
@@ -131,7 +146,7 @@ def test_the_tables_are_those_of_the_record(record, read):
     accuracies = {row["network"]: row["accuracy"] for row in reader.table("Accuracies")}
     assert accuracies["recovered"] == record.measured.reduced.value
     assert accuracies["random masks"] == pytest.approx(record.random.mean / 100)
-    assert reader.table("Layers that are never cut") == [{"layer": "output", "why": record.obstacles["output"]}]
+    assert reader.table("Layers that are never cut") == [{"why": record.obstacles["output"], "layers": "output"}]
 
 
 def test_the_training_after_the_cut_is_drawn_and_of_several_rounds_one_at_a_time(record, read):
@@ -183,12 +198,9 @@ def test_what_was_refused_or_remarked_must_be_looked_at(bare, read):
     reader = read(
         reduction_section(dataclasses.replace(bare, sites=sites, notes=("few rows",), measured=measured), "x")
     )
-    assert reader.notes[:3] == [
-        "dense1: left whole, because the output differs",
-        "few rows",
-        "dense2: two units are constant",
-    ]
-    assert "training rows" in reader.notes[3]
+    assert reader.section.look_at == ("dense1 was left whole: the output differs",)
+    assert reader.notes[:2] == ["few rows", "dense2: two units are constant"]
+    assert "training rows" in reader.notes[2]
     rows = reader.table("Layers")
     assert [row["refused"] for row in rows] == ["the output differs", None]
     assert [row["notes"] for row in rows] == [None, "two units are constant"]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import weightsmith as ws
-from weightsmith.core.statistics import mcnemar
+from weightsmith.core.statistics import holm, mcnemar
 from weightsmith.reporting.page import render
-from weightsmith.reporting.parts import Drawing, Table
+from weightsmith.reporting.parts import Drawing, Facts, Table
 from weightsmith.reporting.sections import _spiking_rows as rows_module
 from weightsmith.reporting.sections import spiking as section_module
 from weightsmith.reporting.sections.spiking import spiking_section
@@ -59,7 +59,7 @@ def test_the_lead_says_how_right_at_what_cost(record):
     assert section.title == "Spiking: snn"
     assert section.lead.startswith(
         "mlp:20,12,bias=false as a spiking network (lif:0.95, poisson input) is right on "
-        f"{100 * decisions.spiking.value:.1f} % of 360 images (test) after 20 steps, the network on "
+        f"{100 * decisions.spiking.value:.1f} % of 360 rows (test) after 20 steps, the network on "
         f"{100 * decisions.network.value:.1f} %: "
     )
     text = f"An image costs {cost.energy / 1000:.3g} nJ of arithmetic, {cost.ratio:.3g} times the "
@@ -83,7 +83,7 @@ def test_chips_are_accuracies_steps_energy_and_rate(record, read):
     chips = read(spiking_section(record, "x")).chips
     spiking = record.decisions.spiking
     assert chips["spiking, after 20 steps"] == (
-        f"{100 * spiking.value:.1f} % [{100 * spiking.low:.1f}, {100 * spiking.high:.1f}]"
+        f"{100 * spiking.value:.1f} % [{100 * spiking.low:.1f}, {100 * spiking.high:.1f}] of 360 rows (test)"
     )
     first, second = record.populations
     rate = (first.rate * first.units + second.rate * second.units) / (first.units + second.units)
@@ -103,7 +103,7 @@ def test_a_run_that_was_neither_watched_nor_adjusted_leaves_both_out(bare, read)
     assert reader.drawings == [*PLAIN, "Answers of both networks"]
     assert len(reader.table("Populations")) == 2
     assert not [part for part in reader.parts if getattr(part, "title", "") == "Populations, closely watched"]
-    assert not any("multiplied by" in name for name in reader.facts)
+    assert not any(part.title == "Adjustment" for part in reader.of(Facts))
     reader.draw_all()
 
 
@@ -124,7 +124,8 @@ def test_the_table_of_steps_doubles_up_to_the_last(record, bare, read):
     last, decisions = rows[-1], record.decisions
     assert last["accuracy"] == decisions.spiking.value
     assert last["change"] == decisions.cost.difference
-    assert last["p"] == pytest.approx(decisions.cost.p)
+    ps = holm([decisions.cost_after(steps).p for steps in (1, 2, 4, 8, 16, 20)])
+    assert [row["p"] for row in rows] == pytest.approx(ps)
     assert last["ratio"] == pytest.approx(record.cost.ratio)
     (caption,) = [one.caption for one in read(spiking_section(bare, "x")).of(Table) if "so many" in one.title]
     assert f"run for {bare.decisions.ended:.1f} steps on average" in caption
@@ -222,7 +223,7 @@ def test_the_adjustment_is_told_unit_by_unit(record, read):
     rows = reader.drawing("What the adjustment did").rows
     assert [row["scalar"] for row in rows] == pytest.approx(population.scalars, rel=1e-5)
     scalars = [scalar * population.rescale for scalar in population.scalars]
-    shown = reader.facts[f"weights of {population.synapses} multiplied by"]
+    shown = dict(reader.section["Adjustment"].pairs)[f"weights of {population.synapses} times"]
     assert shown.startswith(f"{min(scalars):.3g} to {max(scalars):.3g} (20 units")
 
 
@@ -234,10 +235,11 @@ def test_silent_layers_and_images_without_answer_must_be_looked_at(bare, read):
     changed = dataclasses.replace(
         bare, populations=(bare.populations[0], silent), decisions=decisions, notes=("rounded",)
     )
-    first, second, third = read(spiking_section(changed, "x")).notes
-    assert first.startswith("dense2 never fires")
-    assert second == "7 of 100 images have no answer after 12 steps, and count as wrong."
-    assert third == "rounded"
+    reader = read(spiking_section(changed, "x"))
+    first, second = reader.notes
+    assert reader.section.look_at == ("dense2 never fires (100 images, 12 steps)",)
+    assert first == "7 of 100 images have no answer after 12 steps, and count as wrong."
+    assert second == "rounded"
     assert read(spiking_section(dataclasses.replace(bare, notes=()), "x")).notes == []
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from weightsmith.chain.tailor.choosing import Relaxation
 from weightsmith.chain.tailor.limits import missed_text
 from weightsmith.chain.tailor.results import TailorRecord
+from weightsmith.core.statistics import holm
 from weightsmith.networks.family import short_digest
 from weightsmith.reporting.figures.front import FrontDot, draw_tailoring
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._known_networks import HOLM, Judged, KnownNetwork, change_cells
 from weightsmith.reporting.sections._wording import (
     chance,
     changed,
@@ -23,7 +25,6 @@ from weightsmith.reporting.sections._wording import (
     percent_within,
     rounded,
 )
-from weightsmith.reporting.sections.overview import Judged, KnownNetwork, change_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,22 +172,21 @@ def _alone(record: TailorRecord) -> Table:
         Column("misses", "limits, and by which share of each, on the rows that it was chosen by"),
         Column("accuracy", "on rows that had no part in the choice", numeric=True),
         Column("against the whole network", "points of accuracy on the same rows, with an interval", numeric=True),
-        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
+        Column("p", HOLM, numeric=True),
         Column("energy", "for an input", numeric=True),
     )
     taken = (f"{record.best.kind} (taken)", record.chosen, record.best.excess(record.limits), record.judged)
     rows: list[tuple[Cell | Shown, ...]] = []
-    for kind, number, missed, judged in (
-        taken,
-        *((f"{each.kind} alone", each.candidate, each.missed, each.judged) for each in record.alone),
-    ):
+    others = [(f"{each.kind} alone", each.candidate, each.missed, each.judged) for each in record.alone]
+    ps = holm([None if judged is None else judged.cost.p for _, _, _, judged in (taken, *others)])
+    for (kind, number, missed, judged), p in zip((taken, *others), ps, strict=True):
         if number is None or judged is None:
             rows.append((kind, "nothing could be tried", *[None] * (len(columns) - 2)))
             continue
         shortfall = missed_text(missed) or "nothing"
         right = Shown(judged.accuracy.value, percent_within(judged.accuracy))
         energy = Shown(judged.energy, energy_text(judged.energy))
-        rows.append((kind, str(record.candidates[number]), shortfall, right, *change_cells(judged.cost), energy))
+        rows.append((kind, str(record.candidates[number]), shortfall, right, *change_cells(judged.cost, p), energy))
     return Table("Beside one kind of work alone", columns, tuple(rows), file="alone.csv")
 
 

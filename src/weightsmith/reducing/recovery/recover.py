@@ -36,6 +36,7 @@ from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.run import Progress, TrainRun
 from weightsmith.training.schedules import as_schedule
+from weightsmith.training.stopping import Stop
 
 __all__ = [
     "FineTune",
@@ -131,6 +132,7 @@ def fine_tuned(
     data: Any,
     option: FineTune | Iterate,
     *,
+    stop: Stop | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -146,6 +148,7 @@ def fine_tuned(
         data,
         **option.settings(),
         epochs=option.epochs,
+        stop=stop,
         normalise=card_of(network).normalisation,
         seed=seed,
         out=out,

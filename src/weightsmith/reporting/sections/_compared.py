@@ -8,23 +8,24 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from weightsmith.core.records import Record
+from weightsmith.core.statistics import holm
 from weightsmith.grading.comparison import compare
 from weightsmith.grading.results import Grades
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reporting.figures.overview import draw_losses
-from weightsmith.reporting.figures.reducing import draw_sizes
 from weightsmith.reporting.figures.spiking.catalogue import draw_accuracy, draw_energy
 from weightsmith.reporting.parts import Cell, Column, Drawing, Part, Section, Shown, Table
 from weightsmith.reporting.sections._known_networks import (
+    HOLM,
     NamedRecord,
     change_cells,
     known_networks,
     network_in,
-    reduced_how,
 )
 from weightsmith.reporting.sections._over_seeds import over_seeds, stages_over_seeds
-from weightsmith.reporting.sections._wording import counted, energy_text, percent, percent_within, rounded
+from weightsmith.reporting.sections._wording import counted, energy_text, percent_within, rounded
 from weightsmith.reporting.sections.comparing import comparison_section
+from weightsmith.reporting.sections.reductions import reduction_parts
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.training.run import TrainRecord
 
@@ -36,7 +37,6 @@ _LEAST_ORDERED = 3  # networks from which an order is meaningful
 _CLOSE = 0.5  # points within which a spiking network counts as good as its network
 
 Kind = TypeVar("Kind", bound=Record)
-_Point = tuple[float, float, float, float]
 
 
 def compared_section(results: Sequence[NamedRecord]) -> Section | None:
@@ -53,7 +53,7 @@ def compared_section(results: Sequence[NamedRecord]) -> Section | None:
         parts += _trainings(trainings)
         kinds.append(f"{len(trainings):,} trainings")
     if len(reductions) > 1:
-        parts += _reductions(reductions)
+        parts += reduction_parts(reductions)
         kinds.append(f"{len(reductions):,} reductions")
     if len(conversions) > 1:
         parts += _conversions(conversions)
@@ -106,72 +106,6 @@ def _trainings(several: Sequence[tuple[str, TrainRecord]]) -> Iterator[Part]:
     yield Drawing("Loss of all trainings", how, figure, rounded(rows), file="losses.csv")
 
 
-def _reductions(several: Sequence[tuple[str, ReductionRecord]]) -> Iterator[Part]:
-    points = {name: [_point(record)] for name, record in several}
-    drawn = dict(list(points.items())[:_MOST_LINES])
-    baselines = {network_in(record): record.measured.whole.value for _, record in several}
-    baseline = 100 * next(iter(baselines.values())) if len(baselines) == 1 else None
-    for name, record in several[:_MOST_LINES] if baseline is not None else ():
-        random, scratch = record.random, record.scratch
-        share = points[name][0][0]
-        if random is not None and random.interval is not None:
-            ends = (random.interval.value, random.interval.low, random.interval.high)
-            drawn.setdefault("random masks, untrained", []).append((share, *ends))
-        if scratch is not None and scratch.mean is not None:
-            ends = (100 * scratch.mean.value, 100 * scratch.mean.low, 100 * scratch.mean.high)
-            drawn.setdefault("from scratch", []).append((share, *ends))
-    rows: list[dict[str, Cell]] = [
-        {"network": name, "parameters_left": share, "accuracy": value / 100, "low": low / 100, "high": high / 100}
-        for name, each in drawn.items()
-        for share, value, low, high in each
-    ]
-    how = (
-        "How to read it: each point is a smaller network, further left the smaller, with the 95 % interval of its "
-        "accuracy; of two at the same height the left one is better, of two above each other the upper one."
-        f"{_cut(len(several))}"
-    )
-    figure = functools.partial(draw_sizes, drawn, baseline)
-    yield Drawing("Accuracy against size of all reductions", how, figure, rounded(rows), file="reductions-by-size.csv")
-    yield _reduction_table(several)
-
-
-def _point(record: ReductionRecord) -> _Point:
-    reduced = record.measured.reduced
-    share = record.reduced.parameters / record.whole.parameters
-    return share, 100 * reduced.value, 100 * reduced.low, 100 * reduced.high
-
-
-def _reduction_table(several: Sequence[tuple[str, ReductionRecord]]) -> Table:
-    columns = (
-        Column("reduction"),
-        Column("by", "the method, and what it was told besides"),
-        Column("parameters left", "of the network that came in", numeric=True),
-        Column("MACs left", "multiply–accumulates", numeric=True),
-        Column("units", "before and after; sorted by those left", numeric=True),
-        Column("accuracy", "with its interval", numeric=True),
-        Column("change", "points of accuracy against the network that came in, on the same images", numeric=True),
-        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
-        Column("random masks", "accuracy of masks of the same size, without training", numeric=True),
-    )
-    rows: list[tuple[Cell | Shown, ...]] = []
-    for name, record in several:
-        before, after, measured, settings = record.whole, record.reduced, record.measured, record.settings
-        shares = (after.parameters / before.parameters, after.macs / before.macs if before.macs else None)
-        mean = None if record.random is None else record.random.mean / 100
-        rows.append(
-            (
-                name,
-                reduced_how(settings),
-                *(Shown(share, percent(share)) for share in shares),
-                Shown(after.units, f"{before.units:,} → {after.units:,}"),
-                Shown(measured.reduced.value, percent_within(measured.reduced)),
-                *change_cells(measured.cost),
-                Shown(mean, percent(mean)),
-            )
-        )
-    return Table("Reductions", columns, tuple(rows), file="reductions.csv")
-
-
 def _conversions(several: Sequence[tuple[str, SpikeRecord]]) -> Iterator[Part]:
     records = [record for _, record in several[:_MOST_LINES]]
     rows: list[dict[str, Cell]] = []
@@ -204,13 +138,14 @@ def _conversion_table(several: Sequence[tuple[str, SpikeRecord]]) -> Table:
         Column("steps", numeric=True),
         Column("accuracy", "after the last step, with its interval", numeric=True),
         Column("change", "points of accuracy against the network it came from, on the same images", numeric=True),
-        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
+        Column("p", HOLM, numeric=True),
         Column("steps needed", f"from where on it is at most {_CLOSE:g} points worse than its network", numeric=True),
         Column("energy", "for an image", numeric=True),
         Column("of its network", "its energy over that of the network it came from", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
-    for name, record in several:
+    ps = holm([record.decisions.cost.p for _, record in several])
+    for (name, record), p in zip(several, ps, strict=True):
         answers, cost, settings = record.decisions, record.cost, record.settings
         keys = ("neuron", "encode", "balance", "adjust", "early", "mismatch", "precision")
         ratio = cost.ratio
@@ -220,7 +155,7 @@ def _conversion_table(several: Sequence[tuple[str, SpikeRecord]]) -> Table:
                 ", ".join(str(settings[key]) for key in keys if settings.get(key) is not None),
                 record.steps,
                 Shown(answers.spiking.value, percent_within(answers.spiking)),
-                *change_cells(answers.cost),
+                *change_cells(answers.cost, p),
                 answers.steps_within(_CLOSE),
                 Shown(cost.energy, energy_text(cost.energy)),
                 Shown(ratio, "–" if ratio is None else f"{ratio:.2f} ×"),

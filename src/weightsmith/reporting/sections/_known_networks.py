@@ -26,6 +26,7 @@ from weightsmith.training.run import TrainRecord
 from weightsmith.training.transfer import TransferRecord
 
 __all__ = [
+    "HOLM",
     "Judged",
     "KnownNetwork",
     "NamedRecord",
@@ -84,15 +85,19 @@ class KnownNetwork:
     assumed: bool = False
 
 
-def change_cells(cost: Comparison) -> tuple[Shown, Shown]:
-    """A paired difference with its interval in points, and its p, as two cells of a table.
+HOLM = "McNemar’s, of that difference, with Holm’s correction for the rows of this table"
+
+
+def change_cells(cost: Comparison, corrected: float | None = None) -> tuple[Shown, Shown]:
+    """A paired difference with its interval in points, and its p or the ``corrected`` one, as two cells of a table.
 
     >>> from weightsmith.core.statistics import mcnemar
     >>> [cell.text for cell in change_cells(mcnemar([1, 0, 0, 1], [1, 1, 1, 1]))]
     ['−50.0 [−93.0, +26.3]', '0.27']
     """
     points = changed(cost).replace(" points", "")
-    return Shown(cost.difference, points), Shown(cost.p, chance(cost.p).removeprefix("p ").removeprefix("= "))
+    p = cost.p if corrected is None else corrected
+    return Shown(cost.difference, points), Shown(p, chance(p).removeprefix("p ").removeprefix("= "))
 
 
 def network_in(record: Record) -> str | None:

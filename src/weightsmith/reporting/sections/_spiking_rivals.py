@@ -1,4 +1,4 @@
-"""The energy of a spiking network beside its rivals: a sentence, a line on memory, and a table."""
+"""The energy of a spiking network beside its rivals: a sentence and a table."""
 
 from __future__ import annotations
 
@@ -11,35 +11,23 @@ from weightsmith.spiking.energy.cost import SpikeCost
 from weightsmith.spiking.energy.prices import Prices
 from weightsmith.spiking.results import SpikeRecord
 
-__all__ = ["memory_text", "rival_rows", "rivals_tables", "rivals_text"]
+__all__ = ["rival_rows", "rivals_tables", "rivals_text"]
 
 
 def rivals_text(cost: SpikeCost) -> str | None:
-    """Which other ways to run the network take less arithmetic, in one sentence; None where none is known."""
+    """How many other ways to run the network take less arithmetic, in one sentence; None where none is known."""
     if not cost.rivals:
         return None
-    cheaper = sorted(cost.cheaper, key=lambda rival: rival.energy)
-    if cheaper:
-        named = "; ".join(f"{rival.name}: {energy_text(rival.energy)}" for rival in cheaper)
-        text = f"the network itself takes less in other numbers ({named})"
-    else:
-        best = min(cost.rivals, key=lambda rival: rival.energy)
-        text = f"no rival takes less, the cheapest ({best.name}) {energy_text(best.energy)}"
+    best = min(cost.rivals, key=lambda rival: rival.energy)
+    many = len(cost.rivals)
+    count = f"{len(cost.cheaper)} of {many} rivals take" if cost.cheaper else "no rival takes"
+    text = f"{count} less arithmetic, the cheapest ({best.name}) {energy_text(best.energy)}"
     whole = _integers(cost)
     if whole is None:
         return text
-    left = [rival for rival in cost.rivals if rival.energy < whole]
-    verdict = f"more than {len(left)} of the {len(cost.rivals)} rivals" if left else "less than every rival"
+    left = sum(rival.energy < whole for rival in cost.rivals)
+    verdict = f"more than {left} of {many}" if left else "less than every rival"
     return f"{text}; with integer additions these spikes would take {energy_text(whole)}, {verdict}"
-
-
-def memory_text(cost: SpikeCost) -> str | None:
-    """The energy of memory accesses beside that of the rivals in float32 and int8; None where it was not counted."""
-    if cost.memory_energy is None:
-        return None
-    known = {rival.name: rival.memory for rival in cost.rivals}
-    beside = ", ".join(f"{name} {energy_text(known[name])}" for name in ("float32", "int8") if name in known)
-    return f"{energy_text(cost.memory_energy)} of accesses on top" + (f" (network: {beside})" if beside else "")
 
 
 def rival_rows(cost: SpikeCost) -> list[dict[str, Any]]:
@@ -96,11 +84,10 @@ def rivals_tables(record: SpikeRecord) -> Iterator[Table]:
                 Shown(memory, "–" if memory is None else energy_text(memory)),
             )
         )
-    said = rivals_text(cost) or ""
-    counted = next(rival.rows for rival in cost.rivals if rival.rows is not None)
+    counted = next((rival.rows for rival in cost.rivals if rival.rows is not None), 0)
     caption = (
-        f"{said[:1].upper()}{said[1:]}. Zero activations were counted on {counted:,} of the {record.decisions.split} "
-        "rows; how accurate the network is with fewer bits was not measured."
+        f"The network it came from, in other numbers. Zero activations were counted on {counted:,} of the "
+        f"{record.decisions.split} rows; how accurate the network is with fewer bits was not measured."
     )
     yield Table("Beside its rivals", columns, tuple(rows), caption, file="rivals.csv")
 

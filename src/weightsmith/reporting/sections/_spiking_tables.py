@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from weightsmith.core.statistics import holm
 from weightsmith.reporting.figures.spiking._panels import layer_names
 from weightsmith.reporting.parts import Cell, Column, Shown, Table
+from weightsmith.reporting.sections._known_networks import HOLM, change_cells
+from weightsmith.reporting.sections._spiking_layers import shown_steps
 from weightsmith.reporting.sections._spiking_rows import layer_operations
-from weightsmith.reporting.sections._wording import (
-    chance,
-    counted,
-    energy_text,
-    percent,
-    percent_within,
-    points,
-    significant,
-)
+from weightsmith.reporting.sections._wording import counted, energy_text, percent, percent_within, significant
 from weightsmith.spiking.results import Population, SpikeRecord, Watched
 
 __all__ = ["cost_tables", "population_tables", "steps_table"]
+
+_PATHS = {
+    "once": "a constant current, computed once for an image",
+    "dense": "all units at every step",
+    "events": "a row of weights per spike",
+    "steps": "step by step in torch",
+}
 
 
 def steps_table(record: SpikeRecord) -> Table:
@@ -27,33 +29,33 @@ def steps_table(record: SpikeRecord) -> Table:
     decisions, cost = record.decisions, record.cost
     columns = (
         Column("steps", numeric=True),
-        Column(
-            "accuracy", "share of the images that are right if the run ends here, and Wilson’s interval", numeric=True
-        ),
-        Column("change", "against the network on the same images, in points", numeric=True),
-        Column("p", "McNemar’s: how often a change as large comes by chance", numeric=True),
-        Column("undecided", "images without an answer yet", numeric=True),
+        Column("accuracy", "if the run ends here", numeric=True),
+        Column("change", "points, against the network on the same rows", numeric=True),
+        Column("p", HOLM, numeric=True, spare=1),
+        Column("undecided", "rows without an answer yet", numeric=True),
         Column("energy", "per image until then", numeric=True),
         Column("ratio", "energy ÷ that of the network", numeric=True),
     )
     rows = []
-    for steps in sorted({*(1 << power for power in range(record.steps.bit_length())), record.steps}):
-        found, against = decisions.accuracy(steps), decisions.cost_after(steps)
+    ends = shown_steps(record.steps)
+    changes = [decisions.cost_after(steps) for steps in ends]
+    for steps, against, p in zip(ends, changes, holm([each.p for each in changes]), strict=True):
+        found = decisions.accuracy(steps)
         energy = float(cost.curve[steps - 1])
         ratio = energy / cost.network_energy if cost.macs else None
         rows.append(
             (
                 steps,
                 Shown(found.value, percent_within(found)),
-                Shown(against.difference, points(against.difference)),
-                Shown(against.p, chance(against.p).removeprefix("p ").removeprefix("= ")),
+                *change_cells(against, p),
                 int(decisions.undecided[steps - 1]),
                 Shown(energy, energy_text(energy)),
                 Shown(ratio, "–" if ratio is None else f"{significant(ratio)} ×"),
             )
         )
     ended = f"; an image was run for {decisions.ended:.1f} steps on average" if decisions.ended < record.steps else ""
-    caption = f"Half of the images keep their answer from step {decisions.settled:,} on{ended}."
+    rows_of = f"{counted(decisions.images, 'row')} ({decisions.split})"
+    caption = f"On {rows_of}. Half of them keep their answer from step {decisions.settled:,} on{ended}."
     return Table("After so many steps", columns, tuple(rows), caption, file="steps.csv")
 
 
@@ -66,11 +68,11 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
     columns = [
         Column("layer"),
         Column("spikes", "that arrive for an image", numeric=True),
-        Column("additions", "that they cause, those of constant currents included", numeric=True),
+        Column("additions", "that they cause, with those of constant currents", numeric=True),
         Column("energy", "per image", numeric=True),
         Column("share", "of the energy of the run", numeric=True),
-        Column("MACs", "multiply–accumulates of the network for an image, without those of padding", numeric=True),
-        Column("path", "how the simulator computed it"),
+        Column("MACs", "of the network for an image, without padding", numeric=True, spare=1),
+        Column("path", _paths(record)),
     ]
     if multiplies:
         what = "with an addition each, where values that are no spikes arrive"
@@ -79,6 +81,7 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
         columns.append(Column("basis", "whether additions were counted unit by unit, or estimated by mean reaches"))
     total = sum(float(row["energy_picojoule"] or 0) for row in rows)
     bases = {layer.name: layer.basis for layer in cost.layers}
+    kinds = {row["kind"] for row in rows}
     cells = tuple(
         (
             *_cost(row, total, multiplies=multiplies),
@@ -89,11 +92,21 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
     )
     prices = cost.prices
     neurons = "updates of neurons included" if prices.neurons else "neurons are left out"
+    known = type(prices)(numbers=prices.numbers)
+    usual = (prices.ac, prices.mac) == (known.ac, known.mac)
+    direct = " (direct): spikes that reach neurons without weights between." if "direct" in kinds else ""
     caption = (
         f"Per image, {prices.ac:g} pJ for an addition and {prices.mac:g} pJ for a multiplication with its "
-        f"addition; {neurons}. Memory is apart, communication left out: energies compare, they do not predict."
+        f"addition{' (45 nm)' if usual else ''}; {neurons}. Memory is apart, communication left out: energies compare, "
+        f"they do not predict.{direct}"
     )
     yield Table("Cost by layer", tuple(columns), cells, caption, file="cost-by-layer.csv")
+
+
+def _paths(record: SpikeRecord) -> str:
+    """How the simulator computed a layer: the words that occur."""
+    found = {word for path in record.paths.values() for word in path.split()}
+    return "; ".join(f"{word} = {meaning}" for word, meaning in _PATHS.items() if word in found)
 
 
 def _cost(row: Mapping[str, Any], total: float, *, multiplies: bool) -> tuple[Cell | Shown, ...]:
@@ -114,10 +127,10 @@ def population_tables(record: SpikeRecord) -> Iterator[Table]:
     if not record.populations:
         return
     columns = (
-        Column("layer", "whose weights feed the neurons"),
+        Column("layer"),
         Column("neurons", numeric=True),
         Column("threshold", "the median over the neurons", numeric=True),
-        Column("from – to", "the least and the largest threshold; sorted by their distance", numeric=True),
+        Column("from – to", "the least and the largest threshold", numeric=True),
         Column("rate", "spikes per neuron and step", numeric=True),
         Column("spikes", "per image", numeric=True),
     )
@@ -142,7 +155,7 @@ def _watched_table(record: SpikeRecord, names: Sequence[str]) -> Table:
     rows: tuple[tuple[Cell | Shown, ...], ...]
     rows = tuple((name, *_closely(record.watched, each)) for name, each in zip(names, record.populations, strict=True))
     caption = f"Measured on {counted(record.watched.activity.images, 'image')}."
-    return Table("Populations, closely watched", columns, rows, caption, file="watched.csv")
+    return Table("Populations, closely watched", columns, rows, caption, file="watched.csv", detail=True)
 
 
 def _population(population: Population) -> tuple[Cell | Shown, ...]:

@@ -15,6 +15,7 @@ from weightsmith.reporting.parts import Cell, Facts
 __all__ = [
     "LARGE_LOSS",
     "MOST_ROWS",
+    "accuracy",
     "bytes_text",
     "chance",
     "changed",
@@ -27,11 +28,16 @@ __all__ = [
     "percent_within",
     "points",
     "rounded",
+    "seconds_text",
     "setting_text",
     "short_network",
     "significant",
+    "some",
     "thinned",
 ]
+
+
+_NARROW = 2.0  # points: the width of an accuracy's interval below which a second decimal says something
 
 
 def percent(share: float | None) -> str:
@@ -44,12 +50,31 @@ def percent(share: float | None) -> str:
 
 
 def percent_within(interval: Interval) -> str:
-    """A share with its interval.
+    """A share with its interval, to the digits that the interval's width allows.
 
     >>> percent_within(Interval(0.9, 0.8512, 0.9344, 0.95, "Wilson"))
     '90.0 % [85.1, 93.4]'
+    >>> percent_within(Interval(0.9173, 0.91174, 0.92254, 0.95, "Wilson"))
+    '91.73 % [91.17, 92.25]'
     """
-    return f"{percent(interval.value)} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+    value, low, high = (
+        f"{100 * each:.{_decimals(interval)}f}" for each in (interval.value, interval.low, interval.high)
+    )
+    return f"{value} % [{low}, {high}]"
+
+
+def accuracy(interval: Interval, images: int, split: str) -> str:
+    """An accuracy with the rows it stands on.
+
+    >>> accuracy(Interval(0.9, 0.8512, 0.9344, 0.95, "Wilson"), 200, "test")
+    '90.0 % [85.1, 93.4] of 200 rows (test)'
+    """
+    return f"{percent_within(interval)} of {counted(images, 'row')} ({split})"
+
+
+def _decimals(interval: Interval, scale: float = 100.0, narrow: float = _NARROW) -> int:
+    """Two if the interval is narrower than so many points, as that of an accuracy on thousands of rows, else one."""
+    return 2 if scale * (interval.high - interval.low) < narrow else 1
 
 
 def counted(count: int, thing: str) -> str:
@@ -83,7 +108,10 @@ def facts_of(
     before: Iterable[tuple[str, str]] = (),
     after: Iterable[tuple[str, str]] = (),
 ) -> Facts:
-    """How a result was computed: ``before``, settings, seed, digests of the inputs, ``after``, and versions."""
+    """How a result was computed: ``before``, settings, seed, digests of the inputs, ``after``, and versions.
+
+    A detail: a terminal shows the settings in the line that says what a result is about.
+    """
     return Facts(
         "How it was computed",
         (
@@ -94,6 +122,7 @@ def facts_of(
             *after,
             ("versions", ", ".join(f"{name} {version}" for name, version in sorted(origin.versions.items())) or "–"),
         ),
+        detail=True,
     )
 
 
@@ -101,10 +130,11 @@ def facts_of(
 
 
 MOST_ROWS = 1000
-LARGE_LOSS = 2.0  # points of accuracy that a reader would want to know excluded
 """Rows in the CSV of a drawing at most, to keep pages small."""
+LARGE_LOSS = 2.0  # points of accuracy that a reader would want to know excluded
 
 _BYTES = ("B", "kB", "MB", "GB", "TB")
+_SECONDS = ("ns", "µs", "ms", "s")
 _JOULES = ("pJ", "nJ", "µJ", "mJ", "J")
 _OF_DATA = re.compile(r",(?:input_shape=\[[^\]]*\]|classes=\d+)")
 _NAMED = 4  # names before a reason; the others are counted
@@ -112,14 +142,14 @@ _NAMED = 4  # names before a reason; the others are counted
 Item = TypeVar("Item")
 
 
-def points(difference: float, scale: float = 100.0) -> str:
+def points(difference: float, scale: float = 100.0, decimals: int = 1) -> str:
     """A difference of shares in points, with its sign; of percentages with a ``scale`` of 1.
 
     >>> points(-0.025), points(0), points(1.26, 1)
     ('−2.5', '0.0', '+1.3')
     """
-    text = f"{scale * difference:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+    text = f"{scale * difference:+.{decimals}f}"
+    return text.replace("-", "−") if text.strip("+-0.") else text[1:]
 
 
 def chance(p: float | None) -> str:
@@ -141,8 +171,13 @@ def changed(comparison: Comparison, scale: float = 100.0) -> str:
     '−50.0 points [−93.0, +26.3]'
     """
     ends = comparison.interval
-    within = "" if ends is None else f" [{points(ends.low, scale)}, {points(ends.high, scale)}]"
-    return f"{points(comparison.difference, scale)} points{within}"
+    if ends is None:
+        return f"{points(comparison.difference, scale)} points"
+    low, value, high = (
+        points(each, scale, _decimals(ends, scale, _NARROW / 2))
+        for each in (ends.low, comparison.difference, ends.high)
+    )
+    return f"{value} points [{low}, {high}]"
 
 
 def conclusion(comparison: Comparison, scale: float = 100.0) -> str:
@@ -199,6 +234,15 @@ def bytes_text(count: int) -> str:
     return _in_units(count, _BYTES)
 
 
+def seconds_text(seconds: float) -> str:
+    """A duration.
+
+    >>> seconds_text(0), seconds_text(2.57e-5), seconds_text(12.3)
+    ('0 ns', '25.7 µs', '12.3 s')
+    """
+    return _in_units(1e9 * seconds, _SECONDS)
+
+
 def energy_text(picojoules: float) -> str:
     """An energy.
 
@@ -217,7 +261,7 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     groups: dict[str, list[str]] = {}
     for reason, name in pairs:
         groups.setdefault(reason, []).append(name)
-    return tuple(f"{_listed(names)}: {reason}" for reason, names in groups.items())
+    return tuple(f"{some(names)}: {reason}" for reason, names in groups.items())
 
 
 def rounded(rows: Iterable[Mapping[str, Cell]]) -> list[dict[str, Cell]]:
@@ -247,6 +291,11 @@ def _in_units(value: float, units: Sequence[str]) -> str:
     return f"{value / 1000**step:.3g} {units[step]}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first names; of many the others are counted.
+
+    >>> some(["a", "b", "c", "d", "e", "f"])
+    'a, b, c, d and 2 more'
+    """
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

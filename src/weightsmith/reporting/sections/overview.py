@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
+from weightsmith.core.statistics import holm
 from weightsmith.networks.family import Kin, short_digest
 from weightsmith.reporting.figures.overview import Branch, NetworkMark, draw_ancestry, draw_networks
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
 from weightsmith.reporting.sections._compared import compared_section, graded_section
 from weightsmith.reporting.sections._known_networks import (
+    HOLM,
     Judged,
     KnownNetwork,
     NamedRecord,
@@ -200,7 +202,7 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("network", "the result that made it"),
         Column("accuracy", "with its interval", numeric=True),
         Column("against its parent", "points of accuracy on the same images, with an interval", numeric=True),
-        Column("p", "McNemar’s, of that difference; from 0.05 on it may be chance", numeric=True),
+        Column("p", HOLM, numeric=True),
         Column("parameters", "of a spiking network those of the network it was converted from", numeric=True),
         Column("MACs", "multiply–accumulates for an image", numeric=True),
         Column("ACs", "accumulates for an image, of spiking networks", numeric=True),
@@ -210,13 +212,14 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("digest", "the first letters of the SHA-256 of its weights"),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
-    for each in networks:
+    ps = holm([None if each.cost is None else each.cost.p for each in networks])
+    for each, p in zip(networks, ps, strict=True):
         judged, cost = each.judged, each.cost
         rows.append(
             (
                 each.name,
                 None if judged is None else Shown(judged.accuracy.value, percent_within(judged.accuracy)),
-                *((None, None) if cost is None else change_cells(cost)),
+                *((None, None) if cost is None else change_cells(cost, p)),
                 each.parameters,
                 each.macs,
                 None if each.accumulates is None else round(each.accumulates),

@@ -1,17 +1,20 @@
-"""The section of a reduction: the method, the size, the cost in accuracy, and the baselines."""
+"""The description of a reduction: the method, the size, the cost in accuracy, and the baselines."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from weightsmith.core.statistics import Interval
 from weightsmith.reducing.decisions import FrontPoint
-from weightsmith.reducing.results import ReductionRecord, SiteReduction
+from weightsmith.reducing.results import Reduction, ReductionRecord, SiteReduction
 from weightsmith.reporting.figures.reducing import draw_front, draw_sites, draw_sizes, draw_trace, gone_by_reason
 from weightsmith.reporting.figures.training import curves
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._reducing_findings import advice, concerns
 from weightsmith.reporting.sections._wording import (
+    accuracy,
     bytes_text,
     chance,
     changed,
@@ -20,28 +23,93 @@ from weightsmith.reporting.sections._wording import (
     facts_of,
     gathered,
     percent,
-    percent_within,
     rounded,
+    seconds_text,
     short_network,
+    some,
     thinned,
 )
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["chosen_of_front", "points_of", "reduction_section"]
+if TYPE_CHECKING:
+    from weightsmith.reducing.latency import LatencyComparison, Ratio
+
+__all__ = [
+    "SIZES",
+    "about_reduction",
+    "chosen_of_front",
+    "never_cut",
+    "notes_of",
+    "points_of",
+    "ratio_text",
+    "reduction_section",
+]
 
 _Point = tuple[float, float, float, float]
+_TIMES = "Times are medians, in brackets the middle half of their ratios"
+SIZES: tuple[tuple[str, str, Callable[[int], str]], ...] = (
+    ("units", "units", "{:,}".format),
+    ("parameters", "parameters", "{:,}".format),
+    ("multiply–accumulates", "macs", "{:,}".format),
+    ("file", "file_bytes", bytes_text),
+)
+"""The measures of a network's size: name, field, and how they are written."""
 
 
-def reduction_section(record: ReductionRecord, name: str) -> Section:
-    """The section of a reduction named ``name``."""
-    parts: list[Part] = [*_notes(record), _sizes(record)]
+def reduction_section(
+    result: Reduction | ReductionRecord, name: str, *, least_accuracy: float | None = None, kept: bool = True
+) -> Section:
+    """The description of a reduction named ``name``.
+
+    ``least_accuracy`` is the bar in per cent that was asked for; ``kept``: the smaller network was written.
+    """
+    record, latency = (result.record, result.latency) if isinstance(result, Reduction) else (result, None)
+    parts: list[Part] = [*_notes(record), _sizes(record), _size_table(record, latency), _accuracies(record)]
+    parts += _search(record)
     if record.sites:
-        parts.append(_units(record))
-    parts += [_accuracies(record), *_search(record)]
-    if record.sites:
-        parts.append(_sites(record))
-    parts += [*_recovery(record), *_never_cut(record), _facts(record)]
-    return Section(f"Reduction: {name}", _lead(record), tuple(parts), _chips(record))
+        parts += [_units(record), _sites(record)]
+    parts += [*_recovery(record), *never_cut(record), _facts(record)]
+    return Section(
+        f"Reduction: {name}",
+        _lead(record),
+        tuple(parts),
+        _chips(record),
+        about_reduction(record, record.settings["by"]),
+        tuple(concerns(record, least_accuracy)),
+        tuple(advice(record, kept=kept)),
+    )
+
+
+def about_reduction(record: ReductionRecord, *methods: str) -> str:
+    """What was reduced, by what, and with which settings."""
+    settings = record.settings
+    words = [record.network, *methods]
+    words += [f"{key} {settings[key]}" for key in ("target", "plan", "recover") if settings.get(key) is not None]
+    words += [f"layers {' '.join(settings['layers'])}"] if settings.get("layers") else []
+    words += [f"{settings['rows']:,} training rows"] if settings.get("rows") else []
+    return " · ".join([*words, f"seed {record.origin.seed}"])
+
+
+def _size_table(record: ReductionRecord, latency: LatencyComparison | None) -> Table:
+    """Sizes and times before and after, and the share that is left."""
+    columns = (Column("size"), *(Column(head, numeric=True) for head in ("before", "after", "left")))
+    rows: list[tuple[Cell | Shown, ...]] = []
+    for name, measure, text in SIZES:
+        before, after = getattr(record.whole, measure), getattr(record.reduced, measure)
+        left = after / before if before else None
+        rows.append((name, Shown(before, text(before)), Shown(after, text(after)), Shown(left, percent(left))))
+    if latency is not None:
+        for ratio in latency.ratios:
+            times = [each.at(ratio.batch).median for each in (latency.before, latency.after)]
+            cells = (Shown(seconds, seconds_text(seconds)) for seconds in times)
+            rows.append((f"time per image, batch {ratio.batch}", *cells, Shown(ratio.median, ratio_text(ratio))))
+    caption = "" if latency is None else f"{_TIMES} ({latency.before.clock})."
+    return Table("Sizes", columns, tuple(rows), caption, file="sizes.csv")
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """The time after ÷ the time before, with the middle half of the samples."""
+    return f"{percent(ratio.median)} [{100 * ratio.low:.0f}, {100 * ratio.high:.0f}]"
 
 
 def points_of(record: ReductionRecord) -> dict[str, _Point]:
@@ -84,7 +152,7 @@ def _lead(record: ReductionRecord) -> str:
     )
     recovered = f" after {record.settings['recover']}" if record.settings["recover"] else ""
     return (
-        f"{lead} Accuracy on {counted(measured.images, 'image')} ({measured.split}) went from "
+        f"{lead} Accuracy on {counted(measured.images, 'row')} ({measured.split}) went from "
         f"{percent(measured.whole.value)} to {percent(measured.reduced.value)}{recovered}: {changed(measured.cost)}, "
         f"McNemar’s {chance(measured.cost.p)}: {conclusion(measured.cost)}."
     )
@@ -93,27 +161,28 @@ def _lead(record: ReductionRecord) -> str:
 def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
     before, after, measured = record.whole, record.reduced, record.measured
     return (
-        ("accuracy before", percent_within(measured.whole)),
-        ("accuracy after", percent_within(measured.reduced)),
+        ("accuracy before", accuracy(measured.whole, measured.images, measured.split)),
+        ("accuracy after", accuracy(measured.reduced, measured.images, measured.split)),
         ("units", f"{before.units:,} → {after.units:,}"),
         ("parameters", f"{before.parameters:,} → {after.parameters:,}"),
-        ("multiply–accumulates", f"{before.macs:,} → {after.macs:,}"),
-        ("file", f"{bytes_text(before.file_bytes)} → {bytes_text(after.file_bytes)}"),
     )
 
 
-def _notes(record: ReductionRecord) -> Iterator[Notes]:
-    """Refusals, and the reduction's own notes."""
-    refused = gathered((f"left whole, because {site.refused}", site.name) for site in record.sites if site.refused)
-    remarks = gathered((note, site.name) for site in record.sites for note in site.notes)
-    lines = (*refused, *record.notes, *remarks)
+def notes_of(record: ReductionRecord) -> tuple[str, ...]:
+    """The reduction's own notes, those of its layers, and what its baselines say."""
+    recovered = map(str, record.recovery)
+    lines = (*recovered, *record.notes, *gathered((note, site.name) for site in record.sites for note in site.notes))
     if record.measured.split == "train":
         lines += ("Accuracies are those on the training rows, which the method has seen: there were no others.",)
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
         record.random.accuracies
     ):
         lines += ("Just after the cut, random masks of the same size were as good: what was gained, training gained.",)
-    if lines:
+    return lines
+
+
+def _notes(record: ReductionRecord) -> Iterator[Notes]:
+    if lines := notes_of(record):
         yield Notes(lines)
 
 
@@ -150,9 +219,9 @@ def _accuracies(record: ReductionRecord) -> Table:
     """All measured accuracies, a row each."""
     measured, random, scratch = record.measured, record.random, record.scratch
     columns = (
-        Column("network", "what was measured"),
-        Column("accuracy", "share of the images that are right", numeric=True),
-        Column("95 % interval", "sorted by its width", numeric=True),
+        Column("network"),
+        Column("accuracy", numeric=True),
+        Column("95 % interval", numeric=True),
         Column("what it is"),
     )
     rows = [
@@ -163,8 +232,10 @@ def _accuracies(record: ReductionRecord) -> Table:
         rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
     if random is not None:
         good = random.as_good(100 * measured.cut.value)
+        spread = "" if random.deviation is None else f", standard deviation {random.deviation:.1f}"
         remark = (
-            f"{counted(len(random.accuracies), 'mask')} of this size, untrained; {good or 'none'} as good as the cut"
+            f"{counted(len(random.accuracies), 'mask')} of this size, untrained{spread}; {good or 'none'} as good as "
+            "the cut"
         )
         rows.append(_accuracy("random masks", random.interval, remark, random.mean / 100, 100))
     if scratch is not None:
@@ -172,7 +243,7 @@ def _accuracies(record: ReductionRecord) -> Table:
         remark = f"fresh weights, {scratch.option}, {counted(len(scratch.seeds), 'seed')}"
         rows.append(_accuracy("from scratch", mean, remark))
     caption = (
-        f"On {counted(measured.images, 'image')} ({measured.split}). Intervals are Wilson’s over images, Student’s "
+        f"On {counted(measured.images, 'row')} ({measured.split}). Intervals are Wilson’s over images, Student’s "
         "over masks and seeds."
     )
     return Table("Accuracies", columns, tuple(rows), caption, file="accuracies.csv")
@@ -217,13 +288,13 @@ def _search(record: ReductionRecord) -> Iterator[Drawing]:
 
 def _sites(record: ReductionRecord) -> Table:
     columns = [
-        Column("layer", "the first that writes the units"),
-        Column("kind", "what sort of layer it is"),
-        Column("before", "units of the network that came in", numeric=True),
-        Column("kept", "units that are left", numeric=True),
-        Column("removed", "units that went", numeric=True),
+        Column("layer"),
+        Column("kind", spare=1),
+        Column("before", "units", numeric=True),
+        Column("kept", numeric=True),
+        Column("removed", numeric=True, spare=2),
         Column("left", "kept ÷ before", numeric=True),
-        Column("what went", "how many units for which reason"),
+        Column("what went"),
     ]
     optional = {
         Column("written by", "all layers that write the units, which go from all of them"): [
@@ -232,7 +303,7 @@ def _sites(record: ReductionRecord) -> Table:
         Column("refused", "why nothing went although the method had chosen to"): [
             site.refused for site in record.sites
         ],
-        Column("notes"): ["; ".join(site.notes) or None for site in record.sites],
+        Column("notes", spare=3): ["; ".join(site.notes) or None for site in record.sites],
     }
     more = {column: cells for column, cells in optional.items() if any(cells)}
     rows = tuple((*_site(site), *(cells[index] for cells in more.values())) for index, site in enumerate(record.sites))
@@ -269,10 +340,15 @@ def _curves(training: TrainRecord, number: int) -> Drawing:
     return Drawing("Training after the cut", how, figure, rounded(thinned(rows)), file=f"recovery-{number}.csv")
 
 
-def _never_cut(record: ReductionRecord) -> Iterator[Table]:
+def never_cut(record: ReductionRecord) -> Iterator[Table]:
+    """The layers without units that can be removed, by reason."""
     if record.obstacles:
-        columns = (Column("layer"), Column("why", "what keeps its units from being taken out"))
-        yield Table("Layers that are never cut", columns, tuple(record.obstacles.items()), file="never-cut.csv")
+        groups: dict[str, list[str]] = {}
+        for layer, reason in record.obstacles.items():
+            groups.setdefault(reason, []).append(layer)
+        columns = (Column("why"), Column("layers"))
+        rows = tuple((reason, Shown(", ".join(names), some(names))) for reason, names in groups.items())
+        yield Table("Layers that are never cut", columns, rows, file="never-cut.csv")
 
 
 def _facts(record: ReductionRecord) -> Facts:

@@ -1,4 +1,4 @@
-"""The section of a conversion: accuracy over time, cost, activity, and adjustment."""
+"""The description of a conversion: accuracy over time, cost, activity, and adjustment."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from weightsmith.reporting.figures.spiking.catalogue import figures_of
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
+from weightsmith.reporting.sections._spiking_findings import advice, concerns
 from weightsmith.reporting.sections._spiking_rivals import rivals_tables, rivals_text
 from weightsmith.reporting.sections._spiking_rows import rows_of
 from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
 from weightsmith.reporting.sections._wording import (
+    accuracy,
     chance,
     changed,
     conclusion,
@@ -19,7 +21,6 @@ from weightsmith.reporting.sections._wording import (
     energy_text,
     facts_of,
     percent,
-    percent_within,
     short_network,
     significant,
 )
@@ -43,7 +44,7 @@ _DRAWINGS = {
     "energy": (
         "Energy against time steps",
         "the line is what an image has cost after so many steps; from the diamond on it has cost more than the network "
-        "it came from, the dashed line.",
+        "it came from, the dashed line. The dotted line is the cheapest other way to run that network.",
     ),
     "layer-energy": (
         "Operations and energy by layer",
@@ -94,8 +95,18 @@ _DRAWINGS = {
 """Title and how to read it, by the names of figures_of, in the order of the page."""
 
 
-def spiking_section(record: SpikeRecord, name: str, classes: Sequence[str] = ()) -> Section:
-    """The section of a conversion named ``name``; ``classes`` are used if each output has one."""
+def spiking_section(
+    record: SpikeRecord,
+    name: str,
+    classes: Sequence[str] = (),
+    *,
+    least_accuracy: float | None = None,
+    kept: bool = True,
+) -> Section:
+    """The description of a conversion named ``name``; ``classes`` are used if each output has one.
+
+    ``least_accuracy`` is the bar in per cent that was asked for; ``kept``: the spiking network was written.
+    """
     known = tuple(classes) if len(classes) == len(record.decisions.confusion.matrix) else ()
     drawings = _drawings(record, known)
     parts: list[Part] = [*_notes(record)]
@@ -109,8 +120,24 @@ def spiking_section(record: SpikeRecord, name: str, classes: Sequence[str] = ())
         *population_tables(record),
     ]
     parts += drawings.values()
-    parts.append(_facts(record))
-    return Section(f"Spiking: {name}", _lead(record), tuple(parts), _chips(record))
+    parts += [*_adjustment(record), _facts(record)]
+    return Section(
+        f"Spiking: {name}",
+        _lead(record),
+        tuple(parts),
+        _chips(record),
+        _about(record),
+        tuple(concerns(record, least_accuracy)),
+        tuple(advice(record, kept=kept)),
+    )
+
+
+def _about(record: SpikeRecord) -> str:
+    """The network and the settings, in the order of the conversion."""
+    settings = record.settings
+    keys = ("neuron", "encode", "balance", "adjust", "mismatch", "early", "precision")
+    words = [record.network, *(str(settings[key]) for key in keys if settings.get(key) not in (None, "float32"))]
+    return " · ".join([*words, counted(record.steps, "step"), f"seed {record.origin.seed}"])
 
 
 def _lead(record: SpikeRecord) -> str:
@@ -124,7 +151,7 @@ def _lead(record: SpikeRecord) -> str:
     what = f"{short_network(record.network)} as a spiking network ({settings['neuron']}, {settings['encode']} input)"
     return (
         f"{what} is right on "
-        f"{percent(decisions.spiking.value)} of {counted(decisions.images, 'image')} ({decisions.split}) after "
+        f"{percent(decisions.spiking.value)} of {counted(decisions.images, 'row')} ({decisions.split}) after "
         f"{counted(record.steps, 'step')}, the network on {percent(decisions.network.value)}: "
         f"{changed(decisions.cost)}, McNemar’s {chance(decisions.cost.p)}: {conclusion(decisions.cost)}. {energy}."
     )
@@ -134,13 +161,18 @@ def _chips(record: SpikeRecord) -> tuple[tuple[str, str], ...]:
     decisions, cost = record.decisions, record.cost
     enough = decisions.steps_within(_CLOSE)
     chips = [
-        ("accuracy of the network", percent_within(decisions.network)),
-        (f"spiking, after {counted(record.steps, 'step')}", percent_within(decisions.spiking)),
+        ("accuracy of the network", accuracy(decisions.network, decisions.images, decisions.split)),
+        (
+            f"spiking, after {counted(record.steps, 'step')}",
+            accuracy(decisions.spiking, decisions.images, decisions.split),
+        ),
         (f"steps until within {_CLOSE:g} points", f"not in {record.steps:,}" if enough is None else f"{enough:,}"),
         ("energy per image", energy_text(cost.energy)),
     ]
     if cost.ratio is not None:
         chips.append(("of the network’s energy", f"{significant(cost.ratio)} ×"))
+    if cost.memory_energy is not None:
+        chips.append(("memory accesses, on top", energy_text(cost.memory_energy)))
     neurons = sum(population.units for population in record.populations)
     if neurons:
         rate = sum(population.rate * population.units for population in record.populations) / neurons
@@ -149,13 +181,9 @@ def _chips(record: SpikeRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(record: SpikeRecord) -> Iterator[Notes]:
-    """Layers that never fire, images without an answer, and the conversion's own notes."""
+    """Images without an answer, and the conversion's own notes."""
     decisions = record.decisions
-    lines = [
-        f"{population.layer or population.name} never fires: lower its thresholds, or run for more steps."
-        for population in record.populations
-        if population.rate == 0
-    ]
+    lines = []
     still_open = int(decisions.undecided[-1])
     if still_open > _OPEN * decisions.images:
         undecided = f"{still_open:,} of {counted(decisions.images, 'image')}"
@@ -191,14 +219,19 @@ def _taken(drawings: dict[str, Drawing], *names: str) -> list[Drawing]:
     return [drawings.pop(name) for name in names if name in drawings]
 
 
+def _adjustment(record: SpikeRecord) -> Iterator[Facts]:
+    """The factors on the weights of each adjusted layer."""
+    if record.adjustment is None:
+        return
+    pairs = []
+    for each in record.adjustment.populations:
+        scalars = [scalar * each.rescale for scalar in each.scalars]
+        guarded = f", {len(each.guarded):,} of them at the guard" if each.guarded else ""
+        span = f"{significant(min(scalars))} to {significant(max(scalars))}"
+        pairs.append((f"weights of {each.synapses} times", f"{span} ({counted(len(scalars), 'unit')}{guarded})"))
+    yield Facts("Adjustment", tuple(pairs))
+
+
 def _facts(record: SpikeRecord) -> Facts:
     after = [("SHA-256 of the spiking network", record.result)]
-    if record.adjustment is not None:
-        for each in record.adjustment.populations:
-            scalars = [scalar * each.rescale for scalar in each.scalars]
-            guarded = f", {len(each.guarded):,} of them at the guard" if each.guarded else ""
-            scaling = (
-                f"{significant(min(scalars))} to {significant(max(scalars))} ({counted(len(scalars), 'unit')}{guarded})"
-            )
-            after.insert(0, (f"weights of {each.synapses} multiplied by", scaling))
     return facts_of(record.settings, record.origin, before=[("network", record.network)], after=after)

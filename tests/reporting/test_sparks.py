@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weightsmith.cli._sparks import can_show, first_to_last, spark, spectrum_spark
+from weightsmith.reporting._sparks import can_show, first_to_last, spark, spectrum_spark
 
 NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 

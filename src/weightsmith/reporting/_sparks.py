@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["can_show", "first_to_last", "spark", "spectrum_spark"]
+__all__ = ["can_show", "first_to_last", "for_encoding", "spark", "spectrum_spark"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = "_.-~=+*#"
@@ -65,10 +65,21 @@ def spectrum_spark(eigenvalues: NDArray[np.float64], width: int, *, ascii_only: 
     return spark(heights, width, ascii_only=ascii_only)
 
 
-def can_show(text: str) -> bool:
-    """Whether the encoding of stdout has ``text``."""
+def for_encoding(text: str, encoding: str) -> str:
+    """``text`` with its bars in ASCII if the encoding does not have them.
+
+    >>> for_encoding("α ▁█·", "utf-8"), for_encoding("▁█·", "ascii")
+    ('α ▁█·', '_# ')
+    """
+    if not set(text) & set(_BARS) or can_show(_BARS, encoding):
+        return text
+    return text.translate(str.maketrans(f"{_BARS}·", f"{_ASCII_BARS} "))
+
+
+def can_show(text: str, encoding: str | None = None) -> bool:
+    """Whether the encoding, by default that of stdout, has ``text``."""
     try:
-        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+        text.encode(encoding or getattr(sys.stdout, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

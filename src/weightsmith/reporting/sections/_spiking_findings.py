@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from weightsmith.spiking.results import SpikeRecord
+from weightsmith.core.errors import UsageError
+from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["advice", "concerns"]
 
@@ -26,12 +26,22 @@ def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
     ]
     accuracy = 100 * record.decisions.spiking.value
     if least_accuracy is not None and accuracy < least_accuracy:
-        found.append(f"accuracy {accuracy:.2f} % is below the {least_accuracy:g} % asked for")
+        found.append(f"accuracy {accuracy:.1f} % is below the {least_accuracy:g} % asked for")
     return found
 
 
 def advice(record: SpikeRecord, *, kept: bool) -> list[str]:
-    """At most three things to try, each with the number that supports it; ``kept``: the network was written."""
+    """At most three things to try, each with the number that supports it; ``kept``: the network was written.
+
+    None if the record has settings that are not known here: a neuron of the user's own, or an older version's.
+    """
+    try:
+        return _advice(record, kept)
+    except (UsageError, KeyError):
+        return []
+
+
+def _advice(record: SpikeRecord, kept: bool) -> list[str]:
     lines = _to_answer(record)
     lines += _to_be_right(record, longer=not any(line.startswith("--steps") for line in lines))
     lines = lines or _to_save(record)
@@ -65,14 +75,14 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     decisions, settings = record.decisions, record.settings
     if not decisions.cost.decided or decisions.cost.difference >= 0:
         return []
-    lost = f"{-100 * decisions.cost.difference:.2f} points were lost"
+    lost = f"{-100 * decisions.cost.difference:.1f} points were lost"
     lines = []
     if settings["mismatch"]:
         lines.append(f"without --mismatch {settings['mismatch']}: how much is it the devices? ({lost})")
     gain = (decisions.correct[-1] - decisions.correct[(record.steps - 1) // 2]) / decisions.images
     if longer and gain > _RISING and not settings["early"]:
         lines.append(
-            f"--steps {2 * record.steps}: {lost}, and the second half of the steps still gained {100 * gain:.2f}"
+            f"--steps {2 * record.steps}: {lost}, and the second half of the steps still gained {100 * gain:.1f}"
         )
     for name, when, other in (
         ("--encode", "poisson", "constant: the noise of Poisson input is gone"),

@@ -1,4 +1,4 @@
-"""The numbers of a conversion as rows, one per step or per layer, for the terminal, CSV and JSON."""
+"""The numbers of a conversion as rows, one per step or per layer, for CSV and JSON."""
 
 from __future__ import annotations
 

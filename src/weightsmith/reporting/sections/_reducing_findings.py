@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weightsmith.core.errors import UsageError
+from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reporting.sections._wording import LARGE_LOSS, conclusion
-
-if TYPE_CHECKING:
-    from weightsmith.reducing.results import Reduction, ReductionRecord
 
 __all__ = ["advice", "concerns", "share_of_target"]
 
@@ -16,12 +12,15 @@ _MOST = 3
 
 
 def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
-    """The measure of a target, the share that is left of it, and the share that was asked for."""
+    """The measure of a target, the share that is left of it, and the share that was asked for; None without one."""
     from weightsmith.reducing.surgery.sizes import Target
 
-    if record.settings["target"] is None:
+    if record.settings.get("target") is None:
         return None
-    target = Target.parse(record.settings["target"])
+    try:
+        target = Target.parse(record.settings["target"])
+    except UsageError:  # a target of the user's own
+        return None
     before, after = (
         (size.parameters if target.measure == "params" else size.macs) for size in (record.whole, record.reduced)
     )
@@ -31,19 +30,19 @@ def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
 def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]:
     """Refused sites, a missed target, an accuracy (in per cent) below the bar."""
     found = [f"{site.name} was left whole: {site.refused}" for site in record.sites if site.refused]
+    found += [str(recovery) for recovery in record.recovery if recovery.lost]
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
         what, left, asked = target
         found.append(f"{100 * left:.1f} % of the {what} are left, not the {100 * asked:g} % asked for")
     accuracy = 100 * record.measured.reduced.value
     if least_accuracy is not None and accuracy < least_accuracy:
-        found.append(f"accuracy {accuracy:.2f} % is below the {least_accuracy:g} % asked for")
+        found.append(f"accuracy {accuracy:.1f} % is below the {least_accuracy:g} % asked for")
     return found
 
 
-def advice(result: Reduction, *, kept: bool) -> list[str]:
+def advice(record: ReductionRecord, *, kept: bool) -> list[str]:
     """At most three things to try, each with the number that supports it; ``kept``: the network was written."""
-    record = result.record
     lines = _next(record)
     if not kept and record.reduced.units < record.whole.units:
         lines = [*lines[: _MOST - 1], "--out FOLDER: the smaller network was not kept"]
@@ -61,16 +60,18 @@ def _next(record: ReductionRecord) -> list[str]:
     cost = record.measured.cost
     if not cost.decided:
         if -100 * cost.worst > LARGE_LOSS:
-            rows = "--test-rows" if record.settings["test_rows"] else "more test rows"
+            rows = "--test-rows" if record.settings.get("test_rows") else "more test rows"
             lines.append(f"{rows}: {conclusion(cost)}")
         elif not lines and (further := _further(record)):
             lines.append(f"{conclusion(cost)}: {further}")
     elif points > 0 and record.settings["recover"] is None:
-        lines.append(f"--recover fine-tune:5: {points:.2f} points were lost, and nothing was trained since the cut")
+        lines.append(f"--recover fine-tune:5: {points:.1f} points were lost, and nothing was trained since the cut")
     elif points > 0 and record.settings["recover"].startswith("recalibrate"):
-        lines.append(f"--recover fine-tune:5: {points:.2f} points are lost after recalibration")
+        lines.append(f"--recover fine-tune:5: {points:.1f} points are lost after recalibration")
+    elif lost := next((each for each in record.recovery if each.lost), None):
+        lines.append(f"--recover {lost.advice}: {lost.reason}")
     elif points > 0:
-        lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {points:.2f} points are lost after recovery")
+        lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {points:.1f} points are lost after recovery")
     if record.scratch is None and record.settings["recover"] is not None:
         lines.append("--scratch fine-tune:20: would a network of this size do as well from the start?")
     return lines
@@ -92,9 +93,9 @@ def _further(record: ReductionRecord) -> str:
             return f"an angle above {options['angle']:g}° (weightsmith angles shows how near units are), or --by groups"
         case "groups" if options["angle"] < 90:
             return f"an angle above {options['angle']:g}°"
-        case "genetic" if record.settings["target"] is None:
+        case "genetic" if record.settings.get("target") is None:
             return f"a penalty above {options['penalty']:g}"
-        case "pareto" if record.settings["target"] is None:
+        case "pareto" if record.settings.get("target") is None:
             return f"a loss above {options['loss']:g} points"
         case _:
-            return "a smaller --target" if record.settings["target"] else "--target params:0.5"
+            return "a smaller --target" if record.settings.get("target") else "--target params:0.5"

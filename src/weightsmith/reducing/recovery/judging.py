@@ -1,0 +1,162 @@
+"""Recovery never does worse than the cut: both are judged on rows that the training has not seen.
+
+The rows are the validation split where there is one that does not judge the result, and otherwise a stratified share
+of the training rows. Test rows are never looked at. What is right for more of them is kept; of two that are right for
+as many, the one with the smaller loss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.records import Record
+from weightsmith.core.statistics import Interval, wilson
+from weightsmith.data.tensors import Data, Split
+from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import labels_for, scores
+from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
+from weightsmith.training.run import Stopped, TrainRecord
+
+__all__ = ["HeldBack", "Recovery", "compared", "held_back", "held_back_by"]
+
+_SHARE, _LEAST_ROWS, _MOST = 0.1, 100, 0.25  # of the training rows; a larger share of few, but no more than a quarter
+_ROWS = 5000  # training rows on which the loss is measured to tell why training lost
+_SMALLER = 10  # by which a rate that was too large is divided in the advice
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldBack:
+    """Data to train on whose validation split are the rows held back, and ``source``, where these come from."""
+
+    data: Data
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recovery(Record):
+    """The network as cut and as recovered, on the same held-back ``rows``, and which of them was ``kept``.
+
+    ``epoch`` is the epoch of the training that is compared with the cut: the best one, of rewinding the last. Where
+    recovery lost, ``reason`` says why and ``advice`` is the option to try instead.
+    """
+
+    stage: str
+    held_back: str
+    rows: int
+    cut: Interval
+    recovered: Interval
+    improved: bool
+    epoch: int | None = None
+    reason: str | None = None
+    advice: str | None = None
+
+    @property
+    def kept(self) -> str:
+        """``recovered`` or ``cut``."""
+        return "recovered" if self.improved else "cut"
+
+    @property
+    def lost(self) -> bool:
+        """Whether fewer rows are right after recovery, or the training diverged before anything was gained."""
+        return self.reason is not None
+
+    def __str__(self) -> str:
+        what = f"after epoch {self.epoch}" if self.epoch else "after recovery"
+        counts = f"{self.cut.value:.2%} as cut, {self.recovered.value:.2%} {what}, on {self.rows:,} held-back rows"
+        if self.improved:
+            return f"{self.stage}: {counts}"
+        if not self.lost:
+            return f"{self.stage} brought nothing, so the network stays as it was cut ({counts})"
+        return f"{self.stage} lost, so the network stays as it was cut ({counts}): {self.reason}; try {self.advice}"
+
+
+def held_back(data: Data, judged: str, network: nn.Module, outputs: int, seed: int) -> HeldBack:
+    """The validation split, if it does not judge the result, or else a share of the training rows.
+
+    ``judged`` is the split that judges the result. Labels become numbers of the network's ``outputs``.
+    """
+    train, validation = data.split("train"), data.validation if judged != "validation" else None
+    names, labels = labels_for(card_of(network), data, train.y, outputs)
+    known = Data(data.name, Split(train.x, labels), classes=names, normalisation=data.normalisation, notes=data.notes)
+    if validation is not None:
+        labels = labels_for(card_of(network), data, validation.y, outputs)[1]
+        return HeldBack(dataclasses.replace(known, validation=Split(validation.x, labels)), "the validation split")
+    share = min(_MOST, max(_SHARE, _LEAST_ROWS / len(train)))
+    divided = known.with_validation(share, seed)
+    return HeldBack(dataclasses.replace(divided, notes=data.notes), f"{share:.0%} of the training rows")
+
+
+def held_back_by(run: TrainRecord, data: Data, judged: str) -> HeldBack | None:
+    """The validation rows of ``run``; None if it had none, or if these judge the result."""
+    digest = run.origin.inputs.get("validation")
+    if digest is None or judged == "validation":
+        return None
+    share = run.settings["validation"] or _SHARE  # what training holds back where its validation is watched
+    known = data if data.validation is not None else data.with_validation(share, run.settings["seed"])
+    return HeldBack(known, "the validation split") if known.split("validation").digest() == digest else None
+
+
+def compared(
+    stage: str,
+    option: FineTune | Iterate | Rewind | Recalibrate,
+    cut: nn.Module,
+    recovered: nn.Module,
+    held: HeldBack,
+    *,
+    training: TrainRecord | None = None,
+    batch: int = 256,
+    threads: int = 1,
+    device: str = "cpu",
+) -> Recovery:
+    """Both networks on the rows held back, and the reason where recovery lost."""
+
+    def right_and_loss(network: nn.Module, part: Split) -> tuple[int, float]:
+        answers = scores(network, part.x, batch=batch, threads=threads, device=device)
+        return _right(answers, part.y), float(nn.functional.cross_entropy(answers.double(), part.y))
+
+    rows = held.data.split("validation")
+    before, after = right_and_loss(cut, rows), right_and_loss(recovered, rows)
+    improved = after[0] > before[0] or (after[0] == before[0] and after[1] < before[1])
+    reason = advice = None
+    diverged = training is not None and training.stopped is Stopped.DIVERGED
+    if after[0] < before[0] or (diverged and not improved):
+        part = held.data.split("train")
+        some = part.take(torch.linspace(0, len(part) - 1, min(_ROWS, len(part))).long())
+        fitted = right_and_loss(cut, some)[1], right_and_loss(recovered, some)[1]
+        reason, advice = _why(option, training, fitted)
+    return Recovery(
+        stage=stage,
+        held_back=held.source,
+        rows=len(rows),
+        cut=wilson(before[0], len(rows)),
+        recovered=wilson(after[0], len(rows)),
+        improved=improved,
+        epoch=None if training is None else training.restored,
+        reason=reason,
+        advice=advice,
+    )
+
+
+def _right(answers: Tensor, labels: Tensor) -> int:
+    return int(((answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)).sum())
+
+
+def _why(
+    option: FineTune | Iterate | Rewind | Recalibrate, training: TrainRecord | None, losses: tuple[float, float]
+) -> tuple[str, str]:
+    """Why recovery lost, by the loss on training rows as cut and after it, and the option to try."""
+    if training is None or isinstance(option, Rewind | Recalibrate):
+        what = "the statistics measured anew" if isinstance(option, Recalibrate) else "what that run learns from there"
+        return f"{what} suit this network less than those it was cut with", "fine-tune:5,rate=0.001"
+    rates = [row.rate for row in training.history.rows]
+    rate = max(rates, default=option.rate or 0.01)
+    smaller = str(dataclasses.replace(option, rate=float(f"{rate / _SMALLER:.3g}"), schedule=None))
+    if training.stopped is Stopped.DIVERGED:
+        return f"the rate {rate:g} is too large ({training.reason})", smaller
+    loss = f"the loss on training rows went from {losses[0]:.3g} to {losses[1]:.3g}"
+    if not losses[1] < losses[0]:
+        return f"the rate {rate:g} is too large ({loss})", smaller
+    return f"it learnt the training rows by heart ({loss})", f"{smaller}, more training rows or penalties=[l2:1e-3]"

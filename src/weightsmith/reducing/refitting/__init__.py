@@ -1,0 +1,1 @@
+"""Least-squares refit of the layers that read removed units."""

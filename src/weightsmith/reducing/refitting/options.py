@@ -1,0 +1,28 @@
+"""Options for the refit of the layers that read removed units.
+
+>>> str(Refit.parse("least-squares:ridge=1e-3")), str(Refit.parse("none"))
+('least-squares:0.001', 'none')
+"""
+
+from __future__ import annotations
+
+from weightsmith.core.options import Option, param
+
+__all__ = ["LeastSquares", "NoRefit", "Refit"]
+
+
+class Refit(Option, family="refit"):
+    """What the layers that read removed units become: ``least-squares`` or ``none``."""
+
+
+class LeastSquares(Refit, name="least-squares"):
+    """Solve the reading layers anew, one after another, towards the outputs they had in the original network.
+
+    No label is read and nothing is trained: inputs come from the cut network, targets from the original one.
+    """
+
+    ridge: float = param(default=1e-4, gt=0, lt=1, doc="penalty on the change, as a share of the mean square of inputs")
+
+
+class NoRefit(Refit, name="none"):
+    """Leave the reading layers as the cut made them."""

@@ -1,0 +1,92 @@
+"""The rows that a layer multiplies by its weight, and those it gives: a dense layer's inputs, a convolution's patches.
+
+A convolution at output position t is the product of its flattened weight with the patch of the *padded* input under
+the kernel at t, so that a regression on patches sees the zeros of the border as the layer sees them:
+
+    y[n, :, t] = W.flatten(1) @ patch[n, t]        patch[n, t] = (channel, kernel position)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
+
+_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+Places = tuple[Tensor, ...] | None
+
+
+def is_supported(module: nn.Module) -> bool:
+    """Whether the layer is one product of its weight with rows: dense, or a convolution in one group."""
+    return isinstance(module, nn.Linear) or (isinstance(module, _CONV) and module.groups == 1)
+
+
+def taps(module: nn.Module) -> int:
+    """Kernel positions of a layer; 1 for a dense one."""
+    return math.prod(module.kernel_size) if isinstance(module, _CONV) else 1
+
+
+def columns_of(module: nn.Module, inputs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The columns of :func:`input_rows` that belong to these inputs (or channels), in order.
+
+    >>> columns_of(nn.Conv1d(4, 2, 3), np.array([2, 0])).tolist()
+    [6, 7, 8, 0, 1, 2]
+    """
+    size = taps(module)
+    found: NDArray[np.int64] = (inputs.reshape(-1, 1) * size + np.arange(size)).reshape(-1)
+    return found
+
+
+def drawn_places(module: nn.Module, output: Tensor, most: int, generator: np.random.Generator) -> Places:
+    """At most ``most`` output positions of a convolution, drawn without replacement; None: all (dense layers)."""
+    if not isinstance(module, _CONV):
+        return None
+    shape = tuple(output.shape[2:])
+    total = math.prod(shape)
+    chosen = np.arange(total) if total <= most else np.sort(generator.choice(total, most, replace=False))
+    return tuple(torch.from_numpy(index).to(output.device) for index in np.unravel_index(chosen, shape))
+
+
+def input_rows(module: nn.Module, given: Tensor, places: Places) -> Tensor:
+    """What the layer multiplies by its weight, as rows: (input and place, columns)."""
+    if not isinstance(module, _CONV):
+        return given.reshape(-1, given.shape[-1])
+    windows = _padded(module, given)
+    sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
+    for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
+        windows = windows.unfold(axis, (kernel - 1) * dilation + 1, stride)[..., ::dilation]
+    assert places is not None
+    patches = _at(windows, places)
+    return patches.reshape(patches.shape[0] * patches.shape[1], -1)
+
+
+def output_rows(module: nn.Module, output: Tensor, places: Places) -> Tensor:
+    """The outputs of the layer as rows: (input and place, outputs)."""
+    if not isinstance(module, _CONV):
+        return output.reshape(-1, output.shape[-1])
+    assert places is not None
+    return _at(output, places).reshape(-1, output.shape[1])
+
+
+def _at(values: Tensor, places: tuple[Tensor, ...]) -> Tensor:
+    """(inputs, places, channels, …) of values with the channels second and the positions behind them."""
+    everywhere = slice(None)
+    index: tuple[slice | Tensor, ...] = (everywhere, everywhere, *places)
+    return values[index].movedim(2, 1)
+
+
+def _padded(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, given: Tensor) -> Tensor:
+    if isinstance(module.padding, str):
+        if module.padding == "valid":
+            return given
+        around = list(module._reversed_padding_repeated_twice)
+    else:
+        around = [size for size in reversed(module.padding) for _ in range(2)]
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    return functional.pad(given, around, mode=mode) if any(around) else given

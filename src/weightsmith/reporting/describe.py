@@ -1,0 +1,56 @@
+"""One description of every result: answer, numbers, tables, drawings, notes, what to look at and to try next."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.records import Record
+from weightsmith.reporting.parts import Section
+
+__all__ = ["describe"]
+
+_SECTIONS = {
+    "AnglesRecord": "angles.angles_section",
+    "Evaluation": "evaluating.evaluation_section",
+    "GradeComparison": "comparing.comparison_section",
+    "Grades": "grading.grading_section",
+    "ReductionRecord": "reducing.reduction_section",
+    "SpikeRecord": "spiking.spiking_section",
+    "SpikeSweep": "sweeping.sweep_section",
+    "Study": "studying.study_section",
+    "SweepTable": "tabulating.table_section",
+    "TrainRecord": "training.training_section",
+    "TransferRecord": "transferring.transfer_section",
+}
+"""The kinds of records, and the function in ``reporting.sections`` that describes each."""
+
+
+def describe(result: Any, name: str = "", **asked: Any) -> Section:
+    """The description of what a verb returned, or of its record; ``name`` is that of its file or run.
+
+    ``asked`` are options of that kind's description, such as ``least_accuracy`` for a reduction.
+
+    >>> import weightsmith as ws
+    >>> description = describe(ws.grade(ws.networks.mlp(64, 32, 10), evidence="none"), "untrained")
+    >>> description.title, description["Left out"].to_rows()
+    ('Grades: untrained', [{'reason': 'bias', 'tensors': 2, 'parameters': 42, 'which': 'dense1.bias, output.bias'}])
+    """
+    record = result if isinstance(result, Record) else getattr(result, "record", None)
+    home = _SECTIONS.get(type(record).__name__)
+    if home is None:
+        raise UsageError(f"a {type(result).__name__} has no description: give what a verb returned, or its record")
+    module, _, function = home.partition(".")
+    section = getattr(importlib.import_module(f"weightsmith.reporting.sections.{module}"), function)
+    taken = result if home in _WHOLE else record
+    made: Section = section(taken, name or _name(record), **asked)
+    return made
+
+
+_WHOLE = ("angles.angles_section", "reducing.reduction_section")  # what they describe is more than its record
+
+
+def _name(record: Any) -> str:
+    """The network's own name, if the result has none."""
+    return str(getattr(record, "source", None) or getattr(record, "network", None) or "unnamed")

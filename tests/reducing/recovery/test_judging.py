@@ -1,0 +1,135 @@
+"""Recovery is judged on rows held back from it, and never does worse than the cut on them."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+import weightsmith as ws
+from weightsmith.data.tensors import Data, Split
+from weightsmith.networks.card import Card, with_card
+from weightsmith.reducing.recovery.judging import HeldBack, compared, held_back, held_back_by
+from weightsmith.reducing.recovery.recover import FineTune, Recover
+from weightsmith.training.run import Stopped
+
+QUICK = {"latency": False, "random": 0}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return ws.data.load("digits")
+
+
+@pytest.fixture(scope="module")
+def run(digits):
+    return ws.train("mlp:40", digits, optimiser="adam", schedule=0.01, epochs=6, keep=3, validation=0.1)
+
+
+@pytest.mark.parametrize("recover", ["fine-tune:2,rate=5", "fine-tune:2,rate=1e30", "iterate:2,epochs=1,rate=5"])
+def test_a_rate_that_destroys_gives_the_cut_back_and_says_so(run, digits, recover):
+    plain = ws.reduce(run, digits, by="magnitude", target="params:0.5", **QUICK)
+    tried = ws.reduce(run, digits, by="magnitude", target="params:0.5", recover=recover, **QUICK)
+    assert tried.record.measured.reduced == tried.record.measured.cut
+    lost = tried.record.recovery[-1]
+    assert (lost.improved, lost.lost, lost.kept) == (False, True, "cut")
+    assert lost.recovered.value <= lost.cut.value
+    assert "too large" in lost.reason
+    assert Recover.parse(lost.advice).rate == pytest.approx(Recover.parse(recover).rate / 10)
+    if recover.startswith("fine"):
+        assert all(
+            torch.equal(value, plain.network.state_dict()[name]) for name, value in tried.network.state_dict().items()
+        )
+
+
+def test_the_best_epoch_comes_back_not_the_last(run, digits):
+    small = ws.reduce(run, digits, by="magnitude", target="params:0.3", recover="fine-tune:4,rate=0.3", **QUICK)
+    (training,), (found,) = small.record.training, small.record.recovery
+    rows = training.history.rows
+    best = max(rows, key=lambda row: (row.validation_accuracy, -row.validation_loss))
+    assert (found.epoch, training.restored) == (best.epoch, best.epoch)
+    assert found.recovered.value == pytest.approx(best.validation_accuracy)
+    assert found.improved
+    assert found.cut.value < found.recovered.value
+
+
+def test_test_rows_do_not_decide(run, digits):
+    """The same choice, whatever the labels of the test rows are."""
+    shuffled = dataclasses.replace(digits, test=Split(digits.test.x, digits.test.y.roll(1)))
+    made = [
+        ws.reduce(run.network, data, by="magnitude", target="params:0.5", recover="fine-tune:2", **QUICK).record
+        for data in (digits, shuffled)
+    ]
+    assert made[0].recovery[0].to_dict() == made[1].recovery[0].to_dict()
+    assert made[0].measured.reduced.value != made[1].measured.reduced.value
+
+
+def test_rows_are_held_back_from_the_training_rows_or_are_the_validation_split():
+    x, y = torch.rand(400, 3), torch.arange(400) % 4
+    network = nn.Linear(3, 4)
+    plain = Data("own", train=Split(x, y), test=Split(x[:8], y[:8]))
+    held = held_back(plain, "test", network, 4, seed=0)
+    assert (len(held.data.train), len(held.data.validation), held.source) == (300, 100, "25% of the training rows")
+    assert torch.bincount(held.data.validation.y).tolist() == [25] * 4
+    known = dataclasses.replace(plain, validation=Split(x[:40], y[:40]))
+    assert held_back(known, "test", network, 4, seed=0).source == "the validation split"
+    judged = held_back(dataclasses.replace(known, test=None), "validation", network, 4, seed=0)
+    assert len(judged.data.validation) == 100  # those of the validation split judge the result
+
+
+def test_labels_are_those_of_the_networks_outputs():
+    data = Data("own", train=Split(torch.rand(40, 3), torch.arange(40) % 2), classes=("cat", "dog"))
+    network = with_card(nn.Linear(3, 2), Card(classes=("dog", "cat")))
+    held = held_back(data, "train", network, 2, seed=0)
+    assert held.data.classes == ("dog", "cat")
+    assert held.data.train.y[:2].tolist() == [1, 0]
+
+
+def _constant(column):
+    network = nn.Linear(2, 2)
+    with torch.no_grad():
+        network.weight.zero_()
+        network.bias.copy_(torch.eye(2)[column] * 3)
+    return network
+
+
+def test_of_equal_accuracies_the_smaller_loss_decides():
+    rows = Split(torch.zeros(4, 2), torch.tensor([0, 0, 0, 1]))
+    held = HeldBack(Data("own", train=rows, validation=rows), "rows")
+    sure, unsure = _constant(0), _constant(0)
+    with torch.no_grad():
+        unsure.bias *= 0.3
+    found = compared("recovery", FineTune(1), sure, unsure, held)
+    assert (found.improved, found.lost) == (True, False)
+    back = compared("recovery", FineTune(1), unsure, sure, held)
+    assert (back.improved, back.lost, back.reason) == (False, False, None)
+    assert "brought nothing" in str(back)
+    assert compared("recovery", FineTune(1), sure, _constant(1), held).lost
+
+
+def test_rows_learnt_by_heart_are_told_from_a_rate_too_large(run):
+    train, held = Split(torch.zeros(4, 2), torch.ones(4).long()), Split(torch.zeros(4, 2), torch.zeros(4).long())
+    data = HeldBack(Data("own", train=train, validation=held), "rows")
+    found = compared("recovery", FineTune(1), _constant(0), _constant(1), data, training=run.record)
+    assert "by heart" in found.reason
+    diverged = dataclasses.replace(run.record, stopped=Stopped.DIVERGED, reason="the loss is NaN")
+    found = compared("recovery", FineTune(1), _constant(0), _constant(1), data, training=diverged)
+    assert "too large (the loss is NaN)" in found.reason
+
+
+def test_rewinding_is_compared_where_its_run_held_rows_back(run, digits):
+    assert held_back_by(run.record, digits, "test").data.validation.digest() == run.record.origin.inputs["validation"]
+    assert held_back_by(run.record, digits, "validation") is None
+    small = ws.reduce(run, digits, by="magnitude", target="params:0.5", recover="rewind:3", **QUICK)
+    assert small.record.recovery[0].rows == 144
+    bare = ws.train("mlp:20", digits, epochs=2, schedule=0.05, keep=1)
+    small = ws.reduce(bare, digits, by="magnitude", target="params:0.5", recover="rewind:1", **QUICK)
+    assert small.record.recovery == ()
+    assert any("was not compared with the cut" in note for note in small.record.notes)
+
+
+def test_records_of_before_are_still_read(run, digits):
+    small = ws.reduce(run, digits, by="magnitude", target="params:0.5", **QUICK)
+    old = small.record.to_dict()
+    del old["recovery"]
+    assert type(small.record).from_dict(old).recovery == ()
