@@ -1,8 +1,9 @@
 """Planted truth: samples, noise and random matrices of which the answer is known.
 
 Every trial has random streams of its own, so that the numbers below are the same on every run. A study is a function
-in ``TAIL_STUDIES`` (benchmarks/planted_studies.py) or ``NOISE_STUDIES`` (benchmarks/planted_noise.py): it returns a
-``Plan`` that says what is asked, with cells that each give one row of the table.
+in ``TAIL_STUDIES`` (benchmarks/planted_studies.py), ``BODY_STUDIES`` (benchmarks/planted_bodies.py) or
+``NOISE_STUDIES`` (benchmarks/planted_noise.py): it returns a ``Plan`` that says what is asked, with cells that each
+give one row of the table.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import machine
+from benchmarks.planted_bodies import BODY_STUDIES
 from benchmarks.planted_noise import NOISE_STUDIES
 from benchmarks.planted_studies import SEED, TAIL_STUDIES, Row
 from weightsmith.core.journal import Journal
@@ -24,7 +26,7 @@ from weightsmith.core.storage import write_atomic
 
 __all__ = ["main"]
 
-STUDIES = TAIL_STUDIES | NOISE_STUDIES
+STUDIES = TAIL_STUDIES | BODY_STUDIES | NOISE_STUDIES
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -78,19 +80,21 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the studies and write docs/results/planted.md and .json."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planted", description=__doc__)
     parser.add_argument("--trials", type=int, default=400)
-    parser.add_argument("--only", nargs="+", choices=STUDIES, help="print these studies and write nothing")
+    parser.add_argument(
+        "--only", nargs="+", choices=STUDIES, help="run these studies only; the others stay as they are written"
+    )
     parser.add_argument("--work", type=Path, help="folder for a journal: the same command again goes on")
     parser.add_argument("--out", type=Path, default=_ROOT / "docs" / "results", help="default: docs/results")
     asked = parser.parse_args(arguments)
     journal = None if asked.work is None else Journal(asked.work / "journal.jsonl", {"trials": asked.trials})
-    studies = {}
+    known = asked.out / "planted.json"
+    studies = dict(Results.from_json(known.read_text()).studies) if asked.only and known.exists() else {}
     for name in asked.only or STUDIES:
         plan = STUDIES[name]()
         rows = tuple(_once(journal, f"{name} {key}", cell, asked.trials) for key, cell in plan.cells.items())
         studies[name] = Study(plan.about, plan.outcome(rows), rows)
         print(f"{name}\n{studies[name].outcome}\n{table(rows)}\n", flush=True)
-    if asked.only:
-        return 0
+    studies = {name: studies[name] for name in STUDIES if name in studies}
     origin = Origin(seed=SEED, versions=versions("numba", "scipy"))
     results = Results("python -m benchmarks.planted", machine(), asked.trials, studies, origin)
     write_atomic(asked.out / "planted.json", results.to_json(indent=1) + "\n")

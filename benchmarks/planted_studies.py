@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weightsmith.core.seeds import stream
+from weightsmith.core.seeds import stream, subseed
 from weightsmith.grading.fits.cuts import Hill, SmallestDistance
 from weightsmith.grading.fits.powerlaw import PowerLaw, fit_power_law
 from weightsmith.grading.fits.resampling import alpha_interval, goodness_of_fit
@@ -114,8 +114,8 @@ def intervals() -> Plan:
         for trial in range(trials):
             where = ("planted", "intervals", body, size, trial)
             values = _BODIES[body](alpha, size, stream(SEED, *where, "values"))
-            rng = stream(SEED, *where, "resamples")
-            refits = np.log(refitted_alphas(np.log(values / values[-1]), rng, _RESAMPLES, 8) - 1)
+            seed = subseed(SEED, *where, "resamples")
+            refits = np.log(refitted_alphas(np.log(values / values[-1]), seed, (0, _RESAMPLES), 8, 0.0) - 1)
             for name, (low, high) in _intervals(_fit(values), refits).items():
                 held.setdefault(name, []).append(low <= truth <= high)
                 widths.setdefault(name, []).append(high - low)

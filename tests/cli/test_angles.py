@@ -81,7 +81,7 @@ def test_progress_goes_to_stderr(run, network):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--angle", "200"), "angle must be ≤ 90, not 200"),
+        (("--angle", "200"), "--angle must be a number ≥ 0, ≤ 90, not 200"),
         (("--angle", "0"), "angle must be > 0"),
         (("--centre", "median"), "centre must be auto, mean, none or a finite number"),
         (("--layers", "dense4"), "unknown layer 'dense4'"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+import torch
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.statistics import Interval
+from weightsmith.grading.classes import ClassShares
 from weightsmith.grading.fits.alternatives import Alternative
 from weightsmith.grading.fits.cuts import Hill, SmallestDistance
 from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit
 from weightsmith.grading.fits.resampling import Goodness
+from weightsmith.grading.grade import grade
 from weightsmith.grading.metrics import LayerMetrics
 from weightsmith.grading.results import (
     Coverage,
@@ -209,3 +213,27 @@ def test_the_coverage_line():
 def test_every_status_and_verdict_has_a_word_of_its_own():
     for kinds in (Status, VerdictKind):
         assert len({member.value for member in kinds}) == len(kinds)
+
+
+def test_words_lean_where_there_is_no_hard_verdict():
+    torch.manual_seed(0)
+    (found,) = grade({"w.weight": torch.randn(40, 30)}, evidence="fast").layers
+    shares = ClassShares(0.0, 0.19, 0.81)
+    leaning = dataclasses.replace(found, verdict=Verdict(VerdictKind.CANNOT_SAY, "by hand"), shares=shares)
+    assert leaning.words == "leans weakly trained (81 %)"
+    assert leaning.row()["words"] == leaning.words
+    assert leaning.row()["share_weakly_trained"] == 0.81
+    assert dataclasses.replace(leaning, verdict=Verdict(VerdictKind.WEAKLY_TRAINED, "")).words == "weakly trained"
+    rejected = dataclasses.replace(leaning, goodness=Goodness(0.01, 99, True))
+    assert rejected.words == "cannot say (power law rejected)"
+
+
+def test_records_without_shares_are_read():
+    torch.manual_seed(0)
+    found = grade({"w.weight": torch.randn(40, 30)}, evidence="fast")
+    written = found.to_dict()
+    for layer in written["layers"]:
+        del layer["shares"]
+    old = Grades.from_dict(written)
+    assert old.layers[0].shares is None
+    assert dataclasses.replace(old.layers[0], shares=found.layers[0].shares) == found.layers[0]

@@ -7,12 +7,13 @@ import itertools
 import pytest
 
 from weightsmith.core.statistics import Interval
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.fits.cuts import SmallestDistance
 from weightsmith.grading.fits.powerlaw import PowerLaw
 from weightsmith.grading.fits.resampling import Goodness
 from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import Status, Verdict, VerdictKind
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST, not_fitted, verdict
+from weightsmith.grading.verdicts import not_fitted, verdict
 
 LAMBDA_MAX = 12.5
 

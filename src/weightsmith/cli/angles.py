@@ -6,14 +6,14 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
-from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_writable, write_figures
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv, write_figures
+from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.reduce import loaded
 from weightsmith.cli.terminal import (
     count_text,
@@ -26,7 +26,7 @@ from weightsmith.cli.terminal import (
     table,
 )
 from weightsmith.core.csv_text import csv_text
-from weightsmith.core.storage import write_atomic
+from weightsmith.reducing import inspecting as verb
 from weightsmith.reporting.sections._wording import gathered
 
 if TYPE_CHECKING:
@@ -37,68 +37,35 @@ if TYPE_CHECKING:
 __all__ = ["angles"]
 
 
+@takes_options_of(
+    verb.angles,
+    examples=(
+        "weightsmith angles runs/net --data digits --angle 20 --out runs/angles",
+        "weightsmith angles runs/net --data digits --layers 'dense*' --figures figures",
+    ),
+)
 def angles(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
-    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
-    layers: Annotated[
-        list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as 'dense*'; may be repeated.")
-    ] = None,
-    angle: Annotated[
-        float, typer.Option(help="Degrees below which units are similar, and from 180° complementary.")
-    ] = 15.0,
-    centre: Annotated[
-        str,
-        typer.Option(help="What activations are measured from: auto (by activation), mean, none or a number."),
-    ] = "auto",
-    short: Annotated[
-        float, typer.Option(help="Name units whose vector is shorter than this share of the median; 0: none.")
-    ] = 0.1,
-    top: Annotated[int, typer.Option(min=0, help="Nearest pairs listed of each layer.")] = 20,
-    rows: Annotated[int | None, typer.Option(min=1, help="Training rows that are looked at (all).")] = None,
+    file: given.NetworkFile,
+    data: given.DataOption,
+    options: Options,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for record.json and arrays.npz, which a report is made of.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the listed pairs as CSV.")] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(help="Draw heat map and tree of each layer into this folder, or as FILE.svg, .png, .pdf."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the rows that --rows draws.")] = 0,
-    batch: Annotated[int, typer.Option(min=1, help="Rows at a time when the network is run.")] = 256,
-    threads: given.Threads = 1,
-    device: given.Device = "cpu",
+    out_folder: given.Out = None,
+    csv: given.Csv = None,
+    figures: given.Figures = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """List the nearest pairs of units of every layer, and the units that others could stand in for."""
     from weightsmith.data.datasets import load_all
-    from weightsmith.reducing.criteria.angles import Angles
-    from weightsmith.reducing.inspecting import angles as run
 
-    Angles(angle, centre=centre)  # report a wrong option before data are read
-    check_writable(csv, figures, out_folder)
+    check_writable(csv, figures, out_folder, as_json=as_json)
     known = load_all(data, path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     with progress_bar("angles", quiet) as progress:
-        found = run(
-            module,
-            known,
-            angle=angle,
-            centre=centre,
-            short=short,
-            top=top,
-            layers=layers or None,
-            rows=rows,
-            seed=seed,
-            batch=batch,
-            threads=threads,
-            device=device,
-            progress=progress,
-        )
-    written = [] if csv is None else [write_atomic(csv, _as_csv(found.record))]
+        found = verb.angles(module, known, **options, progress=progress)
+    written = [] if csv is None else write_csv(csv, _as_csv(found.record))
     if figures is not None:
         written += _draw(figures, found)
     if out_folder is not None:
@@ -108,7 +75,8 @@ def angles(
     if as_json:
         print_json({**found.record.to_dict(), "files": [str(path) for path in written]})
         return
-    _show_angles(found.record, str(file), known.name, written)
+    if not is_stdout(csv):
+        _show_angles(found.record, str(file), known.name, written)
 
 
 def _as_csv(record: AnglesRecord) -> str:

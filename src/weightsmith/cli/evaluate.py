@@ -9,8 +9,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
-from weightsmith.cli._spike_options import Numbers, refuse_nir, say_if_compiling
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._spike_options import refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
@@ -19,6 +19,7 @@ from weightsmith.core.statistics import Interval
 from weightsmith.core.storage import write_atomic
 from weightsmith.reporting.sections._spiking_layers import accuracy_rows, shown_steps
 from weightsmith.reporting.sections._wording import percent_within, significant
+from weightsmith.spiking.neurons import Precision
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
@@ -33,43 +34,30 @@ _WHAT_FOR = "accuracy is measured on rows with labels"
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="A data set by name (weightsmith data list), folder:PATH or table:PATH; a run's folder tells its own."
-        ),
-    ] = None,
+    file: given.NetworkFile,
+    data: given.DataOrRecord = None,
     data_path: given.DataPath = None,
-    split: Annotated[
-        str | None, typer.Option(help="Which part of the data (by default test, or the only one).")
-    ] = None,
+    split: given.Split = None,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     removed: Annotated[
         Literal["skip", "zero"], typer.Option(help="What all-zero convolutions of a ResNet are: removed, or zero.")
     ] = "skip",
-    at_least: Annotated[
-        float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 64,
-    threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
+    least_accuracy: given.LeastAccuracy = None,
+    batch: given.Batch = 64,
+    threads: given.Threads = 1,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="Spiking networks: time steps for each image (its record's, or 64)."),
     ] = None,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="Spiking networks: rows that are drawn by the seed (all).")
-    ] = None,
+    test_rows: given.TestRows = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Spiking networks: seed of input spikes and rows (0).")
     ] = None,
-    precision: Annotated[Numbers | None, typer.Option(help="Spiking networks: numbers of the run (float32).")] = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for record.json, which a report is made of; not if it spikes.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+    precision: Annotated[Precision | None, typer.Option(help="Spiking networks: numbers of the run (float32).")] = None,
+    out_folder: given.Out = None,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
 ) -> None:
     """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion.
 
@@ -82,12 +70,12 @@ def evaluate(
 
     of_plain = {"network": network, "normalise": normalise, "removed": removed, "batch": batch, "threads": threads}
     of_plain["out"] = None if out_folder is None else str(out_folder)
-    of_spiking = {"steps": steps, "images": images, "seed": seed, "precision": precision}
+    of_spiking = {"steps": steps, "test-rows": test_rows, "seed": seed, "precision": precision}
     if is_spiking(file):
         _refuse_given(of_plain, {"removed": "skip", "batch": 64, "threads": 1}, f"{file} is a spiking network")
         known = _load_data(data_of(file, data, quiet, what_for=_WHAT_FOR), data_path, split)
         of_spiking["steps"] = steps_of(file, steps, quiet)
-        _evaluate_spiking(file, known, split, of_spiking, at_least, as_json, quiet)
+        _evaluate_spiking(file, known, split, of_spiking, least_accuracy, as_json, quiet)
         return
     refuse_nir(file)
     _refuse_given(of_spiking, {}, f"{file} does not spike (weightsmith spike converts a network)")
@@ -113,7 +101,7 @@ def evaluate(
         show(result, str(file))
     if result.not_finite:
         raise Attention(f"{result.not_finite} of {result.images} images gave NaN or infinity; they count as wrong")
-    _raise_if_below(result.accuracy.value, at_least)
+    _raise_if_below(result.accuracy.value, least_accuracy)
 
 
 def _refuse_given(options: dict[str, Any], usual: dict[str, Any], because: str) -> None:
@@ -128,7 +116,7 @@ def _evaluate_spiking(
     known: Data,
     split: str | None,
     given: dict[str, Any],
-    at_least: float | None,
+    least_accuracy: float | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -137,7 +125,7 @@ def _evaluate_spiking(
         known,
         split=split,
         steps=given["steps"],
-        images=given["images"],
+        images=given["test-rows"],
         seed=given["seed"] or 0,
         precision=given["precision"] or "float32",
         quiet=quiet,
@@ -149,12 +137,12 @@ def _evaluate_spiking(
     silent = [row["layer"] for row in report["layers"] if not row["rate"]]
     if silent:
         raise Attention(f"{silent[0]} never fires")
-    _raise_if_below(report["steps"][-1]["accuracy"], at_least)
+    _raise_if_below(report["steps"][-1]["accuracy"], least_accuracy)
 
 
-def _raise_if_below(accuracy: float, at_least: float | None) -> None:
-    if at_least is not None and 100 * accuracy < at_least:
-        raise Attention(f"accuracy {100 * accuracy:.2f} % is below the {at_least:g} % asked for")
+def _raise_if_below(accuracy: float, least_accuracy: float | None) -> None:
+    if least_accuracy is not None and 100 * accuracy < least_accuracy:
+        raise Attention(f"accuracy {100 * accuracy:.2f} % is below the {least_accuracy:g} % asked for")
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
@@ -194,7 +182,7 @@ def _run_spiking(
     steps: int,
     images: int | None,
     seed: int,
-    precision: Numbers,
+    precision: Precision,
     quiet: bool,
 ) -> dict[str, Any]:
     """Run the spiking network in ``file`` on one split of ``known``, with the rows and spikes of its conversion."""

@@ -18,14 +18,18 @@ class NoEvidence(Evidence, name="none"):
 class FastEvidence(Evidence, name="fast"):
     """An interval for α, the edge of the noise, and the likelihood of other tails: milliseconds per layer."""
 
-    resamples: int = param(default=200, ge=50, doc="refits behind the interval of α")
+    resamples: int = param(
+        default=100, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
+    )
     confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
 
 
 class FullEvidence(Evidence, name="full"):
     """Also whether the law fits at all, a randomised twin of the layer, and α at a fixed aspect ratio."""
 
-    resamples: int = param(default=400, ge=50, doc="refits behind the interval of α")
+    resamples: int = param(
+        default=400, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
+    )
     confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
     draws: int = param(default=400, ge=50, doc="samples of the law behind the goodness of fit")
     aspect: float = param(default=1.0, ge=1, doc="rows over columns of the blocks α is fitted on once more")

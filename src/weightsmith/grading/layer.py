@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from weightsmith.core.seeds import stream
+from weightsmith.core.seeds import stream, subseed
+from weightsmith.grading.choices import Conv, Method, Normalise, Precision
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST, ClassShares
 from weightsmith.grading.evidence import Evidence, FastEvidence, FullEvidence, NoEvidence
 from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit, fit_power_law, fit_slices
 from weightsmith.grading.metrics import layer_metrics
 from weightsmith.grading.results import LayerGrade, Status
-from weightsmith.grading.spectra.spectrum import Method, Precision, Spectrum, spectrum
+from weightsmith.grading.spectra.spectrum import Spectrum, spectrum
 from weightsmith.grading.verdicts import not_fitted, verdict
 from weightsmith.networks.layers.walk import LayerWeights
 
-__all__ = ["LEAST", "Conv", "GradingOptions", "Normalise", "grade_layer"]
-
-Conv = Literal["pooled", "slices"]
-Normalise = Literal["none", "seed"]
+__all__ = ["LEAST", "GradingOptions", "grade_layer"]
 
 LEAST = 8
 """Fewer positive eigenvalues than this are not fitted."""
+_MOST = 64  # times as many resamples where a verdict hangs on them
 _FLAT = 1e-5  # relative spread of eigenvalues that are equal but for the rounding of weights in float32
 _SMALLEST, _LARGEST = 1e-140, 1e140  # largest weights of a layer whose eigenvalues, and their sum, are numbers
 
@@ -191,22 +191,33 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions)
     if isinstance(asked, NoEvidence):
         return {}
     from weightsmith.grading.fits.alternatives import compare_tails
-    from weightsmith.grading.fits.resampling import alpha_interval, goodness_of_fit
+    from weightsmith.grading.fits.resampling import goodness_of_fit, resample_alpha
     from weightsmith.grading.random_matrix.aspect import fixed_aspect
     from weightsmith.grading.random_matrix.noise import fit_bulk, live_rows
     from weightsmith.grading.random_matrix.twin import randomised_twin
     from weightsmith.grading.random_matrix.universality import universality
 
+    names = "grade", piece.layer.name, -1 if piece.index is None else piece.index
+
     def draws(purpose: str) -> np.random.Generator:
-        return stream(how.seed, "grade", piece.layer.name, -1 if piece.index is None else piece.index, purpose)
+        return stream(how.seed, *names, purpose)
 
     if not isinstance(asked, FastEvidence | FullEvidence):
         raise TypeError(f"{asked!r} is no known amount of evidence")
     values, bulk = scaled.eigenvalues, fit_bulk(scaled, rows=live_rows(piece.matrices))
+    refits = resample_alpha(
+        values,
+        cut=how.cut,
+        resamples=asked.resamples,
+        # Where there is nothing but noise no verdict hangs on α.
+        most=None if bulk is not None and bulk.spikes == 0 else _MOST * asked.resamples,
+        borders=(HEAVIEST, LIGHTEST),
+        confidence=asked.confidence,
+        seed=subseed(how.seed, *names, "interval"),
+    )
     found: dict[str, Any] = {
-        "interval": alpha_interval(
-            values, cut=how.cut, resamples=asked.resamples, confidence=asked.confidence, rng=draws("interval")
-        ),
+        "interval": None if refits is None else refits.interval(asked.confidence),
+        "shares": None if refits is None else ClassShares.of(refits.alphas),
         "bulk": bulk,
         "alternatives": compare_tails(values, fit),
         "universality": universality(fit.alpha, bulk),

@@ -14,12 +14,10 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import LayerGrade, Measure
 
-__all__ = ["BEST_RANGE", "measure_network"]
-
-BEST_RANGE = (2.0, 5.0)
-"""Where the exponents of nearly all good networks lie, by the seed's abstract."""
+__all__ = ["measure_network"]
 
 _Terms = Sequence[float]
 
@@ -29,12 +27,16 @@ def measure_network(layers: Iterable[LayerGrade]) -> tuple[Measure, ...]:
     layers = tuple(layers)
     fitted = [layer for layer in layers if layer.fit is not None]
     exponents = [layer.fit.alpha for layer in fitted if layer.fit is not None]
-    low, high = BEST_RANGE
-    share = statistics.fmean(low <= alpha <= high for alpha in exponents) if exponents else None
+    share = statistics.fmean(HEAVIEST <= alpha <= LIGHTEST for alpha in exponents) if exponents else None
     return (
         _mean("alpha", exponents, "mean of α over layers"),
         Measure("alpha_median", statistics.median(exponents) if exponents else None, len(fitted), "median of α"),
-        Measure("alpha_in_range", share, len(fitted), "share of layers with α in [2, 5]"),
+        Measure(
+            "alpha_in_range",
+            share,
+            len(fitted),
+            "share of layers with α in [2, 6], where layers are called well trained",
+        ),
         *_alpha_hats(fitted),
         *_metrics(fitted),
         *_evidence(fitted),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Interval
+from weightsmith.grading.classes import ClassShares
 from weightsmith.grading.fits.alternatives import Alternative
 from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit
 from weightsmith.grading.fits.resampling import Goodness
@@ -92,6 +93,7 @@ class LayerGrade(Record):
     notes: tuple[str, ...] = ()
     fit: PowerLaw | None = None
     interval: Interval | None = None
+    shares: ClassShares | None = None
     goodness: Goodness | None = None
     alternatives: tuple[Alternative, ...] = ()
     bulk: Bulk | None = None
@@ -113,6 +115,20 @@ class LayerGrade(Record):
         return any(note.startswith(GUESS) for note in self.notes)
 
     @property
+    def words(self) -> str:
+        """The verdict in words: ``well trained``, ``leans weakly trained (81 %)``, ``undecided (…)``; else the status.
+
+        Hard verdicts are at the confidence of the interval; a law that is rejected leans nowhere.
+        """
+        if self.fit is None:
+            return self.status.value
+        if self.verdict.kind is not VerdictKind.CANNOT_SAY:
+            return self.verdict.kind.value
+        if self.goodness is not None and self.goodness.rejected:
+            return "cannot say (power law rejected)"
+        return self.verdict.kind.value if self.shares is None or self.interval is None else self.shares.words
+
+    @property
     def alpha(self) -> float | None:
         """The exponent of the tail."""
         return None if self.fit is None else self.fit.alpha
@@ -129,7 +145,7 @@ class LayerGrade(Record):
 
     def __repr__(self) -> str:
         where = self.name if self.slice is None else f"{self.name}[{self.slice}]"
-        return f"<LayerGrade {where}: {self.status.value}, {self.verdict.kind.value}: {self.verdict.because}>"
+        return f"<LayerGrade {where}: {self.status.value}, {self.words}: {self.verdict.because}>"
 
     def row(self) -> dict[str, Cell]:
         """The layer as one flat row, for JSON and CSV; the same columns for every layer."""
@@ -149,6 +165,12 @@ class LayerGrade(Record):
             "alpha_low": self.alpha_low,
             "alpha_high": self.alpha_high,
         }
+        row |= _cells(
+            self.shares,
+            share_over_regularised="over_regularised",
+            share_well_trained="well_trained",
+            share_weakly_trained="weakly_trained",
+        )
         row |= _cells(self.fit, sigma="sigma", xmin="xmin", D="D", tail="tail")
         row |= _cells(self.metrics, **{name: name for name in LayerMetrics.__dataclass_fields__})
         row |= _cells(
@@ -169,6 +191,7 @@ class LayerGrade(Record):
         row |= {
             "universality": None if self.universality is None else self.universality.value,
             "verdict": self.verdict.kind.value,
+            "words": self.words,
             "because": self.verdict.because,
             "reason": self.reason,
             "tied_with": ", ".join(self.tied_with) or None,
@@ -274,7 +297,7 @@ class Grades(Record):
         """A line per layer: name, α with its interval, verdict; then what was covered."""
         rows = [(layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]", layer) for layer in self.layers]
         width = max((len(name) for name, _ in rows), default=0)
-        lines = [f"{name:<{width}}  {_exponent(layer):>20}  {layer.verdict.kind.value}" for name, layer in rows]
+        lines = [f"{name:<{width}}  {_exponent(layer):>20}  {layer.words}" for name, layer in rows]
         return "\n".join([self.source, *lines, self.coverage.line])
 
     def measure(self, name: str) -> Measure:

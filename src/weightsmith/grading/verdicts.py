@@ -3,7 +3,8 @@
 1. Can the layer be fitted? Otherwise its status is the verdict.
 2. Does any eigenvalue lie beyond the edge of the noise (Marchenko–Pastur, at 1 %)? Otherwise there is no heavy tail,
    whatever α says: α is between 2 and 6 on a quarter of all matrices of pure noise.
-3. Is the power law rejected (p < 0.1), or does the interval of α reach into more than one class? Then it is undecided.
+3. Is the power law rejected (p < 0.1), or does the interval of α reach into more than one class? Then there is no
+   verdict at this confidence; the shares of the classes (:mod:`weightsmith.grading.classes`) say which way it leans.
 4. α < 2 over-regularised, 2 to 6 well trained, beyond 6 weakly trained.
 """
 
@@ -13,15 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from weightsmith.core.statistics import Interval
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST, ClassShares
 from weightsmith.grading.fits.powerlaw import PowerLaw
 from weightsmith.grading.fits.resampling import Goodness
 from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import Status, Verdict, VerdictKind
 
-__all__ = ["HEAVIEST", "LIGHTEST", "not_fitted", "verdict"]
-
-HEAVIEST, LIGHTEST = 2.0, 6.0
-"""Between these two exponents a layer is called well trained."""
+__all__ = ["not_fitted", "verdict"]
 
 
 def not_fitted(status: Status, reason: str) -> Verdict:
@@ -53,7 +52,9 @@ def verdict(fit: PowerLaw, evidence: Mapping[str, Any], lambda_max: float) -> Ve
     classes = [_class_of(value) for value in (interval.low, fit.alpha, interval.high)]
     if len(set(classes)) > 1:
         ends = " to ".join(dict.fromkeys((classes[0].value, classes[-1].value)))
-        return Verdict(VerdictKind.CANNOT_SAY, f"{found} reaches from {ends}")
+        shares: ClassShares | None = evidence.get("shares")
+        words = "" if shares is None else f": {shares.words}"
+        return Verdict(VerdictKind.CANNOT_SAY, f"{found} reaches from {ends}{words}")
     edge = "" if bulk is None else f", {bulk.spikes} eigenvalue{'' if bulk.spikes == 1 else 's'} beyond the noise"
     tested = "" if goodness is None else f", power law not rejected (p = {goodness.p:.2f})"
     return Verdict(classes[0], f"{found}{edge}{tested}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.core.progress import StepCallback
+from weightsmith.core.progress import StepCallback, as_callback, shows_progress
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
@@ -54,6 +54,7 @@ class Evaluation(Record):
     origin: Origin
 
 
+@shows_progress
 def evaluate(
     network: nn.Module | str | Path,
     data: Any,
@@ -62,13 +63,13 @@ def evaluate(
     batch: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    progress: StepCallback | None = None,
+    progress: StepCallback | bool | None = None,
 ) -> Evaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
     The network may also be a file that ``load`` reads without help. Without ``split`` it is the test split, or the only
     one there is. Inputs are normalised as the network's card says, and classes of network and data are matched by name.
-    ``progress`` is called with (images done, images in all).
+    ``progress`` is called with (images done, images in all); True shows a bar.
     """
     if not isinstance(network, nn.Module):
         if not isinstance(network, str | Path):
@@ -82,7 +83,7 @@ def evaluate(
     card, architecture = card_of(network), architecture_of(network)
     if architecture is not None and architecture.classes is not None:
         _class_names(known, card, architecture.classes)  # before the work, not after it
-    answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=progress)
+    answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=as_callback(progress))
     count = answers.shape[1]
     names, labels = labels_for(card, known, part.y, count)
     finite = answers.isfinite().all(dim=1)

@@ -17,7 +17,7 @@ from weightsmith._version import __version__
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting._blocks import Block, block_of, paragraphs
 from weightsmith.reporting._words import LONGEST_NAME, plain
-from weightsmith.reporting.parts import Choice, Drawing, Part, Section, Table
+from weightsmith.reporting.parts import Choice, Drawing, Part, Section, Table, is_drawn
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,15 +57,9 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
 
 def fragment(section: Section) -> str:
     """One section for a place inside another page, such as a notebook: without drawings, which take time."""
-    kept = dataclasses.replace(section, parts=tuple(part for part in section.parts if not _is_drawn(part)))
+    kept = dataclasses.replace(section, parts=tuple(part for part in section.parts if not is_drawn(part)))
     (view,) = _section_views([kept], _ROOM)
     return _environment().get_template("notebook.html").render(section=view).strip().encode("utf-8", "replace").decode()
-
-
-def _is_drawn(part: Part) -> bool:
-    """Whether the part is a drawing, or holds some."""
-    inside = part.options if isinstance(part, Choice) else ()
-    return isinstance(part, Drawing) or any(_is_drawn(one) for _, parts in inside for one in parts)
 
 
 def _environment() -> jinja2.Environment:

@@ -20,7 +20,20 @@ from weightsmith.core.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "Choice", "Column", "Drawing", "Facts", "Notes", "Part", "Prose", "Section", "Shown", "Table"]
+__all__ = [
+    "Cell",
+    "Choice",
+    "Column",
+    "Drawing",
+    "Facts",
+    "Notes",
+    "Part",
+    "Prose",
+    "Section",
+    "Shown",
+    "Table",
+    "is_drawn",
+]
 
 Cell: TypeAlias = float | int | str | None
 
@@ -72,13 +85,10 @@ class Table(Displayed):
                 raise UsageError(f"table {self.title!r}: row {number} has {cells} for {len(self.columns)} columns")
 
     def filled(self) -> Table:
-        """The table without the columns to spare that are empty."""
+        """The table without its empty columns."""
         values = [[cell.value if isinstance(cell, Shown) else cell for cell in row] for row in self.rows]
-        places = [
-            place
-            for place, column in enumerate(self.columns)
-            if not column.spare or any(row[place] is not None for row in values)
-        ]
+        filled = [any(row[place] is not None for row in values) for place in range(len(self.columns))]
+        places = [place for place, has_values in enumerate(filled) if has_values or not place]
         columns = tuple(self.columns[place] for place in places)
         return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in places) for row in self.rows))
 
@@ -213,6 +223,11 @@ class Section(Displayed):
             "look_at": list(self.look_at),
             "try_next": list(self.try_next),
         }
+
+
+def is_drawn(part: Part) -> bool:
+    """Whether the part is a drawing, or a choice that holds some."""
+    return any(isinstance(one, Drawing) for one in _unfolded([part]))
 
 
 def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:

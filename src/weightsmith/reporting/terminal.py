@@ -17,7 +17,19 @@ from rich.text import Text
 from weightsmith.reporting._blocks import paragraphs
 from weightsmith.reporting._sparks import for_encoding
 from weightsmith.reporting._words import number_text, plain
-from weightsmith.reporting.parts import Cell, Choice, Column, Facts, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.parts import (
+    Cell,
+    Choice,
+    Column,
+    Facts,
+    Notes,
+    Part,
+    Prose,
+    Section,
+    Shown,
+    Table,
+    is_drawn,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -85,7 +97,8 @@ def show_table(table: Table, console: Console) -> None:
             return
     kept = _fitting(columns, console.width)
     if rows:
-        console.print(_grid(kept, rows, console))
+        narrow = _width(kept[1:]) + _SHORTEST_NAME >= console.width  # even so: heads and cells wrap
+        console.print(_grid(kept, rows, console, wrap=narrow))
     if len(rows) < len(table.rows):
         console.print(_text(f"and {len(table.rows) - len(rows):,} more rows: --json has all", console, "dim"))
     _show_legend(table.caption, kept, [each.column.head for each in columns if each not in kept], console)
@@ -113,7 +126,7 @@ def _show_parts(parts: Iterable[Part], console: Console) -> None:
             case Prose(text=text):
                 for line in paragraphs(text):
                     console.print(_text(line, console))
-            case Choice(options=options, first=first):
+            case Choice(options=options, first=first) if not is_drawn(part):
                 _show_parts(options[first][1], console)
 
 

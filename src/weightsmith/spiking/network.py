@@ -18,7 +18,7 @@ from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import Gate, Neurons, Node, Shape, Synapses, is_finite, shapes_of
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Precision
 
 if TYPE_CHECKING:
     from weightsmith.spiking.monitors.observing import Observer
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["Precision", "SpikingNetwork"]
-
-Precision = Literal["float32", "float64", "int8"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

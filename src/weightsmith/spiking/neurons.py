@@ -20,7 +20,10 @@ from typing import Literal
 
 from weightsmith.core.options import Option, param
 
-__all__ = ["IF", "LIF", "Devices", "Event", "Mismatch", "Neuron"]
+__all__ = ["IF", "LIF", "Devices", "Event", "Mismatch", "Neuron", "Precision"]
+
+Precision = Literal["float32", "float64", "int8"]
+"""The numbers that neurons are computed with."""
 
 Event = Literal["spike", "signed", "graded"]
 """What a neuron sends: 1; +1 or −1; or a power of two with a sign, which shifts the weights that read it."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Range
@@ -17,37 +16,28 @@ from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
-from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile, threshold_range
-from weightsmith.spiking.conversion.preparing import (
-    ConversionSettings,
-    Prepared,
-    encoding_of,
-    prepare,
-)
-from weightsmith.spiking.conversion.subject import Subject, read_subject
-from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.energy.cost import PriceList, Prices, UnitCounts, spike_cost
-from weightsmith.spiking.energy.rivals import rivals_of
-from weightsmith.spiking.files import is_spiking, save_spiking, spiking_digest
-from weightsmith.spiking.l4.adjust import L4, Adjust
-from weightsmith.spiking.monitors.activity import Statistics
-from weightsmith.spiking.monitors.correspondence import Rates, confusion, correspondence
-from weightsmith.spiking.monitors.raster import Raster
-from weightsmith.spiking.network import Precision
-from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron
-from weightsmith.spiking.results import Decisions, Population, SpikeRecord, SpikeRun, Watched
+from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron, Precision
 from weightsmith.spiking.simulation.exits import Exit, Margin
-from weightsmith.spiking.simulation.responses import UNDECIDED, Responses
-from weightsmith.spiking.simulation.simulate import check_device, simulate
-from weightsmith.training.run import TrainRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared
+    from weightsmith.spiking.conversion.subject import Subject
+    from weightsmith.spiking.encoding import Constant, Poisson
+    from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts
+    from weightsmith.spiking.l4.adjust import L4
+    from weightsmith.spiking.results import Decisions, Population, SpikeRun, Watched
+    from weightsmith.spiking.simulation.responses import Responses
+    from weightsmith.training.run import TrainRun
 
 __all__ = ["decisions_of", "spike"]
 
 _RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
 
 
-@verb
+@verb(types=("spiking.encoding", "spiking.conversion.balance", "spiking.l4.adjust", "spiking.energy.cost"))
 def spike(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
@@ -61,30 +51,31 @@ def spike(
         Percentile | MaxCurrent | str,
         Doc("how thresholds are found: percentile:99.9 or max-current (networks without bias)"),
     ] = "percentile",
-    adjust: Annotated[L4 | str | None, Doc("l4:1.0 scales the weights of the first layer by their L4 norms")] = None,
+    adjust: Annotated[L4 | str | None, Doc("l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0)")] = None,
     steps: Annotated[int, Range(ge=1), Doc("time steps for each image")] = 64,
-    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights")] = "float32",
+    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
     early: Annotated[
-        Margin | str | None, Doc("margin:0.5 ends an image early once the two best outputs are that far apart")
+        Margin | str | None, Doc("margin:3 ends an image once its answer leads by 3 standard errors")
     ] = None,
-    settle: Annotated[int, Range(ge=0), Doc("first steps whose outputs are left out of the sums")] = 0,
+    settle: Annotated[int, Range(ge=0), Doc("first steps whose outputs are left out of the sums", rare=True)] = 0,
     mismatch: Annotated[
-        Mismatch | str | None, Doc("mismatch:0.1 draws every neuron's threshold around what it should be")
+        Mismatch | str | None, Doc("mismatch:threshold=0.1,leak=0.1 gives every neuron values of its own", rare=True)
     ] = None,
     prices: Annotated[
-        Prices | str, Doc("picojoules of operations; those not given are of 45 nm and the numbers of the run")
+        Prices | str,
+        Doc("picojoules per operation, as picojoule:0.9,4.6; without them those of the numbers of the run", rare=True),
     ] = "picojoule",
-    images: Annotated[int | None, Range(ge=1), Doc("test rows to run; without it all")] = None,
-    watch: Annotated[int, Range(ge=0), Doc("test rows whose spikes are recorded in detail")] = 8,
+    test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
+    watch: Annotated[int, Range(ge=0), Doc("test rows looked at closely, for statistics and figures", rare=True)] = 8,
     seed: Seed = 0,
     device: Device = "cpu",
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
     Thresholds are found by ``balance`` on training rows; ``adjust`` (``L4(smoothing)``) changes the weights of the
-    first layer by their L4 norms. ``images`` of the test rows are drawn by the seed (None: all). ``early``
+    first layer by their L4 norms. ``test_rows`` of the test split are drawn by the seed (None: all). ``early``
     (``Margin(3)``) ends an image once its answer is clear; outputs of the first ``settle`` steps are left out of the
     sums, because deep layers need some steps until their rates are right. ``mismatch`` gives every neuron its own
     threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are measured in detail: firing
@@ -98,6 +89,16 @@ def spike(
     >>> snn.record.decisions.cost.difference > -0.05
     True
     """
+    from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.spiking.conversion.balance import Balance
+    from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
+    from weightsmith.spiking.conversion.subject import read_subject
+    from weightsmith.spiking.energy.cost import PriceList, UnitCounts
+    from weightsmith.spiking.files import spiking_digest
+    from weightsmith.spiking.l4.adjust import Adjust
+    from weightsmith.spiking.results import SpikeRecord, SpikeRun
+    from weightsmith.spiking.simulation.simulate import check_device, simulate
+
     settings = written(spike, locals())
     recipe = ConversionSettings(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
@@ -118,7 +119,7 @@ def spike(
     check_device(device)
     if out is not None:
         _check_folder(Path(out))
-    subject = read_subject(network, data, images=images, seed=recipe.seed)
+    subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
     prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
     notes = prepared.notes
     if rule is not None and rule.least >= recipe.steps:
@@ -143,15 +144,7 @@ def spike(
         steps=recipe.steps,
         populations=_populations(prepared, recipe, responses),
         decisions=decisions_of(subject, responses),
-        cost=dataclasses.replace(
-            spike_cost(prepared.network, responses, counts, price, precision=recipe.precision),
-            rivals=rivals_of(
-                prepared.converted.network,
-                subject.judged.x[:_RIVAL_ROWS],
-                recipe.neuron.levels(recipe.steps),
-                prepared.network,
-            ),
-        ),
+        cost=_cost(subject, prepared, recipe, responses, counts=counts, prices=price),
         adjustment=prepared.adjustment,
         watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
         paths=responses.paths,
@@ -165,8 +158,31 @@ def spike(
     return run
 
 
+def _cost(
+    subject: Subject,
+    prepared: Prepared,
+    recipe: ConversionSettings,
+    responses: Responses,
+    *,
+    counts: UnitCounts,
+    prices: Prices,
+) -> SpikeCost:
+    """The cost of the run beside that of its rivals."""
+    from weightsmith.spiking.energy.cost import spike_cost
+    from weightsmith.spiking.energy.rivals import rivals_of
+
+    levels = recipe.neuron.levels(recipe.steps)
+    rivals = rivals_of(prepared.converted.network, subject.judged.x[:_RIVAL_ROWS], levels, prepared.network)
+    cost = spike_cost(prepared.network, responses, counts, prices, precision=recipe.precision)
+    return dataclasses.replace(cost, rivals=rivals)
+
+
 def decisions_of(subject: Subject, responses: Responses) -> Decisions:
     """The answers of a run compared with those of the network."""
+    from weightsmith.spiking.monitors.correspondence import confusion
+    from weightsmith.spiking.results import Decisions
+    from weightsmith.spiking.simulation.responses import UNDECIDED
+
     labels, answers = subject.judged.y.numpy(), subject.answers.numpy()
     right = responses.correct(labels)
     plain = answers == labels
@@ -190,6 +206,9 @@ def decisions_of(subject: Subject, responses: Responses) -> Decisions:
 
 
 def _populations(prepared: Prepared, recipe: ConversionSettings, responses: Responses) -> tuple[Population, ...]:
+    from weightsmith.spiking.conversion.balance import threshold_range
+    from weightsmith.spiking.results import Population
+
     rates, spikes = responses.rates(), responses.spikes()
     return tuple(
         Population(
@@ -208,6 +227,12 @@ def _watched(
     subject: Subject, prepared: Prepared, recipe: ConversionSettings, rule: Margin | None, images: int
 ) -> Watched:
     """A second run of a few images, with membranes shown."""
+    from weightsmith.spiking.monitors.activity import Statistics
+    from weightsmith.spiking.monitors.correspondence import Rates, correspondence
+    from weightsmith.spiking.monitors.raster import Raster
+    from weightsmith.spiking.results import Watched
+    from weightsmith.spiking.simulation.simulate import simulate
+
     x = subject.judged.x[:images]
     network = prepared.network
     window = max(2, min(10, recipe.steps // 4))
@@ -229,6 +254,8 @@ def _watched(
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder that is a file, or that holds other results: a plain network, a record, a journal."""
+    from weightsmith.spiking.files import is_spiking
+
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; out is a folder")
     network = folder / "network.safetensors"
@@ -240,5 +267,7 @@ def _check_folder(folder: Path) -> None:
 
 def _write(folder: Path, run: SpikeRun) -> None:
     """The files of a conversion: the spiking network, and last, as its seal, the record."""
+    from weightsmith.spiking.files import save_spiking
+
     save_spiking(run.network, folder / "network.safetensors")
     write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")

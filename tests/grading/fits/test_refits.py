@@ -17,8 +17,20 @@ def logarithms(size: int, seed: int = 0) -> np.ndarray:
     return np.log(values / values[-1])
 
 
-def slow_resample(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.sort(logs[(rng.random(logs.size) * logs.size).astype(int)])
+def mixed(x: int) -> int:
+    """SplitMix64 in Python's whole numbers."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) % 2**64
+    return x ^ (x >> 31)
+
+
+def slow_resample(logs: np.ndarray, seed: int, number: int) -> np.ndarray:
+    state = mixed((seed + number * 0xD1B54A32D192ED03) % 2**64)
+    halves: list[int] = []
+    while len(halves) < logs.size:
+        state = (state + 0x9E3779B97F4A7C15) % 2**64
+        halves += [mixed(state) % 2**32, mixed(state) >> 32]
+    return np.sort(logs[[half * logs.size >> 32 for half in halves[: logs.size]]])
 
 
 def slow_simulate(logs: np.ndarray, start: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
@@ -44,12 +56,19 @@ def slow_fit(logs: np.ndarray, least: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 300])
-def test_a_resample_is_what_numpy_draws(size):
-    ours, theirs = generator(), generator()
+def test_a_resample_is_what_its_generator_gives(size):
     logs = logarithms(size)
-    for _ in range(3):
-        np.testing.assert_array_equal(resample(logs, ours), slow_resample(logs, theirs))
-    assert ours.bit_generator.state == theirs.bit_generator.state
+    for seed, number in ((0, 0), (2**62 + 5, 3), (7, 6399)):
+        np.testing.assert_array_equal(resample(logs, seed, number), slow_resample(logs, seed, number))
+
+
+def test_resamples_are_even_and_independent():
+    """Each of 50 values is drawn once on average, with the variance of a multinomial, and neighbours do not agree."""
+    logs = np.arange(50.0)
+    counts = np.array([np.bincount(resample(logs, 3, number).astype(int), minlength=50) for number in range(4000)])
+    assert counts.mean(axis=0) == pytest.approx(np.ones(50), abs=5 * np.sqrt(0.98 / 4000))
+    assert counts.var() == pytest.approx(0.98, abs=0.03)
+    assert abs(np.corrcoef(counts[:-1].ravel(), counts[1:].ravel())[0, 1]) < 5 / np.sqrt(200_000)
 
 
 @pytest.mark.parametrize("start", [0, 1, 40, 58])
@@ -73,10 +92,18 @@ def test_the_law_is_the_one_asked_for():
 
 
 @pytest.mark.parametrize("least", [2, 8, 20])
-def test_refits_of_resamples_are_the_definition(least):
-    logs, rng = logarithms(40), generator()
-    expected = [slow_fit(slow_resample(logs, rng), least)[0] for _ in range(25)]
-    assert refitted_alphas(logs, generator(), 25, least) == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize(("size", "hint"), [(40, 0.0), (40, -9.0), (300, -1.0)])
+def test_refits_of_resamples_are_the_definition(size, least, hint):
+    logs = logarithms(size)
+    expected = [slow_fit(slow_resample(logs, 11, number), least)[0] for number in range(25)]
+    assert refitted_alphas(logs, 11, (0, 25), least, hint) == pytest.approx(expected, rel=1e-9)
+    assert refitted_alphas(logs, 11, (20, 25), least, hint) == pytest.approx(expected[20:], rel=1e-9)
+
+
+def test_refits_with_equal_eigenvalues_are_the_definition():
+    logs = np.sort(np.round(logarithms(120), 1))
+    expected = [slow_fit(slow_resample(logs, 2, number), 8)[0] for number in range(40)]
+    assert refitted_alphas(logs, 2, (0, 40), 8, -1.0) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("size", "start"), [(40, 0), (40, 15), (12, 2)], ids=["all", "tail", "no least tail"])
@@ -87,13 +114,13 @@ def test_refits_of_the_law_are_the_definition(size, start):
 
 
 def test_without_a_slope_there_is_infinity_and_no_number():
-    assert np.isinf(refitted_alphas(np.zeros(10), generator(), 3, 8)).all()
-    assert np.isinf(refitted_alphas(logarithms(5), generator(), 3, 8)).all()
+    assert np.isinf(refitted_alphas(np.zeros(10), 5, (0, 3), 8, 0.0)).all()
+    assert np.isinf(refitted_alphas(logarithms(5), 5, (0, 3), 8, 0.0)).all()
 
 
 def test_the_input_is_not_changed():
     logs = logarithms(30)
     before = logs.copy()
-    refitted_alphas(logs, generator(), 5, 8)
+    refitted_alphas(logs, 5, (0, 5), 8, 0.0)
     refitted_distances(logs, 10, 2.0, generator(), 5)
     np.testing.assert_array_equal(logs, before)

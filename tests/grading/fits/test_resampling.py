@@ -14,7 +14,8 @@ from weightsmith.core.errors import DataMismatch, OptionError, UsageError
 from weightsmith.core.seeds import stream
 from weightsmith.grading.fits.cuts import Hill, SmallestDistance, TailCut, UnitDeterminant
 from weightsmith.grading.fits.powerlaw import fit_power_law
-from weightsmith.grading.fits.resampling import Goodness, alpha_interval, goodness_of_fit
+from weightsmith.grading.fits.refits import resample
+from weightsmith.grading.fits.resampling import Goodness, Resampled, alpha_interval, goodness_of_fit, resample_alpha
 
 CUTS = [SmallestDistance(), Hill(), UnitDeterminant()]
 spectra = st.one_of(
@@ -40,8 +41,9 @@ def slow_interval(
     """As the module says it, with fits by the definition; for fits with a tail of 8 or more."""
     centre = math.log(fit_power_law(values, cut).alpha - 1)
     refits = []
-    for _ in range(resamples):
-        sample = np.sort(values[(rng.random(values.size) * values.size).astype(int)])
+    seed = int(rng.integers(1 << 62))
+    for number in range(resamples):
+        sample = values[resample(np.arange(float(values.size)), seed, number).astype(int)]
         alpha = slow_search(sample, 8) if isinstance(cut, SmallestDistance) else fit_power_law(sample, cut).alpha
         refits.append(math.log(alpha - 1))
     low, high = np.quantile(refits, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -69,6 +71,37 @@ def test_the_interval_is_the_mean_of_percentile_and_basic(cut, confidence):
     assert (found.low, found.high) == pytest.approx(slow_interval(values, cut, 60, confidence, draws()), rel=1e-9)
     assert (found.confidence, found.value) == (confidence, fit_power_law(values, cut).alpha)
     assert "60 resamples" in found.method
+
+
+def test_deviations_are_symmetric_and_make_the_interval():
+    found = resample_alpha(pareto(3.0, 60, 1, body=60), resamples=201, seed=4)
+    assert found.deviations == pytest.approx(-found.deviations[::-1])
+    interval = found.interval(0.95)
+    low, high = np.quantile(found.alphas, [0.025, 0.975], method="linear")
+    assert (interval.low, interval.high) == pytest.approx((low, high), rel=0.02)
+    factor = math.exp(np.quantile(found.deviations, 0.975))
+    assert interval.high == pytest.approx(1 + (found.centre - 1) * factor, rel=1e-12)
+
+
+def test_resamples_go_on_until_the_borders_are_settled():
+    values = pareto(3.0, 60, 1, body=60)
+    plain = resample_alpha(values, resamples=100, seed=4)
+    interval = plain.interval(0.95)
+    doubtful = resample_alpha(values, resamples=100, most=1600, borders=(interval.high,), seed=4)
+    clear = resample_alpha(values, resamples=100, most=1600, borders=(plain.value, interval.high), seed=4)
+    far = resample_alpha(values, resamples=100, most=1600, borders=(1000.0,), seed=4)
+    assert (doubtful.resamples, clear.resamples, far.resamples) == (1600, 100, 100)
+    np.testing.assert_array_equal(clear.deviations, plain.deviations)
+    again = resample_alpha(values, resamples=1600, seed=4)
+    np.testing.assert_array_equal(doubtful.deviations, again.deviations)  # the same resamples, drawn in portions
+
+
+@pytest.mark.parametrize(("beyond", "settled"), [(0, True), (3, False), (10, False), (40, True), (200, True)])
+def test_a_share_is_settled_when_its_interval_leaves_out_the_level(beyond, settled):
+    """Of 400 deviations so many are beyond the border, 2.5 % is the level; Wilson's interval at three errors decides."""
+    half = np.concatenate([np.linspace(0.1, 0.5, 200 - min(beyond, 200)), np.linspace(1.1, 1.5, min(beyond, 200))])
+    found = Resampled(2.0, 2.0, np.sort(np.concatenate([-half, half])), 400)
+    assert found.is_settled((1 + math.e,), 0.95) is settled
 
 
 def test_the_same_stream_gives_the_same_bytes_and_another_one_others():

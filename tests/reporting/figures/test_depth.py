@@ -179,9 +179,9 @@ def test_layers_are_counted_in_half_units(make_alpha, make_layer, make_network):
     figure = alpha_histogram(make_network(*(make_alpha(f"{a}", a) for a in alphas), make_layer("dead")))
     (axes,) = figure.axes
     assert steps(axes) == {"layers": {1.5: 1, 2.0: 2, 2.5: 1, 4.5: 1, 5.0: 2}}
-    assert axes.get_title(loc="left") == "small: 5 of 7 layers with α in [2, 5], 1 without α"
-    (shade,) = [patch for patch in axes.patches if patch.get_label() == "α in [2, 5]"]
-    assert (shade.get_x(), shade.get_x() + shade.get_width()) == (2, 5)
+    assert axes.get_title(loc="left") == "small: 6 of 7 layers with α in [2, 6], 1 without α"
+    (shade,) = [patch for patch in axes.patches if patch.get_label() == "α in [2, 6]"]
+    assert (shade.get_x(), shade.get_x() + shade.get_width()) == (2, 6)
     ticks = next(line for line in axes.get_lines() if line.get_marker() == "|")
     assert list(ticks.get_xdata()) == alphas
     assert axes.get_xlim() == (1, 7)
@@ -206,7 +206,7 @@ def test_several_networks_are_counted_in_shares_of_their_own(make_alpha, make_la
     (axes,) = figure.axes
     assert steps(axes) == {"x": {3.0: 50, 4.0: 25, 7.0: 25}, "y": {3.0: 100}, "z": {}}
     assert axes.get_ylabel() == "layers (%)"
-    assert axes.get_title(loc="left") == "4 of 5 layers with α in [2, 5], 2 without α"
+    assert axes.get_title(loc="left") == "4 of 5 layers with α in [2, 6], 2 without α"
 
 
 def test_no_alpha_at_all_is_refused_by_name(make_layer, make_network):

@@ -35,7 +35,7 @@ def results():
             found["judged"] = ws.evaluate(run.network, data)
             found["grades"] = ws.grade(run.network, evidence="none")
             for adjust in (None, "l4:1"):
-                spiking = ws.spike(small.network, data, steps=4, images=60, watch=0, adjust=adjust)
+                spiking = ws.spike(small.network, data, steps=4, test_rows=60, watch=0, adjust=adjust)
                 found[f"spike-{adjust or 'plain'}"] = spiking.record
     return list(found.items())
 

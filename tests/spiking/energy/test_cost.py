@@ -313,9 +313,13 @@ def test_a_graded_event_is_a_shift_and_an_addition(monkeypatch):
     cost = spike_cost(counts.network, responses, counts)
     assert [layer.event for layer in cost.layers] == ["spike"] + ["graded"] * 4  # poisson input is spikes
     shifted = sum(float(layer.accumulates[-1]) for layer in cost.layers[1:])
-    assert cost.energy - plain.energy == pytest.approx(0.03 * shifted)  # float32: an addition to the exponent
+    assert [(layer.constants, layer.constants_once) for layer in cost.layers[3:]] == [(0, 0), (0, 2)]
+    saved = 5 * 2  # of 6 steps two biases come at the first only
+    shift = 0.03 * shifted  # float32: an addition to the exponent
+    assert cost.energy - plain.energy == pytest.approx(shift - 0.9 * saved)
     whole, integers = (each.at(Prices(numbers="int8")) for each in (cost, plain))
-    assert whole.energy - integers.energy == pytest.approx(0.057 * shifted)
+    assert whole.energy - integers.energy == pytest.approx(0.057 * shifted - 0.1 * saved)
+    assert cost.accumulates[-1] == pytest.approx(plain.accumulates[-1] - saved)
 
 
 def test_counts_have_the_names_of_neurobench():

@@ -60,7 +60,7 @@ _NOT_NEGATIVE: dict[type[Record], str] = {
     EpochRow: "epoch steps",
     Evaluation: "images correct not_finite",
     Judgement: "energy",
-    LayerCost: "macs spikes accumulates constants multiplies_once multiplies_per_step dense",
+    LayerCost: "macs spikes accumulates constants multiplies_once multiplies_per_step dense constants_once",
     LayerGradients: "sensitivity update",
     LayerGrade: "parameters N M matrices evals shape",
     Measure: "layers",

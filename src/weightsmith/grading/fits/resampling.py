@@ -29,6 +29,7 @@ any tail is nearly a power law, and of 500 exponential values 45 % are rejected,
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,7 @@ from weightsmith.core.statistics import Interval
 from weightsmith.grading.fits.cuts import SmallestDistance, TailCut
 from weightsmith.grading.fits.powerlaw import PowerLaw, logarithms
 
-__all__ = ["Goodness", "alpha_interval", "goodness_of_fit"]
+__all__ = ["Goodness", "Resampled", "alpha_interval", "goodness_of_fit", "resample_alpha"]
 
 _SMALLEST_DISTANCE = SmallestDistance()
 _LEVEL = 0.1  # Clauset et al.: below it a power law is ruled out
@@ -76,22 +77,112 @@ def alpha_interval(
     2.92 [2.71, 3.15]
     """
     check_confidence(confidence)
+    found = resample_alpha(eigenvalues, cut=cut, resamples=resamples, least=least, seed=int(rng.integers(1 << 62)))
+    return None if found is None else found.interval(confidence)
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """The refits behind an interval: α of the fit (``value``), α they lie around (``centre``) and their deviations.
+
+    ``deviations`` are ascending and symmetric: the mean of the i-th smallest and the i-th largest deviation of
+    ln(α* − 1), one with its sign turned. The interval is made of their quantiles, and ``alphas`` belong to them.
+    ``resamples`` is how many were drawn, of which ``deviations.size`` had a slope.
+    """
+
+    value: float
+    centre: float
+    deviations: NDArray[np.float64]
+    resamples: int
+
+    @property
+    def alphas(self) -> NDArray[np.float64]:
+        """1 + (centre − 1)·e^δ, ascending; infinite for resamples without a slope."""
+        lost = np.full(self.resamples - self.deviations.size, np.inf)
+        return np.concatenate([1 + (self.centre - 1) * np.exp(self.deviations), lost])
+
+    def interval(self, confidence: float) -> Interval | None:
+        """The interval as defined above; None if resamples without a slope are more than lie outside of it."""
+        outside = (1 - confidence) / 2
+        if self.resamples - self.deviations.size > outside * self.resamples:
+            return None
+        place, rest = divmod((1 - outside) * (self.deviations.size - 1), 1)  # the quantile, linear between two values
+        below, above = self.deviations[int(place)], self.deviations[min(int(place) + 1, self.deviations.size - 1)]
+        factor = math.exp(float(below + rest * (above - below)))
+        ends = self.value, 1 + (self.centre - 1) / factor, 1 + (self.centre - 1) * factor
+        method = f"mean of percentile and basic bootstrap of ln(α − 1), {self.resamples} resamples"
+        return Interval(self.value, min(ends), max(ends), float(confidence), method)
+
+    def is_settled(self, borders: Sequence[float], confidence: float) -> bool:
+        """Whether more resamples would hardly change on which side of the interval's ends each border lies.
+
+        A border lies outside the interval if the share of resamples beyond it is below (1 − confidence)/2. With k of n
+        beyond it, that is settled once Wilson's interval of k/n at z = 3 leaves it out, or if even twice the largest
+        deviation does not reach the border. One border inside settles the verdict, whatever the others do.
+        """
+        if not self.deviations.size:
+            return True
+        outside, settled = (1 - confidence) / 2, True
+        reach = 2 * float(self.deviations[-1])
+        for border in borders:
+            distance = abs(math.log((border - 1) / (self.centre - 1)))
+            beyond = int((self.deviations > distance).sum())
+            low, high = _wilson(beyond, self.deviations.size)
+            if low > outside:
+                return True
+            settled &= high < outside or distance > reach
+        return settled
+
+
+def resample_alpha(
+    eigenvalues: NDArray[np.float64],
+    *,
+    cut: TailCut = _SMALLEST_DISTANCE,
+    resamples: int = 200,
+    most: int | None = None,
+    borders: Sequence[float] = (),
+    confidence: float = 0.95,
+    least: int = 8,
+    seed: int,
+) -> Resampled | None:
+    """Refit resamples of ascending, positive eigenvalues; None without a fit or with fewer than ``least`` of them.
+
+    With ``most``, resamples are doubled up to that number as long as it is not settled on which side of the ends of the
+    interval the ``borders`` lie. Resample i of a seed is always the same.
+    """
+    from weightsmith.grading.fits.refits import refitted_alphas, resample
+
     _check_count("resamples", resamples)
     _check_count("least", least)
     logs = logarithms(eigenvalues)
-    value, centre = _estimates(logs, cut, least)
-    if logs.size < least or not math.isfinite(centre):
+    start, value, _ = cut(logs)
+    if logs.size < least or not math.isfinite(value):
         return None
-    alphas = _alphas(logs, cut, rng, resamples, least)
-    sloped = alphas[np.isfinite(alphas)]
-    outside = (1 - confidence) / 2
-    if resamples - sloped.size > outside * resamples:
+    centre = _centre(logs, cut, start, value, least)
+    if not math.isfinite(centre):
         return None
-    low, high = np.quantile(np.log(sloped - 1), [outside, 1 - outside])
-    factor = math.exp((high - low) / 2)
-    ends = value, 1 + (centre - 1) / factor, 1 + (centre - 1) * factor
-    method = f"mean of percentile and basic bootstrap of ln(α − 1), {resamples} resamples"
-    return Interval(value, min(ends), max(ends), float(confidence), method)
+    alphas = np.empty(0)
+    wanted = resamples
+    while True:
+        numbers = alphas.size, wanted
+        if isinstance(cut, SmallestDistance):
+            more = refitted_alphas(logs, seed, numbers, least, float(logs[start]))
+        else:
+            more = np.array([cut(resample(logs, seed, number))[1] for number in range(*numbers)])
+        alphas = np.concatenate([alphas, more])
+        sloped = np.sort(np.log(alphas[np.isfinite(alphas)] - 1))
+        found = Resampled(value, centre, (sloped - sloped[::-1]) / 2, alphas.size)
+        if most is None or 2 * wanted > most or found.is_settled(borders, confidence):
+            return found
+        wanted *= 2
+
+
+def _wilson(successes: int, trials: int, z: float = 3.0) -> tuple[float, float]:
+    """Wilson's interval of a share (J. Am. Stat. Assoc. 22 (1927) 209) at z standard errors."""
+    share, squared = successes / trials, z * z / trials
+    middle = share + squared / 2
+    half = z * math.sqrt(share * (1 - share) / trials + squared / (4 * trials))
+    return (middle - half) / (1 + squared), (middle + half) / (1 + squared)
 
 
 def goodness_of_fit(
@@ -125,23 +216,12 @@ def goodness_of_fit(
     return Goodness(p, resamples, p < _LEVEL)
 
 
-def _estimates(logs: NDArray[np.float64], cut: TailCut, least: int) -> tuple[float, float]:
-    """α of the fit, and α of the best fit with a tail long enough."""
+def _centre(logs: NDArray[np.float64], cut: TailCut, start: int, value: float, least: int) -> float:
+    """α of the best fit with a tail long enough."""
     from weightsmith.grading.fits.scan import best_cut
 
-    start, value, _ = cut(logs)
     long_enough = logs.size - start >= least or not isinstance(cut, SmallestDistance)
-    return value, value if long_enough else best_cut(logs, least)[1]
-
-
-def _alphas(
-    logs: NDArray[np.float64], cut: TailCut, rng: np.random.Generator, resamples: int, least: int
-) -> NDArray[np.float64]:
-    from weightsmith.grading.fits.refits import refitted_alphas, resample
-
-    if isinstance(cut, SmallestDistance):
-        return refitted_alphas(logs, rng, resamples, least)
-    return np.array([cut(resample(logs, rng))[1] for _ in range(resamples)])
+    return value if long_enough else best_cut(logs, least)[1]
 
 
 def _distances(

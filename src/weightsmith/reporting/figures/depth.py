@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.core.errors import UsageError
-from weightsmith.grading.measures import BEST_RANGE
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import Grades, LayerGrade, VerdictKind
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
 from weightsmith.reporting.figures._networks import MARKS, look, several
 from weightsmith.reporting.figures.labels import columns, layer_label, network_labels, readable_ticks, shown
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, house_style, new_figure
@@ -195,7 +194,7 @@ _LEAST, _LAST = 7.0, 10.0  # the axis ends between these two; larger values shar
 
 
 def alpha_histogram(grades: Grades | Sequence[Grades]) -> Figure:
-    """The number of layers by α, over the range [2, 5] that the seed names for good networks.
+    """The number of layers by α, over the range of well trained ones.
 
     One network is counted in layers, several in per cent of their own layers with an α.
     """
@@ -211,7 +210,7 @@ def alpha_histogram(grades: Grades | Sequence[Grades]) -> Figure:
     edges = [1 + _BIN * step for step in range(round((last - 1) / _BIN) + 1 + (highest >= last))]
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.2)
-        low, high = BEST_RANGE
+        low, high = HEAVIEST, LIGHTEST
         axes.axvspan(low, high, color=GREEN, alpha=0.1, linewidth=0, label=f"α in [{low:g}, {high:g}]")
         if len(networks) == 1:
             _count_layers(axes, found[0], edges, last)
@@ -260,7 +259,7 @@ def _axes(axes: Axes, edges: Sequence[float], last: float, unit: str) -> None:
 
 def _histogram_title(networks: Sequence[Grades], labels: Sequence[str], found: Sequence[Sequence[float]]) -> str:
     """How many layers lie in the range, and how many have no α."""
-    low, high = BEST_RANGE
+    low, high = HEAVIEST, LIGHTEST
     alphas = list(itertools.chain.from_iterable(found))
     without = sum(len(network.layers) for network in networks) - len(alphas)
     text = f"{sum(low <= alpha <= high for alpha in alphas):,} of {len(alphas):,} layers with α in [{low:g}, {high:g}]"

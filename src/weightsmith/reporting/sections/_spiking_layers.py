@@ -112,7 +112,7 @@ def _row(record: SpikeRecord, layer: LayerCost, fed: Population | None) -> Layer
     return LayerRow(
         name=layer.name,
         kind=layer.kind,
-        accumulates=float(layer.accumulates[-1]) + layer.constants * run,
+        accumulates=float(layer.accumulates[-1]) + layer.constant_additions(run),
         multiplies=layer.multiplies_once + layer.multiplies_per_step * run,
         energy_share=cost.layer_energy()[layer.name] / cost.energy if cost.energy else None,
         path=record.paths.get(layer.name),

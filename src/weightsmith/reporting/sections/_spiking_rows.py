@@ -40,7 +40,7 @@ def layer_operations(record: SpikeRecord) -> Rows:
             "layer": layer.name,
             "kind": layer.kind,
             "spikes": layer.spikes,
-            "accumulates": float(layer.accumulates[-1]) + layer.constants * run,
+            "accumulates": float(layer.accumulates[-1]) + layer.constant_additions(run),
             "multiplies": layer.multiplies_once + layer.multiplies_per_step * run,
             "energy_picojoule": energies[layer.name],
             "network_macs": layer.macs,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weightsmith.grading.verdicts import HEAVIEST, LIGHTEST
+from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.reporting.figures.gradients import gradient_figure
 from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.training import curves, watched_figure

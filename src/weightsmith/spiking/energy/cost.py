@@ -9,6 +9,8 @@ an image is no connection, nor is a weight of 0. What is counted, per image and 
     multiplies     MACs: once for what a constant input flows through, at every step where values that are no spikes
                    arrive (weights behind weights, without neurons between them)
 
+Graded neurons keep what they were sent, so that currents that never change reach them once, at the first step.
+
 A spike before an average pool reaches all windows it lies in, and each spike is an event of its own, however many
 share a window; before a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
 as part of the weights that follow. A layer that only copies (an identity shortcut written with weights) costs the
@@ -121,18 +123,21 @@ def _layer(
     per_step = np.sum([part.accumulates for part in parts], axis=0) if parts else np.zeros(responses.steps)
     node = network.node(landing.name)
     macs, dense = connections(network, node) if isinstance(node, Synapses) else (0, 0)
+    constants = _constants(network, landing) if landing.lasting else 0
+    graded = network.neuron.event == "graded"
     return LayerCost(
         name=landing.name,
         kind=landing.kind,
         macs=macs,
         spikes=float(sum(part.spikes.sum() for part in parts) / responses.images),
         accumulates=per_step.cumsum() / responses.images,
-        constants=_constants(network, landing) if landing.lasting else 0,
+        constants=0 if graded else constants,
         multiplies_once=macs if landing.constant else 0,
         multiplies_per_step=macs if landing.graded else 0,
         basis="counted" if all(part.exact for part in parts) else "estimate",
         dense=dense,
         event="spike" if set(landing.reach) == {INPUT} else network.neuron.event,
+        constants_once=constants if graded else 0,
     )
 
 
@@ -209,7 +214,8 @@ class LayerCost(Record):
     ``kind`` is "direct" where spikes reach the population (the output) of that name without weights. ``macs`` are those
     of the network, one for each connection; ``dense`` counts zeros of the padding and weights of 0 as well (None in
     older records, whose ``macs`` do). ``spikes`` arrive from all populations it reads; ``accumulates[t]`` are the ACs
-    they cause in the first t + 1 steps. ``constants`` are the ACs of one step for currents that never change,
+    they cause in the first t + 1 steps. ``constants`` are the ACs of one step for currents that never change (of graded
+    neurons, which take them up once, ``constants_once`` for an image),
     ``multiplies_once`` the MACs for an image and ``multiplies_per_step`` those of every step. ``basis``: whether
     accumulates were counted unit by unit, or are an estimate by mean reaches. ``event``: what arrives; a graded event
     shifts the weight too. ``floating``: a layer of an int8 run whose weights are not rounded; priced as float32.
@@ -227,6 +233,11 @@ class LayerCost(Record):
     dense: int | None = None
     event: Event = "spike"
     floating: bool = False
+    constants_once: int = 0
+
+    def constant_additions(self, run: float) -> float:
+        """The ACs for currents that never change in ``run`` steps."""
+        return self.constants_once + self.constants * run
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -361,12 +372,12 @@ class SpikeCost(Record):
         return self.prices.random_draw * self.draws * float(self.run[-1])
 
     def _accumulates(self, layer: LayerCost) -> NDArray[np.float64]:
-        return layer.accumulates + layer.constants * self.run
+        return layer.accumulates + layer.constants_once + layer.constants * self.run
 
     def _added(self, layer: LayerCost) -> NDArray[np.float64]:
         prices = self._prices_of(layer)
         event = prices.graded_ac if layer.event == "graded" else prices.ac
-        return event * layer.accumulates + prices.ac * layer.constants * self.run
+        return event * layer.accumulates + prices.ac * (layer.constants_once + layer.constants * self.run)
 
     def _multiplied(self, layer: LayerCost) -> NDArray[np.float64]:
         return self._prices_of(layer).mac * (layer.multiplies_once + layer.multiplies_per_step * self.run)

@@ -105,7 +105,7 @@ def spiking_accesses(network: SpikingNetwork, cost: SpikeCost) -> tuple[MemoryAc
 def _of_layer(network: SpikingNetwork, layer: LayerCost, run: float, *, integers: bool) -> list[MemoryAccess]:
     node = network.node(layer.name)
     units = math.prod(network.shapes[layer.name])
-    accumulates, constants = float(layer.accumulates[-1]), layer.constants * run
+    accumulates, constants = float(layer.accumulates[-1]), layer.constant_additions(run)
     width = 1 if integers and not layer.floating else _WIDE
     added = accumulates + constants
     found = [

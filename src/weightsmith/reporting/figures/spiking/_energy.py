@@ -111,7 +111,7 @@ def _rows(cost: SpikeCost) -> list[_Row]:
     run = float(cost.run[-1])
     rows = []
     for layer in cost.layers:
-        added = float(layer.accumulates[-1]) + layer.constants * run
+        added = float(layer.accumulates[-1]) + layer.constant_additions(run)
         multiplied = layer.multiplies_once + layer.multiplies_per_step * run
         name = layer.name + (" (direct)" if layer.kind == "direct" else "")
         rows.append(_Row(name, (added, multiplied, layer.macs), (*cost.split(layer), cost.prices.mac * layer.macs)))

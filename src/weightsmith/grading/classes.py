@@ -1,0 +1,93 @@
+"""The classes of α, one range for the whole house, and how probable each is for a layer.
+
+    α < 2  over-regularised        2 ≤ α ≤ 6  well trained        α > 6  weakly trained
+
+The document behind all this names [2, 5] for good networks; 2 to 6 is what its authors came to use, and what every
+verdict, measure and figure here uses.
+
+**Shares.** With δ the deviations of :mod:`weightsmith.grading.fits.resampling`, from which the interval of α comes too,
+the share of a class is how often 1 + (α − 1)·e^δ falls into it. It is the confidence at which the class is believed:
+over planted tails of 20 to 300 eigenvalues with ln(α − 1) spread evenly over α = 1.35 to 13, with six kinds of bodies
+below them, a class with a share of p is the true one in p ± 0.05 of trials (docs/results/planted.md, "leaning").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weightsmith.core.records import Record
+
+__all__ = ["HEAVIEST", "LEANING", "LIGHTEST", "ClassShares"]
+
+HEAVIEST, LIGHTEST = 2.0, 6.0
+"""Between these two exponents a layer is called well trained."""
+
+LEANING = 0.75
+"""From this share on a layer leans to a class; below it is undecided."""
+
+_NAMED = 0.05  # smaller shares are not named
+
+
+@dataclass(frozen=True, eq=False)
+class ClassShares(Record):
+    """The share of resamples in which a layer is in each class; they sum to one.
+
+    ``no_slope`` are resamples of nothing but equal values, which have no α.
+
+    >>> shares = ClassShares.of(np.array([1.5, 3.0, 4.0, 5.0, 7.0]))
+    >>> shares.best, shares.well_trained, shares.words
+    ('well trained', 0.6, 'undecided (over 20, well 60, weak 20 %)')
+    """
+
+    over_regularised: float
+    well_trained: float
+    weakly_trained: float
+    no_slope: float = 0.0
+
+    @classmethod
+    def of(cls, alphas: NDArray[np.float64]) -> ClassShares:
+        """Count exponents; infinite ones have no slope."""
+        size = max(alphas.size, 1)
+        heavy, weak = int((alphas < HEAVIEST).sum()), int((np.isfinite(alphas) & (alphas > LIGHTEST)).sum())
+        lost = int((~np.isfinite(alphas)).sum())
+        return cls(heavy / size, (alphas.size - heavy - weak - lost) / size, weak / size, lost / size)
+
+    @property
+    def by_class(self) -> dict[str, float]:
+        """The share of each class by its name, in the order of α."""
+        return {
+            "over-regularised": self.over_regularised,
+            "well trained": self.well_trained,
+            "weakly trained": self.weakly_trained,
+        }
+
+    @property
+    def best(self) -> str:
+        """The class with the largest share."""
+        return max(self.by_class.items(), key=lambda item: item[1])[0]
+
+    @property
+    def share(self) -> float:
+        """Its share."""
+        return max(self.by_class.values())
+
+    @property
+    def leans(self) -> bool:
+        """Whether the layer leans to that class."""
+        return self.share >= LEANING
+
+    @property
+    def words(self) -> str:
+        """``leans weakly trained (81 %)``, or ``undecided (well 45, weak 55 %)``: short enough for a table."""
+        if self.leans:
+            return f"leans {self.best} ({_percent(self.share)} %)"
+        parts = [f"{name[:4]} {_percent(share)}" for name, share in self.by_class.items() if share >= _NAMED]
+        return f"undecided ({', '.join(parts)} %)"
+
+
+def _percent(share: float) -> int:
+    """In per cent; what is not certain is not rounded to it."""
+    return min(round(100 * share), 99)
