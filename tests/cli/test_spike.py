@@ -467,7 +467,7 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     assert report["layers"][0]["spikes"] == population.spikes_per_image
     shown = run(*words)
     assert (shown.code, shown.err) == (0, "")
-    assert "test, 120 images" in shown.out
+    assert "of 120 rows (test)" in shown.out
     assert f"{100 * record.decisions.spiking.value:.1f} %" in shown.out
     below = run(*words, "--least-accuracy", 99.9)
     assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["loaded", "reduce"]
 
-_PLANS = ("uniform", "norm", "alpha")
+_PLANS = ("error", "uniform", "norm", "alpha")
 
 
 @takes_options_of(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from weightsmith.networks.layer_plan import LayerPlan
+    from weightsmith.reducing.budget import BudgetRecord
     from weightsmith.reducing.measuring import Baselines
     from weightsmith.reducing.methods import Method
     from weightsmith.reducing.recovery.recover import FineTune, Recover
@@ -49,12 +50,15 @@ def reduce(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    by: Annotated[Method | str, Doc("which units go: angles:45, groups:15, genetic:50, pareto, magnitude or random")],
+    by: Annotated[
+        Method | str, Doc("which units go: error, angles:45, groups:15, genetic:50, pareto, magnitude or random")
+    ],
     target: Annotated[
         Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")
     ] = None,
     plan: Annotated[
-        LayerPlan | str | Path | None, Doc("how a target is shared out: uniform (default), norm, or the file of a plan")
+        LayerPlan | str | Path | None,
+        Doc("how a target is shared out: error (default with a refit), uniform, norm, or a plan's file"),
     ] = None,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
     refit: Annotated[
@@ -91,10 +95,11 @@ def reduce(
     ``by`` uses the training split of ``data`` (``rows`` rows of it, drawn by the seed; None: all), and the test split
     evaluates the result (``test_rows`` of it; else validation or training rows). Without ``target`` the method decides
     how many units to remove; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share that ``plan`` gives
-    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
-    the target is met. ``layers`` are globs of the layers that may lose units. ``refit`` then solves every layer that
-    reads removed units anew, by least squares on unlabelled training rows (``rows`` of them, or 1,000), towards what it
-    gave in the original network; ``"none"`` leaves them as the cut made them. ``recover`` trains the smaller network
+    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until the target is met,
+    or loses units where they cost the outputs least (``"error"``, the default with a refit). ``layers`` are globs of
+    the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
+    unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
+    leaves them as the cut made them. ``recover`` trains the smaller network
     (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
@@ -111,6 +116,7 @@ def reduce(
     from weightsmith.networks.card import card_of, meaning_digest
     from weightsmith.reducing.measuring import Baselines, latency_of
     from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.planning import planned_task
     from weightsmith.reducing.recovery.recover import FineTune, Recover
     from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.results import Reduction
@@ -127,6 +133,7 @@ def reduce(
         refit=Refit.of(refit),
         recovery=None if recover is None else Recover.of(recover),
         shares=None,
+        budget=None,
         fitness=fitness,
         price=price,
         seed=seed,
@@ -152,10 +159,13 @@ def reduce(
         )
         found = find_sites(subject.network, subject.example[:2])
         sites = found.matching(layers)
-        shares, source, notes = _shares(subject, plan, sites, task.target)
-        task = dataclasses.replace(task, shares=shares)
-        notes = (*notes, *_few_rows(subject, sites, method))
-        settings |= {"plan": source, "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else []}
+        planned = planned_task(subject, plan, sites, task)
+        task = planned.task
+        notes = (*planned.notes, *_few_rows(subject, sites, method))
+        settings |= {
+            "plan": planned.source,
+            "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else [],
+        }
         card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
         call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
@@ -170,6 +180,7 @@ def reduce(
                 settings=settings,
                 obstacles=found.obstacles,
                 notes=notes,
+                budget=planned.record,
             )
             speed = latency_of(subject, outcome.network, task) if latency else None
             result = Reduction(record, outcome.network, speed)
@@ -219,34 +230,6 @@ def _check_device(device: str) -> None:
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
-def _shares(
-    subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], target: Target | None
-) -> tuple[dict[str, float] | None, str | None, tuple[str, ...]]:
-    """The share each site keeps, its source, and notes; None if neither a plan nor a target is given."""
-    from weightsmith.networks.layer_plan import LayerPlan, norm_plan
-    from weightsmith.reducing.surgery.sizes import shares_by_plan
-
-    if plan is None and target is None:
-        return None, None, ()
-    keep = 1.0 if target is None else target.keep
-    if plan is None or plan == "uniform":
-        if target is None:
-            raise UsageError("a uniform plan says how much of each layer only with a target (params:0.5)")
-        return dict.fromkeys((site.name for site in sites), keep), "uniform", ()
-    if plan == "norm":
-        if target is None:
-            raise UsageError("the plan 'norm' says how much of each layer only with a target (params:0.5)")
-        plan = norm_plan(subject.network, keep)
-    if plan == "alpha":
-        raise UsageError("the plan by α is made from grades: plan=ws.alpha_plan(ws.grade(network), keep=…)")
-    chosen = plan if isinstance(plan, LayerPlan) else LayerPlan.load(plan)
-    known = chosen.origin.inputs.get("network", subject.inputs["network"])
-    foreign = (
-        () if known == subject.inputs["network"] else (f"the plan ({chosen.source}) was made for another network",)
-    )
-    return shares_by_plan(sites, chosen), chosen.source, foreign
-
-
 def _record(
     subject: Subject,
     sites: tuple[Site, ...],
@@ -257,6 +240,7 @@ def _record(
     settings: dict[str, Any],
     obstacles: dict[str, str],
     notes: tuple[str, ...],
+    budget: BudgetRecord | None,
 ) -> ReductionRecord:
     from weightsmith.networks.card import weights_digest
     from weightsmith.networks.models.architecture import architecture_of
@@ -285,6 +269,7 @@ def _record(
         origin=Origin(seed=task.seed, inputs=subject.inputs),
         recovery=outcome.recovery,
         refit=outcome.refit,
+        budget=budget,
     )
 
 

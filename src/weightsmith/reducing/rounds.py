@@ -17,6 +17,7 @@ from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
@@ -70,6 +71,8 @@ class Task:
     recovery: Recover | None
     shares: Mapping[str, float] | None
     """The share of its units that each site keeps before the target scales them; None: the method decides."""
+    budget: Budget | None
+    """How a target is shared out by its cost; None: by the shares."""
     fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None
     price: Callable[[Masks], NDArray[np.float64]] | None
     seed: int
@@ -196,14 +199,18 @@ def _check_recovery(subject: Subject, task: Task) -> None:
 
 def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | None]:
     """The units of the original network that each site keeps after each round; None: the method decides."""
-    if task.shares is None:
+    if task.shares is None and task.budget is None:
         return [None] * rounds
     if task.target is None:
+        assert task.shares is not None  # a budget needs a target
         return [
             counts_for_target(sizes, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
             for number in range(1, rounds + 1)
         ]
     targets = [dataclasses.replace(task.target, keep=keep) for keep in round_targets(task.target.keep, rounds)]
+    if task.budget is not None:
+        return [task.budget.counts(sizes, target) for target in targets]
+    assert task.shares is not None
     return [counts_for_target(sizes, task.shares, target) for target in targets]
 
 
@@ -212,7 +219,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
     found = find_sites(state.network, subject.example[:2])
     sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
-        counts = {site.name: min(counts[site.name], site.units) for site in sites}
+        counts = {site.name: min(counts.get(site.name, site.units), site.units) for site in sites}
     context = PruningContext(
         network=state.network if task.device == "cpu" else copied(state.network).to(task.device),
         sites=sites,
@@ -227,6 +234,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         identity={**subject.inputs, "round": str(number)},
         progress=task.step_callback(str(task.method)),
         calibration=subject.calibration,
+        orders=task.budget.orders if task.budget is not None and state.network is subject.network else {},
     )
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)
@@ -289,8 +297,8 @@ def _difference(
 ) -> float:
     """The largest difference between the outputs of the smaller network and of the masked one, in their dtype."""
     with masked(before, sites, choices):
-        expected = before(subject.example)
-    return float((after(subject.example) - expected).abs().max())
+        expected = before(subject.example.clone())
+    return float((after(subject.example.clone()) - expected).abs().max())
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
@@ -312,7 +320,7 @@ def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Itera
 
 
 def _held_back(subject: Subject, task: Task) -> HeldBack:
-    outputs = int(subject.network(subject.example[:1]).shape[1])
+    outputs = int(subject.network(subject.example[:1].clone()).shape[1])
     return held_back(subject.data, subject.split, subject.network, outputs, task.seed)
 
 
@@ -404,7 +412,7 @@ def rebuilt(
     if architecture is not None:
         resized = architecture.resized(units)
         network = _filled(resized.build(), cut)
-        ours, expected = network.eval()(example), cut.eval()(example)
+        ours, expected = network.eval()(example.clone()), cut.eval()(example.clone())
         near = 1e-4 * float(expected.abs().max())
         if ours.shape == expected.shape and torch.allclose(ours, expected, rtol=1e-4, atol=near):
             return with_card(network, dataclasses.replace(new, architecture=resized))

@@ -13,6 +13,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.spiking.conversion.balance import ThresholdRange
+from weightsmith.spiking.conversion.calibrate import Calibration
 from weightsmith.spiking.energy.cost import SpikeCost
 from weightsmith.spiking.l4.adjust import Adjustment
 from weightsmith.spiking.monitors.activity import ActivityRecord
@@ -109,6 +110,7 @@ class SpikeRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    calibration: Calibration | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -16,13 +16,14 @@ from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
-from weightsmith.spiking.neurons import IF, LIF, Devices, Mismatch, Neuron, Precision
+from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron, Precision
 from weightsmith.spiking.simulation.exits import Exit, Margin
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile
+    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights
     from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared
     from weightsmith.spiking.conversion.subject import Subject
     from weightsmith.spiking.encoding import Constant, Poisson
@@ -37,20 +38,35 @@ __all__ = ["decisions_of", "spike"]
 _RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
 
 
-@verb(types=("spiking.encoding", "spiking.conversion.balance", "spiking.l4.adjust", "spiking.energy.cost"))
+@verb(
+    types=(
+        "spiking.encoding",
+        "spiking.conversion.balance",
+        "spiking.conversion.calibrate",
+        "spiking.l4.adjust",
+        "spiking.energy.cost",
+    )
+)
 def spike(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    neuron: Annotated[IF | LIF | str, Doc("if, or lif:0.95 (leak per step); reset=hard sets to zero")] = "if",
+    neuron: Annotated[
+        IF | LIF | Graded | str,
+        Doc("if, if:signed=true (takes spikes back), lif:0.95 (leak per step), graded:5 (spikes of five sizes)"),
+    ] = "if",
     encode: Annotated[
         Poisson | Constant | str,
         Doc("constant (pixels as currents) or poisson (random spikes; inputs between −1 and 1)"),
     ] = "constant",
     balance: Annotated[
-        Percentile | MaxCurrent | str,
-        Doc("how thresholds are found: percentile:99.9 or max-current (networks without bias)"),
+        Percentile | Mse | MaxCurrent | str,
+        Doc("how thresholds are found: percentile:99.9, mse (for the steps of the run), max-current (without bias)"),
     ] = "percentile",
+    calibrate: Annotated[
+        CalibrateBias | CalibrateWeights | str | None,
+        Doc("bias or weights:ridge=0.01 makes every layer say in few steps what the network says; no labels"),
+    ] = None,
     adjust: Annotated[L4 | str | None, Doc("l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0)")] = None,
     steps: Annotated[int, Range(ge=1), Doc("time steps for each image")] = 64,
     precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
@@ -74,13 +90,14 @@ def spike(
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
-    Thresholds are found by ``balance`` on training rows; ``adjust`` (``L4(smoothing)``) changes the weights of the
-    first layer by their L4 norms. ``test_rows`` of the test split are drawn by the seed (None: all). ``early``
-    (``Margin(3)``) ends an image once its answer is clear; outputs of the first ``settle`` steps are left out of the
-    sums, because deep layers need some steps until their rates are right. ``mismatch`` gives every neuron its own
-    threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch`` images are measured in detail: firing
-    statistics, rates against activations, some spike trains (0: none). With ``out``, a folder, the spiking network and
-    the record are written.
+    Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
+    without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``). ``adjust``
+    (``L4(smoothing)``) changes the weights of the first layer by their L4 norms. ``test_rows`` of the test split are
+    drawn by the seed (None: all). ``early`` (``Margin(3)``) ends an image once its answer is clear; outputs of the
+    first ``settle`` steps are left out of the sums, because deep layers need some steps until their rates are right.
+    ``mismatch`` gives every neuron its own threshold and leak, ``precision="int8"`` rounds weights to 8 bits. ``watch``
+    images are measured in detail: firing statistics, rates against activations, some spike trains (0: none). With
+    ``out``, a folder, the spiking network and the record are written.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -91,6 +108,7 @@ def spike(
     """
     from weightsmith.networks.models.architecture import architecture_of
     from weightsmith.spiking.conversion.balance import Balance
+    from weightsmith.spiking.conversion.calibrate import Calibrate
     from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
     from weightsmith.spiking.conversion.subject import read_subject
     from weightsmith.spiking.energy.cost import PriceList, UnitCounts
@@ -101,9 +119,10 @@ def spike(
 
     settings = written(spike, locals())
     recipe = ConversionSettings(
-        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
+        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these members
         encode=encoding_of(encode),
         balance=Balance.of(balance),  # type: ignore[arg-type]
+        calibrate=None if calibrate is None else Calibrate.of(calibrate),  # type: ignore[arg-type]
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
         precision=precision,
@@ -151,6 +170,7 @@ def spike(
         notes=notes,
         result=spiking_digest(prepared.network),
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
+        calibration=prepared.calibration,
     )
     run = SpikeRun(record, prepared.network)
     if out is not None:
@@ -172,7 +192,8 @@ def _cost(
     from weightsmith.spiking.energy.rivals import rivals_of
 
     levels = recipe.neuron.levels(recipe.steps)
-    rivals = rivals_of(prepared.converted.network, subject.judged.x[:_RIVAL_ROWS], levels, prepared.network)
+    rounded = prepared.network if recipe.precision == "int8" else None
+    rivals = rivals_of(prepared.converted.network, subject.judged.x[:_RIVAL_ROWS], levels, rounded)
     cost = spike_cost(prepared.network, responses, counts, prices, precision=recipe.precision)
     return dataclasses.replace(cost, rivals=rivals)
 

@@ -11,7 +11,7 @@ from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts, estimate, spike_cost
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF, Neuron
+from weightsmith.spiking.neurons import IF, LIF, Graded
 from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.reference import Stepper
 from weightsmith.spiking.simulation.sources import source_of
@@ -306,20 +306,23 @@ def test_the_same_operations_at_other_prices():
     assert cost.at(Prices(1.0, 1.0, neurons=False, draw=0)).energy == pytest.approx(float(cost.accumulates[-1]))
 
 
-def test_a_graded_event_is_a_shift_and_an_addition(monkeypatch):
-    responses, counts = watched(conv_net(), rows(4), 6)
-    plain = spike_cost(counts.network, responses, counts)
-    monkeypatch.setattr(Neuron, "event", property(lambda neuron: "graded"))
-    cost = spike_cost(counts.network, responses, counts)
-    assert [layer.event for layer in cost.layers] == ["spike"] + ["graded"] * 4  # poisson input is spikes
-    shifted = sum(float(layer.accumulates[-1]) for layer in cost.layers[1:])
-    assert [(layer.constants, layer.constants_once) for layer in cost.layers[3:]] == [(0, 0), (0, 2)]
-    saved = 5 * 2  # of 6 steps two biases come at the first only
-    shift = 0.03 * shifted  # float32: an addition to the exponent
-    assert cost.energy - plain.energy == pytest.approx(shift - 0.9 * saved)
-    whole, integers = (each.at(Prices(numbers="int8")) for each in (cost, plain))
-    assert whole.energy - integers.energy == pytest.approx(0.057 * shifted - 0.1 * saved)
-    assert cost.accumulates[-1] == pytest.approx(plain.accumulates[-1] - saved)
+def test_a_graded_event_is_a_shift_and_an_addition():
+    network, x = conv_net(encode=Constant(), neuron=Graded(3)), rows(4)
+    responses, counts = watched(network, x, 6)
+    cost = spike_cost(network, responses, counts)
+    first, *others = cost.layers
+    assert [layer.event for layer in others] == ["graded"] * 4
+    assert [layer.constants for layer in cost.layers] == [0] * 5
+    assert (first.constants_once, others[-1].constants_once) == (144, 2)  # what never changes comes once
+    events = sum(float(layer.accumulates[-1]) for layer in others)
+    assert events > 100
+    rest = {"float32": (0.9, 4.6), "int8": (0.1, 0.23)}
+    for numbers, shift in (("float32", 0.03), ("int8", 0.057)):  # an addition to the exponent, or a real shift
+        add, multiply = rest[numbers]
+        added = add * (144 + 2 + 6 * 288) + multiply * first.multiplies_once
+        assert cost.at(Prices(numbers=numbers)).energy == pytest.approx((shift + add) * events + added)
+    assert cost.accumulates[-1] == pytest.approx(events + 146)
+    assert (conv_net(neuron=IF(signed=True)).neuron.event, Graded(5).levels(2), IF().levels(2)) == ("signed", 33, 3)
 
 
 def test_counts_have_the_names_of_neurobench():

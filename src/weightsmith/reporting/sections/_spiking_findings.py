@@ -103,16 +103,17 @@ def _other_thresholds(text: str, lost: str) -> str:
     balance = Balance.parse(text)
     if isinstance(balance, MaxCurrent):
         return f"--balance percentile, or another factor, as {_with_lower_thresholds(text)} ({lost})"
-    assert isinstance(balance, Percentile)
+    if not isinstance(balance, Percentile):
+        return f"--balance percentile ({lost})"
     others = [percent for percent in (99.0, 99.9, 99.99) if percent != balance.percent]
     return f"--balance {_replaced(balance, percent=others[0])} or {_replaced(balance, percent=others[-1])} ({lost})"
 
 
 def _with_lower_thresholds(text: str) -> str:
-    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Mse, Percentile
 
     balance = Balance.parse(text)
-    assert isinstance(balance, MaxCurrent | Percentile)
+    assert isinstance(balance, MaxCurrent | Mse | Percentile)
     return _replaced(balance, factor=round(_LOWER * balance.factor, 3))
 
 

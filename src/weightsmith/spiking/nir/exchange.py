@@ -227,6 +227,11 @@ def _notes(
 
 def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
     """The nodes that lead to the answer, thresholds per channel; the first that cannot be written is refused."""
+    if network.neuron.signed:
+        raise UsageError(
+            f"{network.neuron}: NIR has no neuron that takes spikes back or sends several sizes; save_spiking keeps "
+            "the network as it is; for NIR convert with neuron if or lif (spike --for nir chooses among these)"
+        )
     if network.neuron.delay:
         raise UsageError(f"{network.neuron} fires a step late, which NIR cannot say; use delay=False")
     wanted = {network.nodes[-1].name}
