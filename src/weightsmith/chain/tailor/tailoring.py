@@ -118,7 +118,6 @@ def tailor(
     from weightsmith.networks.card import card_of, meaning_digest, weights_digest
     from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.conversion.preparing import encoding_of
-    from weightsmith.spiking.energy.cost import PriceList
 
     asked = _Asked(
         wanted=Wanted.read(accuracy, energy, params),
@@ -133,7 +132,7 @@ def tailor(
     conditions = Conditions(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
         precision=precision,
-        prices=PriceList.of(prices),  # type: ignore[arg-type]
+        prices=_prices(prices, precision),
         rows=rows,
         seed=seed,
         batch=batch,
@@ -222,6 +221,13 @@ def _search(
             if progress is not None:
                 progress(stage, index + 1, len(configs))
     return ()
+
+
+def _prices(given: Prices | str, precision: str) -> Prices:
+    from weightsmith.spiking.energy.cost import PriceList
+
+    option: Prices = PriceList.of(given)  # type: ignore[assignment]  # the family has one member
+    return option.of_run(precision)
 
 
 def _margin(given: float | None) -> float | None:
