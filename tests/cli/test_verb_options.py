@@ -50,7 +50,7 @@ def test_every_plain_option_of_a_verb_is_one_of_its_command(command, name):
     links = {each.name: each for each in LINKS.get(command, ())}
     option = links.get(name, parameters(COMMANDS[command])[name])
     found = click_option(command, name)
-    assert found.opts[0] == flag_of(name)
+    assert found.opts[0] == (option.doc.flag or flag_of(name))
     assert option.doc.text in found.help
     assert str(option.range) in found.help
     assert found.required == option.required
