@@ -78,6 +78,10 @@ def test_the_numbers_are_those_of_the_library(run, trained, spiked):
     assert found["description"] == json.loads(json.dumps(description.to_dict()))
     assert found["steps"] == step_rows(spiked.record)
     assert found["layers"] == [dataclasses.asdict(row) for row in layer_rows(spiked.record)]
+    assert found["synaptic_operations"] == spiked.record.cost.neurobench
+    assert [row["energy_picojoule"] for row in found["rivals"][2:]] == [
+        rival.energy for rival in spiked.record.cost.rivals
+    ]
 
 
 def test_every_option_reaches_the_conversion(run, tmp_path):
@@ -101,17 +105,53 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
     answer = run("spike", file, "--data", "digits", *words, "--json", "--quiet")
     assert answer.code in (0, 1), answer.err
     record = json.loads(answer.out)["record"]
-    assert record["settings"] == {**options, "data": "digits", "device": "cpu"}
+    unset = dict.fromkeys(("calibrate", "within", "energy", "exportable"))
+    assert record["settings"] == {**options, **unset, "data": "digits", "device": "cpu"}
     assert record["decisions"]["images"] == 30
     shown = " ".join(run("spike", file, "--data", "digits", *words, "--quiet").out.split())
     for words in (
         "lif:0.9,reset=hard · poisson:scale=0.5 · max-current:images=32,steps=10,factor=0.3 · l4:1.5,images=16 · "
         "mismatch:threshold=0.2 · margin:2.0,least=3 · float64 · 9 steps · seed 7",
         "weights of dense1 times ",
-        "0.1 pJ for an addition and 2 pJ for a multiplication with its addition; neurons are left out",
+        "0.1 pJ for an addition and 2 pJ for a multiplication with its addition; updates of neurons included",
         "steps on average",
     ):
         assert words in shown, words
+
+
+def test_one_wish_instead_of_ten_options(run, trained, tmp_path):
+    words = ("--data", "digits", "--images", 60, "--watch", 0, "--quiet")
+    answer = run("spike", trained, *words, "--within", 2, "--for", "nir", "--out", tmp_path / "o", "--no-figures")
+    assert answer.code == 0, answer.err
+    shown = " ".join(answer.out.split())
+    assert "What was chosen from" in shown
+    assert "Wish: within 2 points, for NIR." in shown
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert record.choice.chosen.obstacle is None
+    answer = run("spike", trained, *words, "--energy", "95%", "--json")
+    assert json.loads(answer.out)["record"]["choice"]["wish"] == "at most 95 % of the energy"
+    answer = run("spike", trained, *words)
+    shown = " ".join(answer.out.split())
+    assert "Wish: the knee of the front." in shown
+    assert "Best that NIR can say (--for nir): if," in shown
+    for wrong in ("much", "-3%", "inf"):
+        answer = run("spike", trained, *words, "--energy", wrong)
+        assert (answer.code, "--energy is a share of the network's energy, such as 30% or 0.3" in answer.err) == (
+            2,
+            True,
+        )
+
+
+def test_few_steps_are_told_with_what_calibration_moved(run, trained, tmp_path):
+    words = ("--neuron", "if:signed=true", "--balance", "mse", "--calibrate", "weights", "--steps", 4)
+    answer = run("spike", trained, "--data", "digits", *words, "--images", 60, "--quiet", "--out", tmp_path / "o")
+    assert answer.code == 0, answer.err
+    shown = " ".join(answer.out.split())
+    assert "if:signed=true · constant · mse · weights · 4 steps" in shown
+    assert "--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size" in shown
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert [layer.layer for layer in record.calibration.layers] == ["dense1", "output"]
+    assert record.watched.raster.populations[0].spike_sizes is not None
 
 
 def test_whole_numbers_of_8_bits_are_run_and_written(run, trained, tmp_path):
@@ -149,6 +189,8 @@ def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spik
         f"{population.threshold.least:.3g} – {population.threshold.largest:.3g} {population.rate:.3g}",
         f"{cost.energy / 1e3:.3g} nJ of arithmetic, {cost.ratio:.3g} times the {cost.network_energy / 1e3:.3g} nJ of",
         "0.9 pJ for an addition and 4.6 pJ for a multiplication with its addition (45 nm)",
+        "of 5 rivals take less arithmetic, the cheapest (5 bits, zeros skipped) ",
+        "network, int8, zeros skipped ",
         f"from step {decisions.settled} on",
         "never fire on the calibration images",
         "--out FOLDER: the spiking network was not kept",
@@ -182,7 +224,8 @@ def test_a_folder_holds_network_record_and_tables(converted, spiked):
     assert float(steps[-1]["difference"]) == pytest.approx(record.decisions.cost.difference)
     assert float(steps[-1]["energy_microjoule"]) == pytest.approx(record.cost.energy / 1e6)
     layers = list(csv.DictReader((converted / "layers.csv").read_text().splitlines()))
-    assert [row["name"] for row in layers] == ["dense1", "output"]
+    assert [row["name"] for row in layers] == ["dense1", "output", "all neurons"]
+    assert sum(float(row["energy_share"]) for row in layers) == pytest.approx(1)
     assert float(layers[0]["rate"]) == record.populations[0].rate
     assert layers[1]["rate"] == ""
 
@@ -231,6 +274,8 @@ def test_shortcuts_have_rows_of_their_own_and_shares_add_up(run, tmp_path):
     rows = {row["name"]: row for row in found["layers"]}
     assert rows["layer1.0.activation2"]["kind"] == "direct"
     assert sum(row["energy_share"] for row in rows.values()) == pytest.approx(1)
+    updates = rows.pop("all neurons")["accumulates"]
+    assert updates == pytest.approx(record.cost.updates[-1])
     assert sum(row["accumulates"] for row in rows.values()) == pytest.approx(record.cost.accumulates[-1])
     assert sum(row["neurons"] or 0 for row in rows.values()) == sum(each.units for each in record.populations)
     assert rows["fc"]["neurons"] is rows["layer2.0.downsample"]["rate"] is None
@@ -458,7 +503,7 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     assert report["layers"][0]["spikes"] == population.spikes_per_image
     shown = run(*words)
     assert (shown.code, shown.err) == (0, "")
-    assert "test, 120 images" in shown.out
+    assert "of 120 rows (test)" in shown.out
     assert f"{100 * record.decisions.spiking.value:.1f} %" in shown.out
     below = run(*words, "--least-accuracy", 99.9)
     assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from weightsmith.core.errors import OptionError
-from weightsmith.core.options import Range
 from weightsmith.core.verbs import Doc, Parameter
 
 __all__ = ["LINKS"]
@@ -37,13 +36,6 @@ LINKS: Mapping[str, tuple[Parameter, ...]] = {
     "train": (
         Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or mynet:PartNet", read=_network)),
         Parameter(
-            "validation",
-            float | None,
-            None,
-            Range(ge=0, lt=1),
-            Doc("share of the training rows kept for validation; without it 0.1 if the data have none, 0 for none"),
-        ),
-        Parameter(
             "preset",
             Literal["spike-ready"] | None,
             None,
@@ -57,12 +49,6 @@ LINKS: Mapping[str, tuple[Parameter, ...]] = {
         ),
     ),
     "reduce": (
-        Parameter(
-            "plan",
-            str | None,
-            None,
-            doc=Doc("how a target is shared out: uniform (default), norm, alpha (by the grades) or the file of a plan"),
-        ),
         Parameter(
             "price",
             str,

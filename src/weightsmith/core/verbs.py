@@ -67,7 +67,7 @@ class Doc:
     ``surrounds``: it belongs to the call and not to what is done, so that a recipe sets it once for all stages.
     ``recorded=False``: the result does not depend on it, and records do not name it. ``read`` turns a given value into
     the one that is used; ``none=False``: also the text ``none``, which otherwise means that it is not given. ``rare``:
-    help lists it after the common ones.
+    help lists it after the common ones. ``flag`` is how the command line calls it, if not by its name.
     """
 
     text: str
@@ -76,6 +76,7 @@ class Doc:
     read: Callable[[Any], Any] | None = None
     none: bool = True
     rare: bool = False
+    flag: str | None = None
 
 
 Seed = Annotated[int, Range(ge=0), Doc("seed of everything that is drawn at random", surrounds=True)]
@@ -296,7 +297,8 @@ def declared(function: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 
 def _resolved(function: Callable[..., Any], homes: Sequence[str]) -> Mapping[str, Parameter]:
-    names = _Names(vars(inspect.getmodule(function) or types) | function.__globals__, homes)
+    own: Any = inspect.unwrap(function)
+    names = _Names(vars(inspect.getmodule(own) or types) | own.__globals__, homes)
     found = {}
     for name, given in inspect.signature(function).parameters.items():
         annotated = types.SimpleNamespace(__annotations__={name: given.annotation})

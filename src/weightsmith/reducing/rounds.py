@@ -20,6 +20,7 @@ from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.fidelity import Fidelity, fidelity_of
 from weightsmith.reducing.recovery.judging import HeldBack, Recovery, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import (
     FineTune,
@@ -112,6 +113,7 @@ class Outcome:
     cut: nn.Module
     unfitted: nn.Module | None
     refit: RefitRecord | None
+    fidelity: Fidelity | None
     sites: tuple[SiteReduction, ...]
     decision: Decision
     difference: float
@@ -131,6 +133,7 @@ class _State:
     difference: float = 0.0
     unfitted: nn.Module | None = None
     refit: RefitRecord | None = None
+    fidelity: Fidelity | None = None
     notes: tuple[str, ...] = ()
     recovery: tuple[Recovery, ...] = ()
 
@@ -171,6 +174,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         cut=cut,
         unfitted=state.unfitted,
         refit=state.refit,
+        fidelity=state.fidelity,
         sites=_sites(sites, state),
         decision=state.decision,
         difference=state.difference,
@@ -252,6 +256,8 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         if architecture_of(before) is not None and architecture_of(state.network) is None:
             state.notes += (CHANGED,)
         _refit(subject, state, task, before=before, sites=sites, choices=cut.done)
+        state.fidelity = fidelity_of(before, state.unfitted, state.network, masks=(sites, cut.done), x=subject.example)
+        state.notes += state.fidelity.notes
     return bool(units)
 
 

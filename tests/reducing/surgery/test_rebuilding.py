@@ -1,3 +1,5 @@
+"""Rebuilt networks compute what the cut ones do, and keep what they were."""
+
 from __future__ import annotations
 
 import pytest
@@ -10,6 +12,8 @@ from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.surgery.rebuilding import rebuilt
 from weightsmith.reducing.surgery.removal import plain_cut
 from weightsmith.reducing.surgery.sites import find_sites
+
+pytestmark = pytest.mark.choice
 
 
 @pytest.mark.parametrize("kind", KINDS)

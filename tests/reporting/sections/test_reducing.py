@@ -47,7 +47,7 @@ def bare(record) -> ReductionRecord:
     """The same cut without anything beside it."""
     settings = record.settings | {"recover": None}
     return dataclasses.replace(
-        record, settings=settings, random=None, scratch=None, training=(), obstacles={}, recovery=()
+        record, settings=settings, random=None, scratch=None, training=(), obstacles={}, notes=(), recovery=()
     )
 
 

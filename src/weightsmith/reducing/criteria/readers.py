@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader", "readers_of"]
 
-_PLACES = 32  # output positions of a convolution that are looked at in each image
+_PLACES = 64  # output positions of a convolution that are looked at in each image
 _BLOCK = 50
 
 

@@ -229,7 +229,7 @@ def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: S
             return dataclasses.replace(network, accumulates=float(spent.accumulates[-1]), energy=spent.energy)
     converted = next((record.cost for _, record in seen if isinstance(record, SpikeRecord)), None)
     if converted is not None:
-        energy, macs = converted.network_energy, converted.macs
+        energy, macs = converted.network_energy, converted.dense
     trained = next((record.parameters for record in _trainings(made)), None)
     return dataclasses.replace(
         network,
@@ -260,7 +260,7 @@ def _completed(network: KnownNetwork, parent: KnownNetwork | None, prices: Price
     if network.making == "spiking" and parent is not None:
         return dataclasses.replace(network, parameters=parent.parameters)
     if network.energy is None and network.macs is not None and prices is not None:
-        return dataclasses.replace(network, energy=prices.multiply * network.macs, assumed=True)
+        return dataclasses.replace(network, energy=prices.mac * network.macs, assumed=True)
     return network
 
 
@@ -310,11 +310,14 @@ def _cost(record: Record) -> Comparison | None:
 
 
 def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> str:
-    """The name of the result that made it; else the graded file; else its digest."""
+    """The name of the result that made it; else the graded file; else what it is, told apart by its digest."""
     if made:
         return made[0][0]
     graded = next((record.source for _, record in seen if isinstance(record, Grades)), None)
-    return f"network {digest[:6]}" if graded is None else network_labels([graded])[0]
+    if graded is not None:
+        return network_labels([graded])[0]
+    told = (each.network for _, each in seen if isinstance(each, ReductionRecord | SpikeRecord | SpikeSweep))
+    return f"{_short(next(told, 'network'))} ({digest[:6]})"
 
 
 def _short(architecture: object) -> str:
