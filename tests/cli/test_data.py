@@ -75,3 +75,16 @@ def test_digits_need_no_fetching(run):
 def test_real_sets_are_found(run):
     report = {one["name"]: one for one in json.loads(run("data", "list", "--json").out)}
     assert all(report[name]["found"] for name in ("cifar10", "cifar100", "fashion-mnist", "digits"))
+
+
+def test_info_takes_all_that_data_takes(run, tmp_path):
+    (tmp_path / "parts.csv").write_text("a,b,status\n1,2,ok\n3,4,bad\n5,6,ok\n7,8,bad\n")
+    for name in (tmp_path / "parts.csv", f"table:{tmp_path}/parts.csv"):
+        answer = run("data", "info", name)
+        assert answer.code == 0
+        assert "2: bad, ok" in answer.out
+        assert "the column 'status' is taken for the label" in answer.out.replace("\n", " ")
+    found = json.loads(run("data", "info", f"table:{tmp_path}/parts.csv,test=0.5", "--json").out)
+    assert (found["sizes"], found["shape"]) == ({"train": 2, "test": 2}, [2])
+    missing = run("data", "info", tmp_path / "none.csv")
+    assert (missing.code, "no such file" in missing.err) == (3, True)

@@ -324,3 +324,23 @@ def test_the_split_is_stratified_and_never_changes():
     assert np.abs(np.bincount(parts["test"].y) - counts * 360 / 1797).max() < 1
     assert digest_of(parts["test"].x) == "00216c186e992ff941c4e5dfb43e291c63571a8571ce14ffad06e29425f12caf"
     assert list(EmbeddedDigits().read(("test",))) == ["test"]
+
+
+def test_shares_of_the_rows_become_splits_the_same_ones_each_time(tmp_path):
+    rows = "\n".join(f"{'ab'[i % 2]},{i}" for i in range(40))
+    (tmp_path / "rows.csv").write_text(f"label,x\n{rows}\n")
+    both = load_all(f"table:{tmp_path}/rows.csv,test=0.2,validation=0.25")
+    assert {name: len(part) for name, part in both.splits.items()} == {"train": 24, "validation": 8, "test": 8}
+    alone = load(f"table:{tmp_path}/rows.csv,test=0.2", splits=("test",))
+    assert list(alone.splits) == ["test"]
+    assert alone.test.digest() == both.test.digest()
+    with pytest.raises(UsageError, match=r"has no test split, only train; test=0.2 behind its path"):
+        load(f"table:{tmp_path}/rows.csv", splits=("test",))
+
+
+def test_a_path_that_is_not_there_is_called_missing():
+    for name in ("nowhere.csv", "some/folder"):
+        with pytest.raises(FileRefused, match="no such file or folder"):
+            load(name)
+    with pytest.raises(UnknownName, match="unknown data set 'nowhere'"):
+        load("nowhere")

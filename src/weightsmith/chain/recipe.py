@@ -269,7 +269,7 @@ class _Reader:
     def _attempt(self, key_path: _KeyPath, work: Any) -> Any:
         try:
             return work()
-        except UsageError as error:
+        except (UsageError, FileRefused) as error:
             self._refuse(key_path, str(error))
 
     def _refuse(self, key_path: _KeyPath, why: str) -> NoReturn:

@@ -8,7 +8,6 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli.terminal import count_text, help_without_command, out, print_json, progress_bar, table
-from weightsmith.core.errors import UnknownName
 
 if TYPE_CHECKING:
     from weightsmith.data import Known
@@ -46,9 +45,17 @@ def list_sets(as_json: Json = False) -> None:
 
 
 @app.command("info")
-def info(name: Annotated[str, typer.Argument(help="A data set by name.")], as_json: Json = False) -> None:
-    """Describe one data set: shape, classes, sizes, normalisation, files, where it was found."""
-    one = _known(name)
+def info(
+    name: Annotated[str, typer.Argument(help="A data set by name, folder:PATH, table:PATH or a path.")],
+    as_json: Json = False,
+) -> None:
+    """Describe data: shape, classes, sizes, normalisation; of a known set also files and where it was found."""
+    from weightsmith.data import known
+
+    one = next((each for each in known() if each.name == name), None)
+    if one is None:
+        _show_own(name, as_json)
+        return
     if as_json:
         print_json(one.to_dict())
         return
@@ -77,13 +84,36 @@ def fetch(
     out().print(f"{name} is in {escape(str(folder))}")
 
 
-def _known(name: str) -> Known:
-    from weightsmith.data import known
+def _show_own(name: str, as_json: bool) -> None:
+    """Data of the user's own, which are read for it: what was guessed and what was left out is said."""
+    from weightsmith.data.datasets import load_all
 
-    sets = {one.name: one for one in known()}
-    if name not in sets:
-        raise UnknownName("data set", name, sets)
-    return sets[name]
+    data = load_all(name)
+    sizes = {split: len(part) for split, part in data.splits.items()}
+    rows = {split: part.y.bincount(minlength=len(data.classes)).tolist() for split, part in data.splits.items()}
+    if as_json:
+        print_json(
+            {
+                "name": data.name,
+                "shape": list(data.input_shape),
+                "classes": list(data.classes),
+                "sizes": sizes,
+                "rows_of_classes": rows,
+                "normalisation": str(data.normalisation),
+                "notes": list(data.notes),
+            }
+        )
+        return
+    console = out()
+    console.print(f"[bold]{escape(data.name)}[/bold]")
+    console.print(f"input          {' × '.join(map(str, data.input_shape))}")
+    console.print(f"sizes          {', '.join(f'{split} {count_text(size)}' for split, size in sizes.items())}")
+    console.print(f"classes        {len(data.classes)}: {escape(', '.join(data.classes))}")
+    for split, counts in rows.items():
+        console.print(f"{split:<14} {', '.join(map(count_text, counts))} of each class")
+    console.print(f"normalisation  {data.normalisation}")
+    for note in data.notes:
+        console.print(f"note           {escape(note)}")
 
 
 def _missing(one: Known) -> str:

@@ -13,6 +13,7 @@ unless asked for.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,8 @@ def check_name(name: str) -> None:
     """Refuse what :func:`load` would not know by name, without reading any files."""
     kind = name.partition(":")[0].strip()
     if name not in CATALOGUE and kind not in Source.members and not Path(name).exists():
+        if Path(name).suffix or len(Path(name).parts) > 1:  # a path, not a name
+            raise FileRefused(name, f"no such file or folder (looked for in {Path.cwd()})")
         raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
 
 
@@ -198,10 +201,16 @@ def _source(name: str, kind: str, path: str | Path | None, options: dict[str, An
 
 
 def _own(source: Source, splits: Sequence[str]) -> Data:
-    parts = {split: arrays for split, arrays in source.read().items() if split in splits}
-    if not parts:
-        raise UsageError(f"{source} has no {' or '.join(splits)} split")
-    return _data(f"{source.name}:{source.path}", parts, source.path, NONE, ())
+    data = _data(f"{source.name}:{source.path}", source.read(), source.path, NONE, ())
+    # The test rows first: they are the same ones, whatever is held back for validation.
+    data = data.with_test(source.test) if source.test else data
+    data = data.with_validation(source.validation) if source.validation else data
+    absent = {split: None for split in SPLITS if split not in splits}
+    if not any(split in splits for split in data.splits):
+        only = f"only {', '.join(data.splits)}"
+        way = "; test=0.2 behind its path makes one of training rows" if data.train is not None else ""
+        raise UsageError(f"{source} has no {' or '.join(splits)} split, {only}{way}")
+    return dataclasses.replace(data, **absent)  # type: ignore[arg-type]
 
 
 def _data(

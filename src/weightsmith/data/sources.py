@@ -6,17 +6,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
-from weightsmith.core.options import Option
+from weightsmith.core.options import Option, param
 from weightsmith.data.arrays import Arrays
 
-__all__ = ["Source"]
+__all__ = ["Source", "held_back"]
+
+
+def held_back(split: str) -> Any:
+    """The option for a share of the training rows that becomes a split."""
+    return param(
+        default=0.0,
+        ge=0,
+        lt=1,
+        kw_only=True,
+        doc=f"share of the training rows that becomes the {split} split, stratified",
+    )
 
 
 class Source(Option):
     """A family: data of the user's own."""
 
     path: str
+    test: float
+    validation: float
 
     @abstractmethod
     def read(self) -> dict[str, Arrays]:

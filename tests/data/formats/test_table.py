@@ -61,9 +61,7 @@ def test_the_label_column(tmp_path):
     rows = [["a", "label", "c"], [1, "x", 3], [4, "y", 6]]
     path = csv(tmp_path, rows)
     assert Table(path).read()["train"].classes == ("x", "y")
-    by_name = Table(path, label="c").read
-    with pytest.raises(FileRefused, match=r"row 2, column label: 'x' is not a finite number"):
-        by_name()
+    assert Table(path, label="c").read()["train"].x.tolist() == [[1, 1, 0], [4, 0, 1]]  # the text is an input then
     other = csv(tmp_path, [["emotion", "c"], ["sad", 3], ["glad", 6]], "o.csv")
     assert Table(other).read()["train"].classes == ("glad", "sad")
     with pytest.raises(UnknownName, match=r"column of o\.csv 'emotoin'; did you mean 'emotion'"):
@@ -186,3 +184,38 @@ def test_text_labels_are_classes_in_alphabetical_order(labels):
     y, classes = classes_of(labels, Path("t"))
     assert [classes[i] for i in y] == [str(label) for label in labels]
     assert list(classes) == sorted({str(label) for label in labels})
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "label", "note"),
+    [
+        (["a", "b", "status"], [[1, 2, "ok"], [3, 4, "bad"], [5, 6, "ok"]], "status", "the only column of text"),
+        (["kind", "a", "b"], [["ok", 1, 2], ["bad", 3, 4], ["ok", 5, 6]], "kind", "the only column of text"),
+        (["colour", "a", "kind"], [["red", 1, "x"], ["blue", 3, "y"], ["red", 5, "x"]], "kind", "the last, of text"),
+        (["a", "Class", "b"], [[1.5, 0, 2], [3.5, 1, 4], [5.5, 0, 6]], "Class", "by its name"),
+        (["id", "a", "kind"], [[i, i / 3, i % 2] for i in range(8)], "kind", "the first differs in every row"),
+        (["kind", "a", "b"], [[i % 2, i / 3, i % 3] for i in range(8)], "kind", "the first column, 'kind'"),
+    ],
+)
+def test_a_label_that_is_not_named_is_guessed_by_its_kind_and_said(tmp_path, header, rows, label, note):
+    path = csv(tmp_path, [header, *rows])
+    guessed = Table(path).read()["train"]
+    named = Table(path, label=label).read()["train"]
+    assert guessed.y.tolist() == named.y.tolist()
+    assert guessed.x.tolist() == named.x.tolist()
+    assert note in guessed.notes[0]
+    assert repr(label) in guessed.notes[0]
+    assert "label=" in guessed.notes[0]
+    assert not any("taken for the label" in line for line in named.notes)
+
+
+def test_text_columns_become_categories(tmp_path):
+    rows = [["label", "colour", "a"], [0, "red", 1], [1, "blue", 2], [0, "red", 3]]
+    part = Table(csv(tmp_path, rows)).read()["train"]
+    assert part.x.tolist() == [[0, 1, 1], [1, 0, 2], [0, 1, 3]]
+    assert part.notes == ("the text in column 'colour' becomes 2 inputs of 0 and 1: blue, red",)
+    with pytest.raises(FileRefused, match=r"row 3, column a: 'x' is not a finite number"):  # a slip, no category
+        Table(csv(tmp_path, [["label", "a"], [0, 1], [1, "x"]])).read()
+    many = [["label", "name"], *([i % 2, f"n{i}"] for i in range(60))]
+    with pytest.raises(FileRefused, match=r"column name holds 60 different texts.*ignore=\[name\]"):
+        Table(csv(tmp_path, many)).read()

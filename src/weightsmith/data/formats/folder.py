@@ -21,7 +21,7 @@ from weightsmith.core.errors import FileRefused, OptionError
 from weightsmith.core.options import param
 from weightsmith.core.storage import reading
 from weightsmith.data.arrays import Arrays, checked_size
-from weightsmith.data.sources import Source
+from weightsmith.data.sources import Source, held_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class Folder(Source, name="folder"):
 
     path: str = param(doc="the folder")
     size: tuple[int, ...] = param(default=(), ge=1, doc="resize to this height and width (one number: both)")
+    test: float = held_back("test")
+    validation: float = held_back("validation")
 
     def check(self) -> None:
         """One number or two."""

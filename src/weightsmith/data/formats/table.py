@@ -1,10 +1,11 @@
 """Tables of numbers with a class in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
 
-The label column is the one named, else ``label``, else the first. A column ``split`` (of train, validation, test)
-divides the rows, a column ``path`` only says where a row came from; all others are inputs. Labels are whole numbers or
-text; classes are their distinct values, numbers in numeric order, text in alphabetical order. A row with a missing
-value (an empty cell, NaN, or one of the words nan, na, n/a, null, none) is left out and reported; anything else that is
-no finite number is refused by row and column.
+The label column is the one named, else it is guessed by its name or kind (:func:`_label`), and a note says so. A
+column ``split`` (of train, validation, test) divides the rows, a column ``path`` only says where a row came from; all
+others are inputs. Labels are whole numbers or text; classes are their distinct values, numbers in numeric order, text
+in alphabetical order. An input column of text becomes a column of 0 and 1 for each of its values. A row with a missing
+value (an empty cell, NaN, or one of the words nan, na, n/a, null, none) is left out and reported; in a column of
+numbers anything else that is no finite number is refused by row and column.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weightsmith.core.options import param
 from weightsmith.data.arrays import Arrays
 from weightsmith.data.formats.npz import read_npz
 from weightsmith.data.formats.spreadsheets import Row, read_csv, read_xlsx
-from weightsmith.data.sources import Source
+from weightsmith.data.sources import Source, held_back
 from weightsmith.data.tensors import SPLITS
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ __all__ = ["Table", "classes_of"]
 _MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
 _LARGEST = float(np.finfo(np.float32).max)
 _SPLIT, _IGNORED = "split", ("path",)
+_LABELS = ("label", "class", "target", "y")  # names of label columns, in any case
+_MOST_VALUES = 50  # of a text column that is an input
 _READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
 
 
@@ -39,11 +42,13 @@ class Table(Source, name="table"):
     """A table of numbers with a class in each row; all rows are ``train`` unless a column divides them."""
 
     path: str = param(doc="a .csv, .tsv, .txt, .xlsx or .npz file")
-    label: str = param(default="", doc="the label column; by default 'label', else the first")
+    label: str = param(default="", doc="the label column; without it guessed by name and kind, and said")
     sheet: str = param(default="", doc="the sheet of an .xlsx file; by default the first")
     header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
     split: str = param(default=_SPLIT, doc='the column of train, validation and test, if there is one; "": none')
     ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are no inputs, if they are there")
+    test: float = held_back("test")
+    validation: float = held_back("validation")
 
     def read(self) -> dict[str, Arrays]:
         """Rows ``(n, f)`` (of an NPZ also images) and their labels."""
@@ -62,23 +67,86 @@ class Table(Source, name="table"):
         for name in filter(None, given):
             if name not in names:
                 raise UnknownName(f"column of {path.name}", name, names)
-        label = names.index(self.label or ("label" if "label" in names else names[0]))
+        ignored = [i for i, name in enumerate(names) if name in self.ignore and name != self.label]
+        label, why = _label(names, rows, self.label, (*ignored, *(i for i, n in enumerate(names) if n == self.split)))
         split = names.index(self.split) if self.split in names and names[label] != self.split else None
-        aside = [i for i, name in enumerate(names) if name in self.ignore and i not in (label, split)]
+        aside = [i for i in ignored if i not in (label, split)]
         inputs = [i for i in range(len(names)) if i not in (label, split, *aside)]
         kept, notes = _without_gaps(path, names, rows, aside)
         if not kept or not inputs:
             raise FileRefused(path, f"has {len(kept)} complete rows and {len(inputs)} input columns; nothing to learn")
         y, classes = classes_of([row.cells[label] for row in kept], path)
-        x = np.array([[_number(path, row, names, i) for i in inputs] for row in kept], np.float32)
+        x, categories = _inputs(path, names, kept, inputs)
         if aside:
             notes = (f"no inputs: the columns {', '.join(names[i] for i in aside)}", *notes)
-        if not self.label and names[label] != "label":
-            notes = (f"the first column, {names[label]!r}, is taken for the label (label=… names another)", *notes)
+        notes = (*filter(None, (why,)), *categories, *notes)
         if split is None:
             return {"train": Arrays(x, y, classes, notes)}
         parts = np.array([_part(path, row, names, split) for row in kept])
         return {part: Arrays(x[parts == part], y[parts == part], classes, notes) for part in SPLITS if part in parts}
+
+
+def _label(names: list[str], rows: list[Row], asked: str, others: Sequence[int]) -> tuple[int, str | None]:
+    """The label column, and how it was found.
+
+    By its name (label, class, target, y); else the only column of text, or the last column if it is text; else the
+    first column, unless that numbers the rows and the last one holds few whole numbers.
+    """
+    if asked:
+        return names.index(asked), None
+    for name in _LABELS:
+        found = next((i for i, known in enumerate(names) if known.lower() == name), None)
+        if found is not None:
+            return found, None if names[found] == "label" else _guess(names[found], "by its name")
+    columns = [i for i in range(len(names)) if i not in others] or list(range(len(names)))
+    texts = [i for i in columns if _is_text(rows, i)]
+    last = columns[-1]
+    if texts and (len(texts) == 1 or last in texts):
+        chosen = last if last in texts else texts[0]
+        return chosen, _guess(names[chosen], "the only column of text" if len(texts) == 1 else "the last, of text")
+    if not texts and len(rows) > 2 and _values(rows, columns[0]) == len(rows) > 2 * _values(rows, last, whole=True) > 0:
+        return last, _guess(names[last], "the last, of few whole numbers; the first differs in every row")
+    return columns[0], f"the first column, {names[columns[0]]!r}, is taken for the label (label=… names another)"
+
+
+def _guess(name: str, why: str) -> str:
+    return f"the column {name!r} is taken for the label, {why} (label={name} says so, label=… names another)"
+
+
+def _is_text(rows: list[Row], column: int) -> bool:
+    """Whether no cell of the column is a number, and some are text."""
+    cells = [row.cells[column] for row in rows if column < len(row.cells) and not _is_missing(row.cells[column])]
+    return bool(cells) and all(isinstance(cell, str) and _as_float(cell) is None for cell in cells)
+
+
+def _values(rows: list[Row], column: int, *, whole: bool = False) -> int:
+    """The number of different values in a column; 0 if ``whole`` numbers are wanted and it has others."""
+    cells = [row.cells[column] for row in rows if column < len(row.cells) and not _is_missing(row.cells[column])]
+    return 0 if whole and any(_whole(cell) is None for cell in cells) else len(set(cells))
+
+
+def _inputs(
+    path: Path, names: list[str], rows: list[Row], columns: list[int]
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """The inputs, text columns as a column of 0 and 1 for each value, and a note on each of these."""
+    made: list[NDArray[np.float32]] = []
+    notes: list[str] = []
+    for column in columns:
+        if not _is_text(rows, column):
+            made.append(np.array([_number(path, row, names, column) for row in rows], np.float32)[:, None])
+            continue
+        cells = [str(row.cells[column]) for row in rows]
+        values = sorted(set(cells))
+        if len(values) > _MOST_VALUES:
+            raise FileRefused(
+                path,
+                f"column {names[column]} holds {len(values)} different texts, more than the {_MOST_VALUES} that become "
+                f"categories; leave it out with ignore=[{names[column]}]",
+            )
+        made.append(np.array([[cell == value for value in values] for cell in cells], np.float32))
+        shown = ", ".join(values[:10]) + ("…" if len(values) > 10 else "")
+        notes.append(f"the text in column {names[column]!r} becomes {len(values)} inputs of 0 and 1: {shown}")
+    return np.concatenate(made, axis=1), tuple(notes)
 
 
 def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
