@@ -49,7 +49,7 @@ _FILES = {
     **{f"resnet{depth}": f"akamaster_resnet{depth}.safetensors" for depth in (20, 32, 44, 56)},
     "vgg5": "vgg5_fc512.safetensors",
 }
-_SETTINGS = {
+_SETTINGS: dict[str, dict[str, Any]] = {
     "signed": {"neuron": "if:signed=true", "balance": "mse", "calibrate": "weights"},
     "graded": {"neuron": "graded:5", "balance": "percentile", "calibrate": "weights"},
     "plain": {"neuron": "if", "balance": "percentile", "calibrate": None},
@@ -169,7 +169,8 @@ def _plain_answers(name: str, file: Path, x: torch.Tensor, folder: Path) -> np.n
     path = folder / f"{name}.npy"
     if not path.exists():
         np.save(path, scores(ws.load(file).eval(), x).argmax(dim=1).numpy())
-    return np.load(path)
+    answers: np.ndarray = np.load(path)
+    return answers
 
 
 def _write(folder: Path) -> None:

@@ -101,7 +101,8 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
     answer = run("spike", file, "--data", "digits", *words, "--json", "--quiet")
     assert answer.code in (0, 1), answer.err
     record = json.loads(answer.out)["record"]
-    assert record["settings"] == {**options, "data": "digits", "device": "cpu"}
+    unset = dict.fromkeys(("calibrate", "within", "energy", "exportable"))
+    assert record["settings"] == {**options, **unset, "data": "digits", "device": "cpu"}
     assert record["decisions"]["images"] == 30
     shown = " ".join(run("spike", file, "--data", "digits", *words, "--quiet").out.split())
     for words in (
@@ -112,6 +113,41 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
         "steps on average",
     ):
         assert words in shown, words
+
+
+def test_one_wish_instead_of_ten_options(run, trained, tmp_path):
+    words = ("--data", "digits", "--images", 60, "--watch", 0, "--quiet")
+    answer = run("spike", trained, *words, "--within", 2, "--for", "nir", "--out", tmp_path / "o", "--no-figures")
+    assert answer.code == 0, answer.err
+    shown = " ".join(answer.out.split())
+    assert "What was chosen from" in shown
+    assert "Wish: within 2 points, for NIR." in shown
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert record.choice.chosen.obstacle is None
+    answer = run("spike", trained, *words, "--energy", "95%", "--json")
+    assert json.loads(answer.out)["record"]["choice"]["wish"] == "at most 95 % of the energy"
+    answer = run("spike", trained, *words)
+    shown = " ".join(answer.out.split())
+    assert "Wish: the knee of the front." in shown
+    assert "Best that NIR can say (--for nir): if," in shown
+    for wrong in ("much", "-3%", "inf"):
+        answer = run("spike", trained, *words, "--energy", wrong)
+        assert (answer.code, "--energy is a share of the network's energy, such as 30% or 0.3" in answer.err) == (
+            2,
+            True,
+        )
+
+
+def test_few_steps_are_told_with_what_calibration_moved(run, trained, tmp_path):
+    words = ("--neuron", "if:signed=true", "--balance", "mse", "--calibrate", "weights", "--steps", 4)
+    answer = run("spike", trained, "--data", "digits", *words, "--images", 60, "--quiet", "--out", tmp_path / "o")
+    assert answer.code == 0, answer.err
+    shown = " ".join(answer.out.split())
+    assert "if:signed=true · constant · mse · weights · 4 steps" in shown
+    assert "--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size" in shown
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert [layer.layer for layer in record.calibration.layers] == ["dense1", "output"]
+    assert record.watched.raster.populations[0].spike_sizes is not None
 
 
 def test_whole_numbers_of_8_bits_are_run_and_written(run, trained, tmp_path):
@@ -458,7 +494,7 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     assert report["layers"][0]["spikes"] == population.spikes_per_image
     shown = run(*words)
     assert (shown.code, shown.err) == (0, "")
-    assert "test, 120 images" in shown.out
+    assert "of 120 rows (test)" in shown.out
     assert f"{100 * record.decisions.spiking.value:.1f} %" in shown.out
     below = run(*words, "--least-accuracy", 99.9)
     assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)

@@ -56,8 +56,8 @@ def test_what_is_printed(run):
     report = json.loads(run(*SMALL, "--json", "--quiet").out)
     correct, images = report["test"]["correct"], report["test"]["images"]
     interval = wilson(correct, images)
-    shown = f"{100 * interval.value:.2f} % ({100 * interval.low:.2f} – {100 * interval.high:.2f})  360 images"
-    for text in (shown, "144 images", "all 2 epochs done", "healthy in all 2 layers", "← best", "try next", "mlp:16"):
+    shown = f"{100 * interval.value:.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}] of 360 rows (test)"
+    for text in (shown, "144 rows", "ran for 2 epochs", "healthy in all 2 layers", "The best by", "try next", "mlp:16"):
         assert text in answer.out
 
 
@@ -141,7 +141,7 @@ def test_a_run_that_diverges_ends_with_code_1(run):
     answer = run(*SMALL[:-4], "--schedule", 1e30, "--epochs", 2)
     assert answer.code == 1
     assert answer.lines[-1].startswith("weightsmith: the loss is NaN or infinite in epoch 1")
-    assert "the weights are those before training" in answer.out
+    assert "The network has the weights from before training" in answer.out
     assert "--find-rate" in answer.out
 
 

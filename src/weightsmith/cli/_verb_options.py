@@ -101,7 +101,7 @@ def examples_of(command: Callable[..., None]) -> str | None:
 
 def _read(option: Parameter, given: Any, compared: bool) -> Any:
     """The value that is used; errors name the option as it is typed."""
-    typed = dataclasses.replace(option, name=flag_of(option.name))
+    typed = dataclasses.replace(option, name=option.doc.flag or flag_of(option.name))
     if given is None or given == []:
         return typed.check(option.default)
     if compared:
@@ -113,7 +113,7 @@ def _as_typer_has_it(option: Parameter, compared: bool) -> inspect.Parameter:
     """One option as typer declares it; all but switches and words to choose from are text."""
     kind: Any = str
     metavar: str | None = _metavar(option)
-    names, help_text = [flag_of(option.name)], option.doc.text
+    names, help_text = [option.doc.flag or flag_of(option.name)], option.doc.text
     words = [each for each in option.kinds if get_origin(each) is Literal]
     if option.kinds == (bool,):
         kind, metavar = bool, None

@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._spike_options import refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
-from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
+from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import stream
-from weightsmith.core.statistics import Interval
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.sections._spiking_layers import accuracy_rows, shown_steps
-from weightsmith.reporting.sections._wording import percent_within, significant
+from weightsmith.reporting.sections._spiking_layers import accuracy_rows
 from weightsmith.spiking.neurons import Precision
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
-    from weightsmith.networks.evaluation import Evaluation
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.simulation.responses import Responses
 
@@ -66,6 +62,7 @@ def evaluate(
     from weightsmith.networks.card import card_of
     from weightsmith.networks.evaluation import evaluate as run
     from weightsmith.networks.files import load
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import is_spiking
 
     of_plain = {"network": network, "normalise": normalise, "removed": removed, "batch": batch, "threads": threads}
@@ -95,13 +92,12 @@ def evaluate(
         result = run(loaded, known, split=split, batch=batch, threads=threads, progress=progress)
     if out_folder is not None:
         write_atomic(out_folder / "record.json", result.to_json(indent=1) + "\n")
+    description = describe(result, str(file), least_accuracy=least_accuracy)
     if as_json:
         print_json(result.to_dict())
     else:
-        show(result, str(file))
-    if result.not_finite:
-        raise Attention(f"{result.not_finite} of {result.images} images gave NaN or infinity; they count as wrong")
-    _raise_if_below(result.accuracy.value, least_accuracy)
+        show(description)
+    raise_concerns(description)
 
 
 def _refuse_given(options: dict[str, Any], usual: dict[str, Any], because: str) -> None:
@@ -120,6 +116,8 @@ def _evaluate_spiking(
     as_json: bool,
     quiet: bool,
 ) -> None:
+    from weightsmith.reporting.sections.evaluating import spiking_evaluation_section
+
     report = _run_spiking(
         file,
         known,
@@ -130,19 +128,12 @@ def _evaluate_spiking(
         precision=given["precision"] or "float32",
         quiet=quiet,
     )
+    description = spiking_evaluation_section(report, least_accuracy=least_accuracy)
     if as_json:
         print_json(report)
     else:
-        _show_spiking(report)
-    silent = [row["layer"] for row in report["layers"] if not row["rate"]]
-    if silent:
-        raise Attention(f"{silent[0]} never fires")
-    _raise_if_below(report["steps"][-1]["accuracy"], least_accuracy)
-
-
-def _raise_if_below(accuracy: float, least_accuracy: float | None) -> None:
-    if least_accuracy is not None and 100 * accuracy < least_accuracy:
-        raise Attention(f"accuracy {100 * accuracy:.2f} % is below the {least_accuracy:g} % asked for")
+        show(description)
+    raise_concerns(description)
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
@@ -152,23 +143,6 @@ def _load_data(name: str, path: Path | None, split: str | None) -> Data:
 
     everything = ("test",) if name in CATALOGUE else ("train", "validation", "test")
     return load(name, path=path, splits=(split,) if split else everything)
-
-
-def show(result: Evaluation, name: str) -> None:
-    """Print an evaluation: the accuracies, then recall and confusion by class."""
-    console = out()
-    console.print(f"[bold]{escape(name)}[/bold] on {result.data} ({result.split}, {count_text(result.images)} images)")
-    console.print(f"accuracy  [bold]{percent(result.accuracy)}[/bold]   95 % Wilson interval")
-    if result.top5 is not None:
-        console.print(f"top-5     {percent(result.top5)}")
-    if result.loss is not None:
-        console.print(f"loss      {result.loss:.4f} (mean cross-entropy)")
-    rows = table("class", "images", "recall", "most often taken for", numbers=("images", "recall"))
-    for index, (label, recall, counts) in enumerate(zip(result.classes, result.recall, result.confusion, strict=True)):
-        wrong = sorted(((n, result.classes[j]) for j, n in enumerate(counts) if j != index and n), reverse=True)[:3]
-        shown = "–" if recall is None else f"{100 * recall:.1f} %"
-        rows.add_row(escape(label), str(sum(counts)), shown, escape(", ".join(f"{other} ({n}×)" for n, other in wrong)))
-    console.print(rows)
 
 
 # Evaluate the file of a spiking network: accuracy by steps, and rates.
@@ -218,28 +192,6 @@ def _run_spiking(
         "steps": _steps(responses, labels.numpy()),
         "layers": _layers(network, responses),
     }
-
-
-def _show_spiking(report: dict[str, Any]) -> None:
-    """Print the result of :func:`_run_spiking`."""
-    console = out()
-    where = f"{escape(report['data'])} ({report['split']}, {count_text(report['images'])} images)"
-    console.print(f"[bold]{escape(report['file'])}[/bold] on {where}")
-    console.print(escape(" · ".join([report["neuron"], report["encode"], f"seed {report['seed']}"])))
-    heads = ("steps", "accuracy", "undecided")
-    rows = table(*heads, numbers=heads)
-    for steps in shown_steps(len(report["steps"])):
-        row = report["steps"][steps - 1]
-        share = Interval(row["accuracy"], row["low"], row["high"], 0.95, "Wilson")
-        rows.add_row(str(steps), percent_within(share), count_text(row["undecided"]))
-    console.print(rows)
-    layers = table("layer", "neurons", "rate", "spikes", numbers=("neurons", "rate", "spikes"))
-    for row in report["layers"]:
-        layers.add_row(
-            escape(row["layer"]), count_text(row["neurons"]), *map(significant, (row["rate"], row["spikes"]))
-        )
-    console.print(layers)
-    console.print("[dim]95 % Wilson intervals · rate: spikes per neuron and step · spikes per image[/dim]")
 
 
 def _steps(responses: Responses, labels: np.ndarray[Any, Any]) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ __all__ = ["spike"]
 @takes_options_of(
     verb.spike,
     examples=(
-        "weightsmith spike runs/net --data digits --steps 64 --out runs/spiking",
+        "weightsmith spike runs/net --data digits --within 1 --out runs/spiking",
         "weightsmith spike runs/net --data digits --neuron lif:0.95 --adjust l4:1.0 --test-rows 500",
     ),
 )
@@ -48,6 +48,8 @@ def spike(
 ) -> None:
     """Convert a trained network into a spiking one: accuracy after each step, rates, operations and energy.
 
+    Without --neuron, --steps and --balance the conversion is chosen on training rows: by --within, by --energy, or at
+    the knee of the front of the two; what is given stays as given.
     Exit code 1 if a layer never fires, or the accuracy is below --least-accuracy.
     """
     from weightsmith.data.datasets import load_all

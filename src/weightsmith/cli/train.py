@@ -15,9 +15,8 @@ from weightsmith.cli import _shared_options as given
 from weightsmith.cli._figure_files import check_writable, figures_of, write_figures
 from weightsmith.cli._training_options import network_of, validation_of, warnings_as_notes
 from weightsmith.cli._verb_options import Options, takes_options_of
-from weightsmith.cli.terminal import Attention, print_json, say_note
+from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.cli.training_preview import check_plan, search_rate
-from weightsmith.cli.training_report import show_run
 from weightsmith.cli.training_view import training_view
 from weightsmith.core.errors import UsageError
 from weightsmith.training import loop as verb
@@ -145,7 +144,8 @@ def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figur
     """Evaluate, write further files of the run, print."""
     from weightsmith.core.storage import write_atomic
     from weightsmith.networks.evaluation import evaluate
-    from weightsmith.training.run import Stopped
+    from weightsmith.reporting.describe import describe
+    from weightsmith.reporting.sections._wording import short_network
 
     results: dict[str, Evaluation] = {
         split: evaluate(run.network, known, split=split, threads=threads)
@@ -157,13 +157,15 @@ def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figur
     drawn = [] if figures is None or not run.history.rows else _draw(run, figures)
     found = () if folder is None else (path for name in _FILES for path in folder.glob(name))
     files = sorted({*map(str, drawn), *map(str, found)})
+    description = describe(run, str(folder or short_network(run.record.settings["network"])), results=results)
     if as_json:
         evaluations = {split: result.to_dict() for split, result in results.items()}
-        print_json({"record": run.record.to_dict(), **evaluations, "files": files})
+        print_json(
+            {"record": run.record.to_dict(), **evaluations, "description": description.to_dict(), "files": files}
+        )
     else:
-        show_run(run.record, results, files)
-    if run.stopped is Stopped.DIVERGED:
-        raise Attention(run.record.reason)
+        show(description, [Path(file) for file in files])
+    raise_concerns(description)
 
 
 def _draw(run: TrainRun, target: Path) -> list[Path]:

@@ -67,7 +67,7 @@ class Doc:
     ``surrounds``: it belongs to the call and not to what is done, so that a recipe sets it once for all stages.
     ``recorded=False``: the result does not depend on it, and records do not name it. ``read`` turns a given value into
     the one that is used; ``none=False``: also the text ``none``, which otherwise means that it is not given. ``rare``:
-    help lists it after the common ones.
+    help lists it after the common ones. ``flag`` is how the command line calls it, if not by its name.
     """
 
     text: str
@@ -76,6 +76,7 @@ class Doc:
     read: Callable[[Any], Any] | None = None
     none: bool = True
     rare: bool = False
+    flag: str | None = None
 
 
 Seed = Annotated[int, Range(ge=0), Doc("seed of everything that is drawn at random", surrounds=True)]

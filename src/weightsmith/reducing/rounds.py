@@ -303,8 +303,8 @@ def _difference(
 ) -> float:
     """The largest difference between the outputs of the smaller network and of the masked one, in their dtype."""
     with masked(before, sites, choices):
-        expected = before(subject.example)
-    return float((after(subject.example) - expected).abs().max())
+        expected = before(subject.example.clone())
+    return float((after(subject.example.clone()) - expected).abs().max())
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
@@ -326,7 +326,7 @@ def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Itera
 
 
 def _held_back(subject: Subject, task: Task) -> HeldBack:
-    outputs = int(subject.network(subject.example[:1]).shape[1])
+    outputs = int(subject.network(subject.example[:1].clone()).shape[1])
     return held_back(subject.data, subject.split, subject.network, outputs, task.seed)
 
 

@@ -32,7 +32,6 @@ __all__ = [
     "Section",
     "Shown",
     "Table",
-    "is_drawn",
 ]
 
 Cell: TypeAlias = float | int | str | None
@@ -62,7 +61,7 @@ class Column:
 class Table(Displayed):
     """Rows under columns; the first column is the head of each row, and ``file`` the file name of its CSV.
 
-    A terminal leaves a table that is a ``detail`` to the page.
+    A terminal leaves a table that is a ``detail`` to the page, and shows of others the rows at the places in ``brief``.
 
     >>> Table("Sizes", (Column("layer"), Column("units", numeric=True)), (("fc1", 64), ("fc2",)))
     Traceback (most recent call last):
@@ -75,6 +74,7 @@ class Table(Displayed):
     caption: str = ""
     file: str = ""
     detail: bool = False
+    brief: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -223,11 +223,6 @@ class Section(Displayed):
             "look_at": list(self.look_at),
             "try_next": list(self.try_next),
         }
-
-
-def is_drawn(part: Part) -> bool:
-    """Whether the part is a drawing, or a choice that holds some."""
-    return any(isinstance(one, Drawing) for one in _unfolded([part]))
 
 
 def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.storage import write_atomic
+from weightsmith.core.text import read_share
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
 from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron, Precision
 from weightsmith.spiking.simulation.exits import Exit, Margin
@@ -21,6 +22,8 @@ from weightsmith.spiking.simulation.exits import Exit, Margin
 if TYPE_CHECKING:
     from torch import nn
 
+    from weightsmith.spiking.choices import Choice
+    from weightsmith.spiking.choosing import Wish
     from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile
     from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights
     from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from weightsmith.training.run import TrainRun
 
 __all__ = ["decisions_of", "spike"]
+
+_STEPS = 64
 
 
 @verb(
@@ -49,23 +54,33 @@ def spike(
     data: Any,
     *,
     neuron: Annotated[
-        IF | LIF | Graded | str,
+        IF | LIF | Graded | str | None,
         Doc("if, if:signed=true (takes spikes back), lif:0.95 (leak per step), graded:5 (spikes of five sizes)"),
-    ] = "if",
+    ] = None,
     encode: Annotated[
         Poisson | Constant | str,
         Doc("constant (pixels as currents) or poisson (random spikes; inputs between −1 and 1)"),
     ] = "constant",
     balance: Annotated[
-        Percentile | Mse | MaxCurrent | str,
+        Percentile | Mse | MaxCurrent | str | None,
         Doc("how thresholds are found: percentile:99.9, mse (for the steps of the run), max-current (without bias)"),
-    ] = "percentile",
+    ] = None,
     calibrate: Annotated[
         CalibrateBias | CalibrateWeights | str | None,
         Doc("bias or weights:ridge=0.01 makes every layer say in few steps what the network says; no labels"),
     ] = None,
     adjust: Annotated[L4 | str | None, Doc("l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0)")] = None,
-    steps: Annotated[int, Range(ge=1), Doc("time steps for each image")] = 64,
+    steps: Annotated[int | None, Range(ge=1), Doc("time steps for each image; 64 where nothing is chosen")] = None,
+    within: Annotated[
+        float | None, Range(ge=0), Doc("choose the conversion of least energy that loses at most so many points")
+    ] = None,
+    energy: Annotated[
+        float | str | None,
+        Doc("choose the best conversion with at most this share of the network's energy: 30% or 0.3", read=read_share),
+    ] = None,
+    exportable: Annotated[
+        Literal["nir"] | None, Doc("nir: choose among conversions that NIR can express", flag="--for")
+    ] = None,
     precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
     early: Annotated[
         Margin | str | None, Doc("margin:3 ends an image once its answer leads by 3 standard errors")
@@ -86,6 +101,11 @@ def spike(
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
+    With ``within`` or ``energy`` neuron, thresholds, calibration and steps are chosen on training rows, as far as they
+    are not given, and the one that was chosen is tested once; without any option about the conversion the knee of the
+    front of accuracy and energy is chosen. Else the neuron is ``if``, thresholds are found by percentile, and the steps
+    are 64. The record's ``choice`` has all candidates.
+
     Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
     without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``). ``adjust``
     (``L4(smoothing)``) changes the weights of the first layer by their L4 norms. ``test_rows`` of the test split are
@@ -103,6 +123,7 @@ def spike(
     True
     """
     from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.spiking.choosing import Wish, choose
     from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.conversion.calibrate import Calibrate
     from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
@@ -114,29 +135,46 @@ def spike(
     from weightsmith.spiking.simulation.simulate import check_device, simulate
 
     settings = written(spike, locals())
+    fixed = {"neuron": neuron, "balance": balance, "calibrate": calibrate, "steps": steps}
+    fixed = {name: value for name, value in fixed.items() if value is not None}
+    free = not fixed and adjust is None and early is None and not settle and mismatch is None
+    wished = free or (within, energy, exportable) != (None,) * 3
+    share = None if energy is None else read_share(energy)
+    wish = Wish(within, share, exportable == "nir") if wished else None
     recipe = ConversionSettings(
-        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these members
+        neuron=Neuron.of("if" if neuron is None else neuron),  # type: ignore[arg-type]  # the family has these members
         encode=encoding_of(encode),
-        balance=Balance.of(balance),  # type: ignore[arg-type]
+        balance=Balance.of("percentile" if balance is None else balance),  # type: ignore[arg-type]
         calibrate=None if calibrate is None else Calibrate.of(calibrate),  # type: ignore[arg-type]
         adjust=None if adjust is None else Adjust.of(adjust),  # type: ignore[arg-type]
         mismatch=None if mismatch is None else Devices.of(mismatch),  # type: ignore[arg-type]
         precision=precision,
-        steps=steps,
+        steps=_STEPS if steps is None else steps,
         seed=seed,
     )
     rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]
-    if settle >= recipe.steps:
-        raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
-    if recipe.precision == "int8" and recipe.mismatch is not None:
-        raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
+    _check_call(recipe, wish, settle=settle, early=rule)
     check_device(device)
     if out is not None:
         _check_folder(Path(out))
     subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
-    prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
-    notes = prepared.notes
+    choice: Choice | None = None
+    notes: tuple[str, ...] = ()
+    if wish is None:
+        prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
+    else:
+        choice, prepared, recipe = choose(
+            subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
+        )
+        notes = () if choice.met else (f"no candidate came {wish} on training rows: this one is the nearest",)
+    settings |= {
+        "neuron": str(recipe.neuron),
+        "balance": str(recipe.balance),
+        "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
+        "steps": recipe.steps,
+    }
+    notes += prepared.notes
     if rule is not None and rule.least >= recipe.steps:
         notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
     counts = UnitCounts(prepared.network)
@@ -167,11 +205,25 @@ def spike(
         result=spiking_digest(prepared.network),
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
         calibration=prepared.calibration,
+        choice=choice,
     )
     run = SpikeRun(record, prepared.network)
     if out is not None:
         _write(Path(out), run)
     return run
+
+
+def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, early: Margin | None) -> None:
+    """Refuse options that do not go together, before any work."""
+    if wish is None and settle >= recipe.steps:
+        raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
+    if wish is not None and (settle or early is not None or recipe.adjust is not None):
+        raise UsageError(
+            "settle, early and adjust go with a conversion that is given, not with one that is chosen: leave them out, "
+            "or give neuron and steps instead of within, energy and exportable"
+        )
+    if recipe.precision == "int8" and recipe.mismatch is not None:
+        raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
 
 
 def decisions_of(subject: Subject, responses: Responses) -> Decisions:

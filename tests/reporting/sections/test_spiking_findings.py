@@ -60,7 +60,7 @@ def test_advice_follows_the_numbers(record):
     assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
     assert not any("points were lost" in line for line in advice(fine, kept=True))
     waiting = of_decisions(rising, undecided=np.full(20, 2))
-    assert [line[:11] for line in advice(waiting, kept=True)] == ["--steps 40:", "--balance p", "--balance p"]
+    assert [line[:11] for line in advice(waiting, kept=True)] == ["--steps 40:", "--balance p", "--within 1,"]
     assert "--steps" not in advice(of_decisions(flat, undecided=np.full(20, 1)), kept=True)[0]
     assert advice(lost, kept=False)[-1] == "--out FOLDER: the spiking network was not kept"
     assert len(advice(with_settings(rising, encode="poisson", neuron="lif:0.9"), kept=False)) == 3

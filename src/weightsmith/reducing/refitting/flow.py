@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.editing.fold import trace
+from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 
 __all__ = ["SideBySide", "Stop", "Values"]
@@ -143,7 +143,7 @@ class SideBySide:
         first = next(name for name, node in self._nodes[0].items() if node.op == "placeholder")
         with _Store(len(self._blocks)) as store:
             for index, block in enumerate(self._blocks):
-                store.put(index, [{first: block}, {first: block}])
+                store.put(index, [{first: block.clone()}, {first: block.clone()}])  # may be changed in place
             for stop in stops:
                 yield stop, self._values(stop, store)
 

@@ -29,8 +29,10 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from weightsmith.core.errors import UnknownName, UsageError
-from weightsmith.networks.editing.fold import fold_batch_norm, trace
+from weightsmith.networks.editing.fold import fold_batch_norm
+from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
+from weightsmith.networks.wrappers import check_open
 from weightsmith.reducing.surgery._graph_sites import RawSite, RawSites, graph_sites
 
 __all__ = ["Port", "Site", "Sites", "find_sites", "pads_with_zeros"]
@@ -102,7 +104,10 @@ class Sites:
         """The sites with a layer that matches one of the globs; a layer that cannot be cut raises with the reason."""
         if layers is None:
             if not self.sites:
-                raise UsageError(f"nothing can be taken out of this network: {self._reasons()}")
+                raise UsageError(
+                    f"nothing can be taken out of this network: {self._reasons()}; what can lose units are dense "
+                    "layers and convolutions that plain dense layers, convolutions and batch norms read"
+                )
             return self.sites
         globs = [layers] if isinstance(layers, str) else list(layers)
         if not globs:
@@ -126,6 +131,7 @@ class Sites:
 
 def find_sites(network: nn.Module, example: Tensor) -> Sites:
     """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
+    check_open(network)
     found = _found(network, example)
     modules = dict(network.named_modules())
     following = _following_norms(network)

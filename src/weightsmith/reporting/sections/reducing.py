@@ -13,6 +13,7 @@ from weightsmith.reducing.results import Reduction, ReductionRecord, SiteReducti
 from weightsmith.reporting.figures.reducing import draw_front, draw_sites, draw_sizes, draw_trace, gone_by_reason
 from weightsmith.reporting.figures.training import curves
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._never_cut import never_cut
 from weightsmith.reporting.sections._reducing_findings import advice, concerns
 from weightsmith.reporting.sections._wording import (
     accuracy,
@@ -27,7 +28,6 @@ from weightsmith.reporting.sections._wording import (
     rounded,
     seconds_text,
     short_network,
-    some,
     thinned,
 )
 from weightsmith.training.run import TrainRecord
@@ -39,7 +39,6 @@ __all__ = [
     "SIZES",
     "about_reduction",
     "chosen_of_front",
-    "never_cut",
     "notes_of",
     "points_of",
     "ratio_text",
@@ -69,7 +68,7 @@ def reduction_section(
     parts += _search(record)
     if record.sites:
         parts += [_units(record), _sites(record)]
-    parts += [*_recovery(record), *never_cut(record), _facts(record)]
+    parts += [*_recovery(record), *never_cut(record.obstacles), _facts(record)]
     return Section(
         f"Reduction: {name}",
         _lead(record),
@@ -354,17 +353,6 @@ def _curves(training: TrainRecord, number: int) -> Drawing:
     how = "How to read it: the smaller network learns again; where the curves level off, more epochs bring little."
     figure = functools.partial(curves, history, best=training.best_epoch or None)
     return Drawing("Training after the cut", how, figure, rounded(thinned(rows)), file=f"recovery-{number}.csv")
-
-
-def never_cut(record: ReductionRecord) -> Iterator[Table]:
-    """The layers without units that can be removed, by reason."""
-    if record.obstacles:
-        groups: dict[str, list[str]] = {}
-        for layer, reason in record.obstacles.items():
-            groups.setdefault(reason, []).append(layer)
-        columns = (Column("why"), Column("layers"))
-        rows = tuple((reason, Shown(", ".join(names), some(names))) for reason, names in groups.items())
-        yield Table("Layers that are never cut", columns, rows, file="never-cut.csv")
 
 
 def _facts(record: ReductionRecord) -> Facts:

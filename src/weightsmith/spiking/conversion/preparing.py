@@ -31,6 +31,7 @@ __all__ = [
     "Prepared",
     "calibration_rows",
     "checked_precision",
+    "converted_of",
     "encoding_of",
     "prepare",
     "with_mismatch",
@@ -75,7 +76,7 @@ class Prepared:
 
 def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback | None = None) -> Prepared:
     """Convert, balance, calibrate or adjust, quantise, and give neurons their spread, in this order."""
-    converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
+    converted = converted_of(subject, recipe.neuron, recipe.encode)
     found = balanced(
         converted, recipe.balance, subject.train.x, steps=recipe.steps, seed=recipe.seed, progress=progress
     )
@@ -104,6 +105,11 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
     lineage = network.card.lineage.then(_operation(recipe), subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
     return Prepared(network, converted, found, report, tuple(notes), moved)
+
+
+def converted_of(subject: Subject, neuron: AnyNeuron, encode: Poisson | Constant) -> Converted:
+    """The network of ``subject`` with neurons in place of ReLUs; its thresholds wait to be balanced."""
+    return convert(subject.network, neuron, encode, input_shape=_shape(subject))
 
 
 def _small_thresholds(network: SpikingNetwork) -> list[str]:
