@@ -37,6 +37,7 @@ def judged():
             bulk=dataclasses.replace(layer.bulk, spikes=7),
             verdict=Verdict(VerdictKind.CANNOT_SAY, "because"),
             shares=None,
+            notes=(),
         )
         for layer in grade(weights, evidence="fast:resamples=50").layers
     ]

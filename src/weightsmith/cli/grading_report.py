@@ -51,7 +51,11 @@ class PlanFile(NamedTuple):
 
 def show_grades(grades: Grades, *, why: bool = False) -> None:
     """Print the grades of one network; with ``why`` also the reason of each verdict."""
+    from weightsmith.grading.answer import answer
+
     console = out()
+    for line in answer(grades).lines if grades.layers else ():
+        console.print(escape(line))
     console.print(f"[bold]{escape(grades.source)}[/bold]  {escape(_settings(grades))}")
     if grades.layers:
         console.print(layer_table(grades.layers, console.width))
@@ -80,7 +84,8 @@ def show_comparison(several: Sequence[Grades], comparison: GradeComparison) -> N
     console.print(_comparison_table(comparison, numbers, meanings=wide))
     if not wide:
         console.print(_meanings(comparison))
-    for line in (comparison.sentence or "", *comparison.notes):
+    conclusion = () if comparison.ranking is None else comparison.ranking.lines
+    for line in (comparison.sentence or "", *comparison.notes, *conclusion):
         if line:
             console.print(escape(line))
 
@@ -183,7 +188,8 @@ def _comparison_table(comparison: GradeComparison, numbers: Sequence[str], *, me
         cells = [_number(value) for value in measure.values]
         if accuracy is not None:
             cells += _agreement(measure)
-        remark = measure.reason or ("no fit" if measure.baseline else "")
+        claimed = [] if measure.better is None else [f"{measure.better} is better"]
+        remark = measure.reason or ", ".join([*claimed, *(["no fit"] if measure.baseline else [])])
         rows.add_row(escape(measure.name), *cells, escape(remark), *(escape(measure.meaning) for _ in last))
     return rows
 
