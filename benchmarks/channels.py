@@ -1,8 +1,9 @@
-"""Channels of a pretrained ResNet-20 on CIFAR-10: every method by every plan at equal parameters.
+"""Channels of pretrained networks on CIFAR-10, cut by error and refitted without labels.
 
-Each cell takes channels out of the residual blocks of ``distiller_resnet20_dense``, then judges the network on the
-10,000 test images as it was cut, with batch norms measured anew, and fine-tuned. Cells are kept in a journal: the same
-command goes on where it was stopped.
+Each cell is one call of ``ws.reduce(by="error")`` with a target: 1,000 unlabelled training images, no training. The
+refitted network is judged on all 10,000 test images, image by image against the whole one; the same cut before its
+refit on the first 2,000. CPU seconds are those of plan, choice, cut and refit. Cells are kept in a journal: the same
+command goes on where it was stopped, and ``--page`` writes the page from those that are there.
 
     python -m benchmarks.channels
 """
@@ -12,56 +13,58 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import weightsmith as ws
+from benchmarks import channels_unfitted
 from benchmarks.measure import machine
 from weightsmith.core.journal import Journal
-from weightsmith.core.records import Origin, Record, versions
-from weightsmith.core.seeds import pinned_threads, stream
+from weightsmith.core.records import Record, versions
+from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.evaluation import scores
-from weightsmith.reducing.recovery.recover import fine_tuned, recalibrated
 
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_TARGETS = (0.75, 0.5)
-_PLANS = ("uniform", "norm", "alpha")
-_METHODS = {
-    "angles, nearest first": "angles:90,order=cosine",
-    "angles, least effect first": "angles:90",
-    "groups": "groups:90",
-    "genetic": "genetic:0,population=30,generations=12,rows=128",
-    "L1 norm": "magnitude",
-    "random": "random",
+_RESULTS = _ROOT / "docs" / "results"
+_AS_CUT = 2000  # test images that judge a cut before its refit
+_NETWORKS = {
+    "distiller_resnet20_dense": "ResNet-20 (distiller)",
+    "akamaster_resnet20": "ResNet-20 (akamaster)",
+    "akamaster_resnet56": "ResNet-56 (akamaster)",
+    "vgg5_fc512": "VGG-5",
 }
-_BY_ALL_PLANS = ("angles, least effect first", "genetic")
-_ROWS, _TRAINING = 2000, 12500  # images that methods look at, and that fine-tuning has
-_TUNE = "fine-tune:1,schedule=cosine:0.01,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
+_TARGETS = {
+    name: ("params:0.75", "params:0.5", "params:0.25", "macs:0.476" if "56" in name else "macs:0.5")
+    for name in _NETWORKS
+}
+_DRAWS = {"distiller_resnet20_dense": (0, 1, 2)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cell(Record):
-    """One reduction: shares of the test images that are right, and the difference to the whole network (McNemar)."""
+    """One reduction: shares of the test images that are right, and the paired difference to the whole network."""
 
-    method: str
-    by: str
+    network: str
+    target: str
+    seed: int
+    parameters: float
+    macs: float
     plan: str
-    target: float
-    parameters: int
-    macs: int
-    units: dict[str, int]
-    cut: Interval
-    recalibrated: Interval
-    tuned: Interval
+    as_cut: Interval
+    refitted: Interval
+    whole: Interval
     loss: Comparison
+    seconds: float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,131 +73,143 @@ class Results(Record):
 
     command: str
     machine: str
-    tuning: str
-    whole: Interval
-    parameters: int
     cells: tuple[Cell, ...]
-    origin: Origin
+
+
+class _Stopwatch:
+    """CPU seconds until the result is measured."""
+
+    def __init__(self) -> None:
+        self.began, self.seconds = time.process_time(), 0.0
+
+    def __call__(self, stage: str, _done: int, _total: int) -> None:
+        if stage == "measuring" and not self.seconds:
+            self.seconds = time.process_time() - self.began
 
 
 class _Judge:
-    """The test images, and which of them the whole network has right."""
+    """The test images, and which of them each whole network has right."""
 
-    def __init__(self, network: Any, data: Any) -> None:
+    def __init__(self, data: Any) -> None:
         self.x, self.y = data.test.x, data.test.y
-        self.whole = self.right(network)
+        self._whole: dict[str, np.ndarray[Any, np.dtype[np.bool_]]] = {}
 
     def right(self, network: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        hits = scores(network, self.x, batch=250).argmax(dim=1) == self.y
-        found: np.ndarray[Any, np.dtype[np.bool_]] = hits.numpy()
+        found: np.ndarray[Any, np.dtype[np.bool_]] = (
+            scores(network, self.x, batch=250).argmax(dim=1) == self.y
+        ).numpy()
         return found
 
-    def share(self, network: Any) -> Interval:
-        return wilson(int(self.right(network).sum()), len(self.y))
+    def whole(self, name: str, network: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        if name not in self._whole:
+            self._whole[name] = self.right(network)
+        return self._whole[name]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all cells that are not in the journal yet, and write the table."""
+    """Run all cells that are not in the journal yet, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--folder", type=Path, default=_ROOT / "build" / "channels", help="where finished cells are kept"
-    )
-    parser.add_argument("--only", type=float, choices=_TARGETS, help="one target: two of these can run side by side")
+    parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "channels", help="where cells are kept")
+    parser.add_argument("--only", default="", help="only cells whose name holds this text, such as resnet56")
+    parser.add_argument("--page", action="store_true", help="only write the page from the cells that are there")
     given = parser.parse_args(arguments)
-    folder = Path(os.environ["WEIGHTSMITH_DATA"])
-    network = ws.load(folder / "weights" / "distiller_resnet20_dense.safetensors")
-    data = ws.data.load("cifar10")
-    chosen = np.sort(stream(0, "fine-tuning rows").choice(len(data.split("train")), _TRAINING, replace=False))
-    data = dataclasses.replace(data, train=data.split("train").take(chosen))
-    origin = Origin(seed=0, inputs={"network": ws.networks.weights_digest(network), "data": data.digest()})
-    call = {"methods": _METHODS, "rows": _ROWS, "training": _TRAINING, "tune": _TUNE, **origin.to_dict()}
-    cells: list[Cell] = []
-    with pinned_threads(1):
-        judge = _Judge(network, data)
-        for target in _TARGETS if given.only is None else (given.only,):
-            with Journal(given.folder / f"{target}.jsonl", call) as journal:
-                cells += _cells(network, data, judge, target, journal)
-    if given.only is not None:
-        return 0
-    size = sum(value.numel() for value in network.parameters())
-    whole = wilson(int(judge.whole.sum()), len(judge.y))
-    command = "python -m benchmarks.channels"
-    results = Results(command, f"{machine()}; {versions('torch-pruning')}", _TUNE, whole, size, tuple(cells), origin)
-    write_atomic(_ROOT / "docs" / "results" / "channels.json", results.to_json(indent=1) + "\n")
-    write_atomic(_ROOT / "docs" / "results" / "channels.md", _page(results))
+    cells_wanted = _wanted()
+    call = {"by": "error", "as cut": _AS_CUT, **versions()}
+    with pinned_threads(1), Journal(given.folder / "cells.jsonl", call) as journal:
+        if not given.page:
+            data = ws.data.load("cifar10")
+            judge = _Judge(data)
+            for key in cells_wanted:
+                if str(key) not in journal and given.only in str(key):
+                    cell = _cell(data, judge, *key)
+                    journal.append(str(key), cell.to_dict(), cell.seconds)
+                    print(
+                        *key,
+                        f"{cell.as_cut.value:.4f} {cell.refitted.value:.4f} {cell.seconds:.1f} s",
+                        cell.plan,
+                        flush=True,
+                    )
+        cells = tuple(Cell.from_dict(journal[str(key)]) for key in cells_wanted if str(key) in journal)
+    results = Results("python -m benchmarks.channels", f"{machine()}; {versions('torch-pruning')}", cells)
+    write_atomic(_RESULTS / "channels.json", results.to_json(indent=1) + "\n")
+    write_atomic(_RESULTS / "channels.md", _page(results))
     return 0
 
 
-def _cells(network: Any, data: Any, judge: _Judge, target: float, journal: Journal) -> list[Cell]:
-    """All cells of one target, those that the journal has taken from it."""
-    plans = _plans(network, target)
-    wanted = [(method, plan) for plan in _PLANS for method in _METHODS if plan == "uniform" or method in _BY_ALL_PLANS]
-    for method, plan in wanted:
-        if f"{method} {plan}" not in journal:
-            began = time.perf_counter()
-            cell = _cell(network, data, judge, (method, plan, target), plans[plan])
-            journal.append(f"{method} {plan}", cell.to_dict(), time.perf_counter() - began)
-            shares = [f"{share.value:.4f}" for share in (cell.cut, cell.recalibrated, cell.tuned)]
-            print(method, plan, target, *shares, flush=True)
-    return [Cell.from_dict(journal[f"{method} {plan}"]) for method, plan in wanted]
+def _wanted() -> list[tuple[str, str, int]]:
+    """Network, target and seed of every cell: first one draw of each, then further draws."""
+    first = [(name, target, 0) for name in _NETWORKS for target in _TARGETS[name]]
+    return first + [(name, target, seed) for name in _DRAWS for seed in _DRAWS[name][1:] for target in _TARGETS[name]]
 
 
-def _plans(network: Any, keep: float) -> dict[str, Any]:
-    return {"uniform": "uniform", "norm": ws.norm_plan(network, keep), "alpha": ws.alpha_plan(ws.grade(network), keep)}
-
-
-def _cell(network: Any, data: Any, judge: _Judge, names: tuple[str, str, float], plan: Any) -> Cell:
-    method, plan_name, target = names
-    few = dataclasses.replace(data, test=data.test.take(slice(0, 500)))  # all of them are judged below
-    small = ws.reduce(
-        network,
-        few,
-        by=_METHODS[method],
-        target=ws.Params(target),
-        plan=plan,
-        layers="layer*.conv1",
-        rows=_ROWS,
-        random=0,
-        latency=False,
-    )
-    tuned = fine_tuned(small.network, data, ws.FineTune.parse(_TUNE), seed=0).network
-    right = judge.right(tuned)
+def _cell(data: Any, judge: _Judge, name: str, target: str, seed: int) -> Cell:
+    network = ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / f"{name}.safetensors")
+    few = dataclasses.replace(data, test=data.test.take(slice(0, _AS_CUT)))  # all of them are judged below
+    watch = _Stopwatch()
+    small = ws.reduce(network, few, by="error", target=target, random=0, latency=False, seed=seed, progress=watch)
+    record = small.record
+    assert record.measured.unfitted is not None
+    assert record.budget is not None
+    right, whole = judge.right(small.network), judge.whole(name, network)
     return Cell(
-        method=method,
-        by=_METHODS[method],
-        plan=plan_name,
+        network=name,
         target=target,
-        parameters=small.record.reduced.parameters,
-        macs=small.record.reduced.macs,
-        units={site.name: site.after for site in small.sites},
-        cut=judge.share(small.network),
-        recalibrated=judge.share(recalibrated(small.network, data.train.x, ws.Recalibrate())),
-        tuned=wilson(int(right.sum()), len(right)),
-        loss=mcnemar(right, judge.whole),
+        seed=seed,
+        parameters=record.reduced.parameters / record.whole.parameters,
+        macs=record.reduced.macs / record.whole.macs,
+        plan=record.budget.taken,
+        as_cut=record.measured.unfitted,
+        refitted=wilson(int(right.sum()), len(right)),
+        whole=wilson(int(whole.sum()), len(whole)),
+        loss=mcnemar(right, whole),
+        seconds=watch.seconds,
     )
 
 
 def _page(results: Results) -> str:
-    parts = [_HEAD.format(whole=_percent(results.whole), parameters=results.parameters, tuning=results.tuning)]
-    for target in _TARGETS:
-        cells = [cell for cell in results.cells if cell.target == target]
-        parts.append(f"## {1 - target:.0%} fewer parameters\n\n{_table(cells)}")
-    parts += [_READING, f"`{results.command}` · {results.machine}"]
+    parts = [_HEAD]
+    for name, shown in _NETWORKS.items():
+        cells = [cell for cell in results.cells if cell.network == name]
+        if cells:
+            parts.append(f"## {shown}, {_percent(cells[0].whole)} % whole\n\n{_table(cells)}")
+    draws = _draws(results.cells)
+    if draws:
+        parts.append(draws)
+    older = channels_unfitted.Results.from_json((_RESULTS / "channels_unfitted.json").read_text(encoding="utf-8"))
+    parts += [_READING, f"`{results.command}` · {results.machine}", channels_unfitted.section(older)]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(cells: list[Cell]) -> str:
+def _table(cells: Sequence[Cell]) -> str:
     lines = [
-        "| plan | method | parameters | MACs | as cut | recalibrated | fine-tuned | against the whole network |",
-        "|---|---|---|---|---|---|---|---|",
+        "| target | draw | parameters left | operations left | as cut (2,000 images) | refitted (10,000 images) "
+        "| against the whole network, points | plan taken | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for cell in cells:
-        p = "< 0.0001" if (cell.loss.p or 0) < 1e-4 else f"{cell.loss.p:.2g}"
+    for cell in sorted(cells, key=lambda cell: (_TARGETS[cell.network].index(cell.target), cell.seed)):
+        loss = cell.loss
+        assert loss.interval is not None
+        within = f"{100 * loss.interval.low:+.2f} to {100 * loss.interval.high:+.2f}"
         lines.append(
-            f"| {cell.plan} | {cell.method} | {cell.parameters:,} | {cell.macs / 1e6:.1f} M | {_percent(cell.cut)} | "
-            f"{_percent(cell.recalibrated)} | {_percent(cell.tuned)} | {100 * cell.loss.difference:+.2f} (p {p}) |"
+            f"| {cell.target} | {cell.seed} | {cell.parameters:.1%} | {cell.macs:.1%} | {_percent(cell.as_cut)} | "
+            f"{_percent(cell.refitted)} | {100 * loss.difference:+.2f} ({within}) | {cell.plan} | {cell.seconds:.0f} |"
         )
     return "\n".join(lines)
+
+
+def _draws(cells: Sequence[Cell]) -> str:
+    """Mean and spread over draws of the calibration rows, where there are several."""
+    lines = []
+    for name, seeds in _DRAWS.items():
+        for target in _TARGETS[name]:
+            found = [100 * cell.refitted.value for cell in cells if (cell.network, cell.target) == (name, target)]
+            if len(found) == len(seeds):
+                spread = f"{statistics.fmean(found):.2f} ± {statistics.stdev(found):.2f}"
+                lines.append(f"| {_NETWORKS[name]} | {target} | {spread} |")
+    if not lines:
+        return ""
+    head = ["## Over three draws of the 1,000 images\n", "| network | target | refitted, mean ± standard deviation |"]
+    return "\n".join([*head, "|---|---|---|", *lines])
 
 
 def _percent(share: Interval) -> str:
@@ -203,42 +218,16 @@ def _percent(share: Interval) -> str:
 
 _HEAD = """# channels
 
-Channels taken out of a pretrained ResNet-20 (`distiller_resnet20_dense`, {parameters:,} parameters, {whole} % of
-CIFAR-10's 10,000 test images right), from the inside of its nine residual blocks (`layers="layer*.conv1"`), by every
-method at equal parameters. Accuracies in per cent of the 10,000 test images with 95 % Wilson intervals:
-
-- *as cut*: nothing was trained or measured anew;
-- *recalibrated*: batch norms measured anew on 5,000 training images, no weight moved, no label seen;
-- *fine-tuned*: one epoch over 12,500 training images (`{tuning}`), from the network as it was cut.
-
-The last column compares the fine-tuned network with the whole one, image by image, in points (McNemar). Methods look at
-2,000 training images; the genetic search, which has to run the network for every mask, at 128 of them (population 30,
-12 generations, the number of channels held by repair). Plans say how much of each block is kept before one factor
-scales all shares to the target: `uniform`, `norm` (root mean square of the weights) and `alpha` (heavy tails keep
-more). One seed each: the intervals are those of the test images, not of another draw."""
+Channels taken out of pretrained networks by `ws.reduce(network, data, by="error", target=…)`, all defaults: units
+chosen by elimination, the target shared out by error, the layers that read removed channels refitted by least squares
+on 1,000 unlabelled training images drawn by the seed (*draw*). No label is read and nothing is trained. Accuracies in
+per cent with 95 % Wilson intervals: *as cut* is the same cut before its refit, on the first 2,000 test images;
+*refitted* is on all 10,000. The difference to the whole network is paired, image by image, with its 95 % interval. CPU
+seconds are those of plan, choice, cut and refit on one thread of a busy machine."""
 
 _READING = """## How to read it
 
-- **As cut**, merging decides. Groups, whose removed channels become least-squares combinations of those that stay, keep
-  85.9 % with a quarter of the parameters gone and 59.0 % with half of them, where the L1 norm keeps 64.1 and 18.8 % and
-  chance 35.7 and 19.1 %.
-- **The paper's order of pairs does not carry over.** Nearest pairs first, lower index kept, is worse than the L1 norm:
-  it asks which channels are alike, not which are missed. The same merging ordered by its effect on the layers that read
-  the channels keeps 81.9 instead of 55.8 %.
-- **Batch norms measured anew** bring most methods back a long way without a label; for groups at a quarter there is
-  nothing left to bring back.
-- **After an epoch of fine-tuning** the methods draw together: at a quarter all lie within 2.2 points, groups (89.3) and
-  the L1 norm (88.7) inside each other's intervals. At half, groups (84.2) and angles by effect (82.8 to 83.9) stay
-  above the L1 norm (81.7), and all of them above chance (79.6).
-- **The genetic search is no better than chance here** once fine-tuned (87.2 against 87.2, 79.3 against 79.6 with the
-  uniform plan): 128 images and a few hundred masks tell too little of 336 bits. On the one hidden layer it was made for
-  it sees all rows and thousands of masks.
-- **Plans**: with norm and α instead of the same share everywhere, fine-tuned angles gain 0.5 and 0.8 points at a
-  quarter, 0.7 and 1.0 at half, each inside the intervals; the genetic search gains 0.7 and 0.9, then 1.6 and 1.8, the
-  last two at the edge of them or beyond. This is one network and one seed: a hint, no more; and at equal parameters the
-  α plan costs 15 % more multiply–accumulates, because it keeps channels where images are large.
-- Nothing is free: after this short fine-tuning every network is worse than the whole one, by 2.4 to 13.2 points, and
-  the test leaves no doubt of it. More epochs would bring back more."""
+@@"""
 
 
 if __name__ == "__main__":

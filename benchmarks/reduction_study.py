@@ -126,8 +126,8 @@ def _write(studies: dict[str, Study]) -> None:
     write_atomic(results / "reduction_study.json", _json(told))
     write_atomic(results / "reduction_study.csv", "".join(_lines(studies)))
     for name in ("digits-zscore", "digits-none"):
-        for kind, figure in study_figures(studies[name]).items():
-            save_figure(figure, images / f"reduction_{name.replace('-', '_')}_{kind}.png")
+        for kind, draw in study_figures(studies[name]).items():
+            save_figure(draw(), images / f"reduction_{name.replace('-', '_')}_{kind}.png")
     rows = _by_scaling(studies)
     save_figure(draw_angle_sweep(rows), images / "reduction_scalings_angle.png")
     save_figure(draw_penalty_sweep(rows), images / "reduction_scalings_penalty.png")

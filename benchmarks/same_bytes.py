@@ -35,7 +35,7 @@ COMMANDS = {
     "spike-int8": "spike train --data digits --precision int8 --balance percentile:99 --neuron if:reset=hard "
     "--steps 16",
     "sweep": "spike-sweep train --data digits --leaks 1,0.9 --resets soft --factors 0.8,1.0 --smoothings 1 --steps 12 "
-    "--balance percentile --train-images 60 --test-images 90",
+    "--balance percentile --rows 60 --test-rows 90",
     "pipeline": "pipeline recipe.toml",
 }
 _PRINTED = {"grade"}  # its result is what it prints

@@ -105,7 +105,7 @@ def _resnet(weights: Path, folder: Path) -> None:
     for settle, steps in ((0, 256), (_SETTLE, 64)):
         record = folder / f"settle{settle}" / "record.json"
         if not record.exists():
-            ws.spike(network, cifar, steps=steps, settle=settle, images=1000, out=record.parent, progress=_tell)
+            ws.spike(network, cifar, steps=steps, settle=settle, test_rows=1000, out=record.parent, progress=_tell)
         runs.append(SpikeRecord.from_json(record.read_text(encoding="utf-8")))
     draw_accuracy(*runs).savefig(_IMAGES / "spiking_resnet.png", dpi=110)
     _write("spiking_resnet", _resnet_page(*runs), f"[{runs[0].to_json()},\n{runs[1].to_json()}]")

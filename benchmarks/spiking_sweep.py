@@ -76,7 +76,7 @@ def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -
     SweepWork.choose = timed  # type: ignore[method-assign,assignment]
     try:
         result = ws.spike_sweep(
-            network, data, steps=_STEPS, train_images=images, test_images=8, race=race, balance="max-current:128,50"
+            network, data, steps=_STEPS, rows=images, test_rows=8, race=race, balance="max-current:128,50"
         )
     finally:
         SweepWork.choose = choose  # type: ignore[method-assign]

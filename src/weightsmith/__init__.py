@@ -59,20 +59,21 @@ if TYPE_CHECKING:
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
-    from weightsmith.reducing.methods import Angles, Genetic, Groups, Magnitude, Pareto, Random
+    from weightsmith.reducing.methods import Angles, Genetic, Groups, LeastError, Magnitude, Pareto, Random
     from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.study_table import Study
     from weightsmith.reducing.surgery.sizes import Macs, Params
-    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile
+    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights
     from weightsmith.spiking.encoding import ConstantInput, Poisson
     from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.files import load_spiking, save_spiking
     from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.network import SpikingNetwork
-    from weightsmith.spiking.neurons import IF, LIF, Mismatch
+    from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
     from weightsmith.spiking.nir.exchange import export_nir, import_nir
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.spiking.simulation.exits import Margin
@@ -142,7 +143,7 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Genetic Groups Magnitude Pareto Random",
+    "reducing.methods": "Angles Genetic Groups LeastError Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
@@ -152,13 +153,14 @@ _HOMES = {
     "papers.study.study": "reduction_study",
     "reducing.study_table": "Study",
     "spiking.l4.adjust": "L4",
-    "spiking.conversion.balance": "MaxCurrent Percentile",
+    "spiking.conversion.balance": "MaxCurrent Mse Percentile",
+    "spiking.conversion.calibrate": "CalibrateBias CalibrateWeights",
     "spiking.encoding": "ConstantInput Poisson",
     "spiking.energy.cost": "Prices",
     "spiking.simulation.exits": "Margin",
     "spiking.files": "load_spiking save_spiking",
     "spiking.network": "SpikingNetwork",
-    "spiking.neurons": "IF LIF Mismatch",
+    "spiking.neurons": "IF LIF Graded Mismatch",
     "spiking.nir.exchange": "export_nir import_nir",
     "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
@@ -198,6 +200,8 @@ __all__ = [
     "Angles",
     "Architecture",
     "BeyondNoise",
+    "CalibrateBias",
+    "CalibrateWeights",
     "ChainRun",
     "Classifier",
     "ClipGlobalNorm",
@@ -221,6 +225,7 @@ __all__ = [
     "FullEvidence",
     "Genetic",
     "GradeComparison",
+    "Graded",
     "Grades",
     "GradientDiagnosis",
     "GroupLasso",
@@ -233,6 +238,7 @@ __all__ = [
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
+    "LeastError",
     "LeastSquares",
     "Macs",
     "Magnitude",
@@ -243,6 +249,7 @@ __all__ = [
     "Mismatch",
     "MissingExtra",
     "Momentum",
+    "Mse",
     "NAdam",
     "Nesterov",
     "NetworkDiff",

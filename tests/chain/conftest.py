@@ -48,9 +48,9 @@ def records() -> dict[str, Record]:
         "reduction": ws.reduce(run, data, by="genetic:10,population=6,generations=2", scratch_seeds=2, **search).record,
         "angles": ws.angles(run, data, rows=200, top=2).record,
         "study": study(),
-        "spiking": ws.spike(run.network, data, steps=6, images=20, watch=1, **leaky).record,
-        "sweep": ws.spike_sweep(run.network, data, **grid, steps=(3, 6), train_images=20, test_images=30),
+        "spiking": ws.spike(run.network, data, steps=6, test_rows=20, watch=1, **leaky).record,
+        "sweep": ws.spike_sweep(run.network, data, **grid, steps=(3, 6), rows=20, test_rows=30),
         "tailoring": tailor(
-            run, data, accuracy=0.99, params=0.6, energy=0.3, recover=None, rows=100, images=50, steps=4
+            run, data, accuracy=0.99, params=0.6, energy=0.3, recover=None, rows=100, test_rows=50, steps=4
         ).record,
     }

@@ -33,7 +33,7 @@ def made():
         "judged": ws.evaluate(run.network, data),
         "near": ws.angles(run, data, rows=200, top=2),
         "small": small,
-        "snn": ws.spike(small.network, data, steps=4, images=60, watch=0),
+        "snn": ws.spike(small.network, data, steps=4, test_rows=60, watch=0),
     }
 
 
@@ -275,7 +275,7 @@ def test_angles_of_a_stage_have_their_maps(made, tmp_path, sections):
 
 
 def test_a_search_stands_in_the_overview_and_in_its_own_section(made, sections):
-    found = tailor(made["run"], "digits", accuracy=0.5, params=0.6, recover=None, rows=200, images=100)
+    found = tailor(made["run"], "digits", accuracy=0.5, params=0.6, recover=None, rows=200, test_rows=100)
     record = found.record
     _, titles, several = sections([made["run"], found])
     assert titles == ["Overview", "Training: training", "Tailoring: tailoring"]

@@ -44,7 +44,7 @@ random = 0
 of = "planned"
 steps = 8
 watch = 0
-images = 60
+test_rows = 60
 [[sweep]]
 of = "planned"
 balance = "percentile"
@@ -53,8 +53,8 @@ resets = ["soft"]
 factors = [1.0]
 smoothings = [1.0]
 steps = [8]
-train_images = 30
-test_images = 30
+rows = 30
+test_rows = 30
 """
 
 

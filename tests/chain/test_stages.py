@@ -19,7 +19,7 @@ def test_every_option_is_one_of_the_verb(kind):
 
 @pytest.mark.parametrize(
     ("kind", "keys"),
-    [("grade", {"normalise", "method", "base"}), ("angles", {"centre", "short"}), ("sweep", {"delay", "mean_images"})],
+    [("grade", {"normalise", "method", "base"}), ("angles", {"centre", "short"}), ("sweep", {"delay", "mean_rows"})],
 )
 def test_a_recipe_can_set_what_the_verb_can(kind, keys):
     assert keys <= set(KINDS[kind])

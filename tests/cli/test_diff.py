@@ -40,8 +40,8 @@ def test_the_doubled_layer_is_the_one_that_differs(run, pair):
 
 
 def test_with_data_both_answer_the_same_rows(run, pair):
-    answer = run("diff", *pair, "--data", "digits", "--images", 60, "--evidence", "none", "-q", "--seed", 2)
-    paired = diff(*pair, "digits", images=60, seed=2, evidence="none", latency=False).accuracy
+    answer = run("diff", *pair, "--data", "digits", "--test-rows", 60, "--evidence", "none", "-q", "--seed", 2)
+    paired = diff(*pair, "digits", test_rows=60, seed=2, evidence="none", latency=False).accuracy
     assert f"{100 * paired.difference.value:+.2f} points".replace("-", "−") in answer.out
     assert f"only A {paired.only_a}, only B {paired.only_b}, neither {paired.neither}" in answer.out
     _, _, _, first, unit, second, _, ratio, *_ = cells(answer.out, "time, batch 1 ")
@@ -95,7 +95,7 @@ def test_nan_must_be_looked_at(run, pair, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--images", "5"), 2, "--images belongs to --data"),
+        (("--test-rows", "5"), 2, "--test-rows belongs to --data"),
         (("--evidence", "some"), 2, "some"),
         (("--data", "digit"), 2, "digits"),
     ],
@@ -115,7 +115,7 @@ def test_a_missing_file_is_named(run, pair, tmp_path):
 
 def test_one_kind_of_minus_and_no_power_of_ten_for_p(pair, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")  # all columns, however long the names of the files are
-    found = diff(*pair, "digits", images=40, evidence="none", latency=False)
+    found = diff(*pair, "digits", test_rows=40, evidence="none", latency=False)
     worse = dataclasses.replace(found.accuracy.difference, value=-0.3, low=-0.4, high=-0.2)
     facts = dataclasses.replace(found.layers[0].a, log_norm=-1.25, stable_rank=1.5e-7)
     show_diff(

@@ -41,7 +41,7 @@ def pooled(folder):
 
 
 def spiked(network, path, *, balance="percentile:half=false", **options):
-    spike(network, "digits", balance=balance, steps=4, images=8, watch=0, out=path, **options)
+    spike(network, "digits", balance=balance, steps=4, test_rows=8, watch=0, out=path, **options)
     return path
 
 
@@ -69,7 +69,7 @@ def test_a_file_and_its_vector_are_written_and_read_again(run, hard, tmp_path):
 
 def test_images_of_the_data_make_the_vector(run, hard, tmp_path):
     target = tmp_path / "net.nir"
-    answer = run("export", hard, target, "--data", "digits", "--images", 3, "--steps", 5, "--json")
+    answer = run("export", hard, target, "--data", "digits", "--test-rows", 3, "--steps", 5, "--json")
     assert answer.code == 0, answer.err
     assert json.loads(answer.out)["export"]["images"] == 3
     stored = np.load(tmp_path / "net.vector.npz")
@@ -162,7 +162,7 @@ def test_what_is_not_installed_is_named_before_anything_is_written(run, hard, tm
     [
         (("net.nir", "--check", "nors"), "did you mean 'norse'"),
         (("net.nir", "--rounding", "0"), "--rounding"),
-        (("net.nir", "--images", "3"), "--images belongs to --data"),
+        (("net.nir", "--test-rows", "3"), "--test-rows belongs to --data"),
         (("net.nir", "--data", "digit"), "did you mean 'digits'"),
         (("net.nir", "--steps", "0"), "--steps"),
         (("net.onnx",), "NIR files end in .nir"),
@@ -203,7 +203,7 @@ def test_files_that_are_no_spiking_networks_end_with_code_3(run, trained, hard, 
 
 
 def test_names_of_nodes_are_never_markup(run, trained, tmp_path):
-    network = spike(trained, "digits", balance="percentile:half=false", steps=2, images=4, watch=0).network
+    network = spike(trained, "digits", balance="percentile:half=false", steps=2, test_rows=4, watch=0).network
     renamed = {"dense1": "[red]a[/red]"}
     nodes = [
         dataclasses.replace(

@@ -149,7 +149,7 @@ def test_evaluations_and_spiking_networks_are_told_of(run, tmp_path):
     trained = train("mlp:4", data, schedule=0.1, epochs=1, out=tmp_path / "a")
     found = ws.evaluate(trained.network, data)
     (tmp_path / "a" / "evaluation.json").write_text(found.to_json())
-    spiked = ws.spike(trained.network, data, steps=5, images=20, out=tmp_path / "b")
+    spiked = ws.spike(trained.network, data, steps=5, test_rows=20, out=tmp_path / "b")
     _, plain, spiking = run("log", tmp_path).out.splitlines()
     assert plain.endswith(f"{100 * found.accuracy.value:.2f} % (test), 310 parameters")
     assert spiking.endswith(f"{100 * spiked.accuracy.value:.2f} % (test), 310 parameters")
@@ -208,7 +208,7 @@ def test_a_terminal_without_boxes_gets_ascii(run, made, monkeypatch):
 def test_a_tailored_network_has_its_accuracy(run, tmp_path):
     data = ws.data.load("digits")
     found = ws.tailor(
-        ws.train("mlp:6", data, epochs=1), data, params=0.7, recover=None, rows=100, images=40, out=tmp_path / "t"
+        ws.train("mlp:6", data, epochs=1), data, params=0.7, recover=None, rows=100, test_rows=40, out=tmp_path / "t"
     )
     *_, last = run("log", tmp_path / "t").out.splitlines()
     assert f"{100 * found.record.judged.accuracy.value:.2f} % ({found.record.judging.split}), " in last

@@ -19,7 +19,7 @@ by = "angles:60"
 random = 2
 [[spike]]
 steps = 8
-images = 50
+test_rows = 50
 """
 
 

@@ -258,7 +258,7 @@ def test_without_the_extra_dense_networks_can_be_cut_and_others_name_it(run, tra
         (("--by", "angles:45", "--plan", "norm"), "only with a target"),
         (("--by", "angles:45", "--plan", "unifrom", "--target", "params:0.5"), "did you mean 'uniform'"),
         (("--by", "angles:45", "--recover", "finetune:3"), "did you mean 'fine-tune'"),
-        (("--by", "angles:45", "--scratch", "rewind:3"), "--scratch takes fine-tune"),
+        (("--by", "angles:45", "--scratch", "rewind:3"), "--scratch must be one of fine-tune, not rewind:3"),
         (("--by", "angles:45", "--least-accuracy", "0.9"), "is in per cent, as 90"),
         (("--by", "angles:45", "--figures", "a.jpg"), "a figure is written as .svg, .png or .pdf"),
         (("--by", "angles:45", "--rows", "0"), "--rows"),

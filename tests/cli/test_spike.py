@@ -36,15 +36,15 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="module")
 def spiked(trained):
     """A finished conversion, to be changed by tests."""
-    return spike(trained, "digits", steps=20, images=120, watch=2)
+    return spike(trained, "digits", steps=20, test_rows=120, watch=2)
 
 
 @pytest.fixture(scope="module")
 def converted(run_module, trained, tmp_path_factory):
     """The folder that the command leaves behind."""
     folder = tmp_path_factory.mktemp("spiking") / "snn"
-    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--out", folder)
-    assert run_module("spike", trained, *words, "--no-figures", "--quiet") == 0
+    words = ("--data", "digits", "--steps", 20, "--test-rows", 120, "--watch", 2, "--out", folder)
+    assert run_module("spike", trained, *words, "--figures", "none", "--quiet") == 0
     return folder
 
 
@@ -67,7 +67,7 @@ def saved(text, path):
 
 
 def test_the_numbers_are_those_of_the_library(run, trained, spiked):
-    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2)
+    words = ("--data", "digits", "--steps", 20, "--test-rows", 120, "--watch", 2)
     answer = run("spike", trained, *words, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")
     found = json.loads(answer.out)
@@ -92,16 +92,17 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
         "settle": 2,
         "mismatch": "mismatch:threshold=0.2",
         "prices": "picojoule:accumulate=0.1,multiply=2.0",
-        "images": 30,
+        "test_rows": 30,
         "watch": 1,
         "seed": 7,
         "steps": 9,
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
     answer = run("spike", file, "--data", "digits", *words, "--json", "--quiet")
     assert answer.code in (0, 1), answer.err
     record = json.loads(answer.out)["record"]
-    assert record["settings"] == {**options, "data": "digits", "device": "cpu"}
+    unset = dict.fromkeys(("calibrate", "within", "energy", "exportable"))
+    assert record["settings"] == {**options, **unset, "data": "digits", "device": "cpu"}
     assert record["decisions"]["images"] == 30
     shown = " ".join(run("spike", file, "--data", "digits", *words, "--quiet").out.split())
     for words in (
@@ -114,8 +115,43 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
         assert words in shown, words
 
 
+def test_one_wish_instead_of_ten_options(run, trained, tmp_path):
+    words = ("--data", "digits", "--images", 60, "--watch", 0, "--quiet")
+    answer = run("spike", trained, *words, "--within", 2, "--for", "nir", "--out", tmp_path / "o", "--no-figures")
+    assert answer.code == 0, answer.err
+    shown = " ".join(answer.out.split())
+    assert "What was chosen from" in shown
+    assert "Wish: within 2 points, for NIR." in shown
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert record.choice.chosen.obstacle is None
+    answer = run("spike", trained, *words, "--energy", "95%", "--json")
+    assert json.loads(answer.out)["record"]["choice"]["wish"] == "at most 95 % of the energy"
+    answer = run("spike", trained, *words)
+    shown = " ".join(answer.out.split())
+    assert "Wish: the knee of the front." in shown
+    assert "Best that NIR can say (--for nir): if," in shown
+    for wrong in ("much", "-3%", "inf"):
+        answer = run("spike", trained, *words, "--energy", wrong)
+        assert (answer.code, "--energy is a share of the network's energy, such as 30% or 0.3" in answer.err) == (
+            2,
+            True,
+        )
+
+
+def test_few_steps_are_told_with_what_calibration_moved(run, trained, tmp_path):
+    words = ("--neuron", "if:signed=true", "--balance", "mse", "--calibrate", "weights", "--steps", 4)
+    answer = run("spike", trained, "--data", "digits", *words, "--images", 60, "--quiet", "--out", tmp_path / "o")
+    assert answer.code == 0, answer.err
+    shown = " ".join(answer.out.split())
+    assert "if:signed=true · constant · mse · weights · 4 steps" in shown
+    assert "--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size" in shown
+    record = SpikeRecord.from_json((tmp_path / "o" / "record.json").read_text())
+    assert [layer.layer for layer in record.calibration.layers] == ["dense1", "output"]
+    assert record.watched.raster.populations[0].spike_sizes is not None
+
+
 def test_whole_numbers_of_8_bits_are_run_and_written(run, trained, tmp_path):
-    words = ("--data", "digits", "--precision", "int8", "--steps", 12, "--no-figures", "--out", tmp_path / "o")
+    words = ("--data", "digits", "--precision", "int8", "--steps", 12, "--figures", "none", "--out", tmp_path / "o")
     answer = run("spike", trained, *words, *QUICK)
     assert (answer.code, "int8 · 12 steps" in answer.out) == (0, True)
     weights = load_spiking(tmp_path / "o").node("output").weight
@@ -131,7 +167,7 @@ def test_whole_numbers_of_8_bits_are_run_and_written(run, trained, tmp_path):
 def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spiked):
     record = spiked.record
     decisions, cost, (population,) = record.decisions, record.cost, record.populations
-    answer = run("spike", trained, "--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--quiet")
+    answer = run("spike", trained, "--data", "digits", "--steps", 20, "--test-rows", 120, "--watch", 2, "--quiet")
     assert (answer.code, answer.err) == (0, "")
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
     ends = [int(line.split()[0]) for line in lines if line[:1].isdigit()]
@@ -159,7 +195,7 @@ def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spik
 def test_help_names_the_families_of_options(run):
     answer = run("spike", "--help")
     assert answer.code == 0
-    for words in ("lif:0.95", "poisson", "percentile:99.9", "l4:1.0", "margin:3", "--no-figures", "never fires"):
+    for words in ("lif:0.95", "poisson", "percentile:99.9", "l4:1.0", "margin:3", "--figures", "never fires"):
         assert words in answer.out, words
 
 
@@ -188,8 +224,8 @@ def test_a_folder_holds_network_record_and_tables(converted, spiked):
 
 
 def test_the_same_command_gives_the_same_bytes(run_module, trained, converted, tmp_path):
-    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--out", tmp_path / "o")
-    assert run_module("spike", trained, *words, "--no-figures", "--quiet") == 0
+    words = ("--data", "digits", "--steps", 20, "--test-rows", 120, "--watch", 2, "--out", tmp_path / "o")
+    assert run_module("spike", trained, *words, "--figures", "none", "--quiet") == 0
     for name in ("network.safetensors", "record.json", "steps.csv", "layers.csv"):
         assert (tmp_path / "o" / name).read_bytes() == (converted / name).read_bytes()
 
@@ -203,7 +239,7 @@ def test_figures_go_where_they_are_asked_to(run, trained, tmp_path, monkeypatch)
         return {name: drawn[name] for name in ("accuracy", "confusion")}
 
     monkeypatch.setattr("weightsmith.reporting.figures.spiking.catalogue.figures_of", two)
-    words = ("spike", trained, "--data", "digits", "--steps", 4, "--images", 10, *QUICK)
+    words = ("spike", trained, "--data", "digits", "--steps", 4, "--test-rows", 10, *QUICK)
     answer = run(*words, "--figures", tmp_path / "f.png", "--out", tmp_path / "o", "--json")
     assert (answer.code, {path.name for path in tmp_path.iterdir()}) == (0, {"f-accuracy.png", "f-confusion.png", "o"})
     assert not (tmp_path / "o" / "figures").exists()
@@ -211,21 +247,21 @@ def test_figures_go_where_they_are_asked_to(run, trained, tmp_path, monkeypatch)
     assert asked == [tuple(map(str, range(10)))]
     assert run(*words, "--out", tmp_path / "o").code == 0
     assert {path.name for path in (tmp_path / "o" / "figures").iterdir()} == {"accuracy.svg", "confusion.svg"}
-    both = run(*words, "--figures", tmp_path / "f.png", "--no-figures")
-    assert (both.code, "contradict each other" in both.err) == (2, True)
+    assert run(*words, "--figures", "none", "--out", tmp_path / "p").code == 0
+    assert not (tmp_path / "p" / "figures").exists()
     assert run(*words, "--figures", "f.gif").code == 2
 
 
 @pytest.mark.slow
 def test_every_figure_is_drawn(run, trained, spiked, tmp_path):
-    words = ("--data", "digits", "--steps", 20, "--images", 120, "--watch", 2, "--quiet")
+    words = ("--data", "digits", "--steps", 20, "--test-rows", 120, "--watch", 2, "--quiet")
     assert run("spike", trained, *words, "--figures", tmp_path / "f").code == 0
     assert {path.stem for path in (tmp_path / "f").iterdir()} == set(drawing.figures_of(spiked.record))
 
 
 def test_shortcuts_have_rows_of_their_own_and_shares_add_up(run, tmp_path):
     file = saved("resnet:8,widths=[4,6,8]", tmp_path / "r.safetensors")
-    answer = run("spike", file, "--data", "digits", "--steps", 6, "--images", 20, *QUICK, "--json")
+    answer = run("spike", file, "--data", "digits", "--steps", 6, "--test-rows", 20, *QUICK, "--json")
     found = json.loads(answer.out)
     record = SpikeRecord.from_dict(found["record"])
     rows = {row["name"]: row for row in found["layers"]}
@@ -235,13 +271,13 @@ def test_shortcuts_have_rows_of_their_own_and_shares_add_up(run, tmp_path):
     assert sum(row["neurons"] or 0 for row in rows.values()) == sum(each.units for each in record.populations)
     assert rows["fc"]["neurons"] is rows["layer2.0.downsample"]["rate"] is None
     assert rows["conv1"]["path"] == "once"
-    shown = run("spike", file, "--data", "digits", "--steps", 6, "--images", 20, *QUICK).out
+    shown = run("spike", file, "--data", "digits", "--steps", 6, "--test-rows", 20, *QUICK).out
     assert "layer1.0.activation2 (direct)" in shown
     assert "(direct): spikes that reach neurons without weights" in shown
 
 
 def test_a_run_tells_its_data_and_other_files_must_be_told(run, trained, tmp_path):
-    words = ("--steps", 2, "--images", 5, "--watch", 0)
+    words = ("--steps", 2, "--test-rows", 5, "--watch", 0)
     answer = run("spike", trained, *words)
     assert (answer.code, f"data: digits, as in the record of {trained}" in answer.err) == (0, True)
     assert run("spike", trained / "network.safetensors", *words, "--quiet").code == 0
@@ -256,7 +292,7 @@ def test_a_run_tells_its_data_and_other_files_must_be_told(run, trained, tmp_pat
 
 
 def test_progress_tells_the_stage(run, trained):
-    err = run("spike", trained, "--data", "digits", "--steps", 3, "--images", 40, "--watch", 0).err
+    err = run("spike", trained, "--data", "digits", "--steps", 3, "--test-rows", 40, "--watch", 0).err
     assert "spike: balancing: 512 of 512" in err
     assert "spike: running: 40 of 40" in err
 
@@ -292,7 +328,7 @@ def test_compiling_is_told_once(tmp_path, capsys, monkeypatch):
         (("--precision", "int4"), "--precision"),
         (("--precision", "int8", "--mismatch", "mismatch:threshold=0.1"), "run it in float32 or float64"),
         (("--steps", "0"), "--steps"),
-        (("--images", "0"), "--images"),
+        (("--test-rows", "0"), "--test-rows"),
         (("--watch", "-1"), "--watch"),
         (("--least-accuracy", "0.9"), "is in per cent, as 90"),
         (("--normalise", "0.5/0.1", "--encode", "poisson"), "poisson spikes need inputs between −1 and 1"),
@@ -360,7 +396,7 @@ def test_what_cannot_be_converted_is_named(run, own, name, message):
 
 
 def test_names_of_layers_are_never_markup_nor_formulas(run, own, tmp_path):
-    words = ("--steps", 3, "--images", 10, "--watch", 1, "--out", tmp_path / "o", "--no-figures")
+    words = ("--steps", 3, "--test-rows", 10, "--watch", 1, "--out", tmp_path / "o", "--figures", "none")
     answer = run("spike", *own("hostile"), *words, "--quiet")
     assert answer.code == 0, answer.err
     name = "=1+2[bold]evil[/bold]"
@@ -431,7 +467,7 @@ def test_a_spiking_network_is_not_converted_again(run, converted):
 
 def test_a_layer_that_never_fires_ends_with_code_1(run, tmp_path):
     file = saved("vgg:5,widths=[4,4,4],classifier=[8]", tmp_path / "v.safetensors")
-    words = ("--encode", "poisson", "--balance", "max-current:images=16,steps=10", "--steps", 3, "--images", 10)
+    words = ("--encode", "poisson", "--balance", "max-current:images=16,steps=10", "--steps", 3, "--test-rows", 10)
     answer = run("spike", file, "--data", "digits", *words, *QUICK)
     assert (answer.code, len(answer.lines)) == (1, 1)
     assert "classifier.1 never fires (10 images, 3 steps)" in answer.err
@@ -450,7 +486,7 @@ def test_an_accuracy_below_the_bar_ends_with_code_1(run, trained):
 
 def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     record = SpikeRecord.from_json((converted / "record.json").read_text())
-    words = ("evaluate", converted, "--data", "digits", "--steps", 20, "--images", 120, "--quiet")
+    words = ("evaluate", converted, "--data", "digits", "--steps", 20, "--test-rows", 120, "--quiet")
     report = json.loads(run(*words, "--json").out)
     assert [row["accuracy"] for row in report["steps"]] == [record.decisions.accuracy(n).value for n in range(1, 21)]
     (population,) = record.populations
@@ -458,23 +494,23 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     assert report["layers"][0]["spikes"] == population.spikes_per_image
     shown = run(*words)
     assert (shown.code, shown.err) == (0, "")
-    assert "test, 120 images" in shown.out
+    assert "of 120 rows (test)" in shown.out
     assert f"{100 * record.decisions.spiking.value:.1f} %" in shown.out
-    below = run(*words, "--at-least", 99.9)
+    below = run(*words, "--least-accuracy", 99.9)
     assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)
 
 
 def test_a_folder_tells_its_data_and_steps(run, converted, tmp_path):
     for file in (converted, converted / "network.safetensors"):
-        answer = run("evaluate", file, "--images", 30, "--json")
+        answer = run("evaluate", file, "--test-rows", 30, "--json")
         assert (answer.code, len(json.loads(answer.out)["steps"])) == (0, 20)
         assert f"data: digits, as in the record of {file}\nsteps: 20, as in the record of {file}\n" in answer.err
-    printed = run("evaluate", converted, "--data", "digits", "--steps", 3, "--images", 30, "--json")
+    printed = run("evaluate", converted, "--data", "digits", "--steps", 3, "--test-rows", 30, "--json")
     assert (len(json.loads(printed.out)["steps"]), "in the record" in printed.err) == (3, False)
-    assert run("evaluate", converted, "--images", 30, "--json", "--quiet").err == ""
+    assert run("evaluate", converted, "--test-rows", 30, "--json", "--quiet").err == ""
     alone = shutil.copy(converted / "network.safetensors", tmp_path / "alone.safetensors")
     assert "--data is missing: accuracy is measured on rows with labels" in run("evaluate", alone).err
-    usual = run("evaluate", alone, "--data", "digits", "--images", 5, "--json", "--quiet")
+    usual = run("evaluate", alone, "--data", "digits", "--test-rows", 5, "--json", "--quiet")
     assert len(json.loads(usual.out)["steps"]) == 64
 
 
@@ -499,7 +535,7 @@ def test_what_a_record_says_of_steps(tmp_path, capsys, settings, steps, message)
 
 def test_nir_files_are_told_apart_and_come_in_through_python(run, trained, tmp_path):
     pytest.importorskip("nir", reason="the extra nir is not installed")
-    made = spike(trained, "digits", balance="percentile:half=false", steps=4, images=5, watch=0)
+    made = spike(trained, "digits", balance="percentile:half=false", steps=4, test_rows=5, watch=0)
     ws.export_nir(made.network, tmp_path / "net.nir")
     for words in (("evaluate", "--data", "digits"), ("evaluate",), ("inspect",), ("spike",), ("spike-sweep",)):
         answer = run(words[0], tmp_path / "net.nir", *words[1:])
@@ -515,8 +551,8 @@ def test_nir_files_are_told_apart_and_come_in_through_python(run, trained, tmp_p
 
 
 def test_random_spikes_are_those_of_the_conversion(run, trained, tmp_path):
-    words = ("--data", "digits", "--steps", 8, "--images", 50, "--seed", 3, "--quiet")
-    made = run("spike", trained, *words, "--encode", "poisson", "--no-figures", "--out", tmp_path / "o", "--json")
+    words = ("--data", "digits", "--steps", 8, "--test-rows", 50, "--seed", 3, "--quiet")
+    made = run("spike", trained, *words, "--encode", "poisson", "--figures", "none", "--out", tmp_path / "o", "--json")
     again = json.loads(run("evaluate", tmp_path / "o", *words, "--json").out)
     converted = json.loads(made.out)["steps"]
     for key in ("accuracy", "undecided"):
@@ -541,9 +577,9 @@ def test_options_of_the_other_kind_of_network_are_refused(run, request, subject,
 
 
 def test_a_silent_file_ends_with_code_1(run, trained, tmp_path):
-    network = spike(trained, "digits", steps=2, images=5, watch=0).network.with_factor(1e6)
+    network = spike(trained, "digits", steps=2, test_rows=5, watch=0).network.with_factor(1e6)
     path = save_spiking(network, tmp_path / "silent.safetensors")
-    answer = run("evaluate", path, "--data", "digits", "--steps", 2, "--images", 5, "--quiet")
+    answer = run("evaluate", path, "--data", "digits", "--steps", 2, "--test-rows", 5, "--quiet")
     assert (answer.code, answer.err) == (1, "weightsmith: dense1 never fires\n")
 
 

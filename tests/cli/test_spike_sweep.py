@@ -14,11 +14,10 @@ import weightsmith as ws
 from weightsmith.cli import _spike_sweep_files as files
 from weightsmith.cli import _spike_sweep_findings as findings
 from weightsmith.cli._spike_sweep_report import show_sweep
-from weightsmith.cli.spike_sweep import numbers, read_grid, read_rules
-from weightsmith.core.errors import OptionError
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.core.verbs import parameters
 from weightsmith.spiking.conversion.balance import Balance
 from weightsmith.spiking.sweep import sweeping
 from weightsmith.spiking.sweep.racing import Racing
@@ -26,7 +25,7 @@ from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, Sp
 
 GRID = (
     *("--leaks", "1,0.9", "--resets", "soft", "--factors", "0.2,0.6", "--smoothings", "1", "--steps", "4,12"),
-    *("--balance", "max-current:24,12,factor=0.5", "--train-images", 24, "--test-images", 30, "--mean-images", 8),
+    *("--balance", "max-current:24,12,factor=0.5", "--rows", 24, "--test-rows", 30, "--mean-rows", 8),
     *("--race", "racing:0.1,least=8"),
 )
 
@@ -54,9 +53,9 @@ def swept(network, tmp_path_factory):
         smoothings=(1.0,),
         steps=(4, 12),
         balance="max-current:24,12,factor=0.5",
-        train_images=24,
-        test_images=30,
-        mean_images=8,
+        rows=24,
+        test_rows=30,
+        mean_rows=8,
         race="racing:0.1,least=8",
         out=folder,
     )
@@ -240,7 +239,7 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
 )
 def test_how_far_a_sweep_had_come(tmp_path, monkeypatch, found, line):
     monkeypatch.setattr("weightsmith.spiking.sweep.work.reached", lambda _: found)
-    options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "train_images": 24, "test_images": 1000}
+    options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "rows": 24, "test_rows": 1000}
     result = files.begun(tmp_path, ws.data.load("digits"), options)
     assert result == (None if line is None else f"going on in {tmp_path}: {line}")
 
@@ -260,7 +259,9 @@ def test_the_command_it_advises_makes_that_network(run, begun, tmp_path, network
     report = json.loads(run("spike-sweep", network, *GRID, "--out", begun, "--json", "--quiet").out)
     line = next(line for line in report["try_next"] if line.startswith("weightsmith spike"))
     words = shlex.split(line.rpartition(": ")[0])[1:]
-    answer = run(*words, "--images", 30, "--watch", 0, "--json", "--quiet", "--out", tmp_path / "snn", "--no-figures")
+    answer = run(
+        *words, "--test-rows", 30, "--watch", 0, "--json", "--quiet", "--out", tmp_path / "snn", "--figures", "none"
+    )
     assert answer.code == 0
     settings = json.loads(answer.out)["record"]["settings"]
     best = max(
@@ -347,37 +348,39 @@ def test_no_command_for_a_factor_that_the_option_cannot_say():
     assert not any("--balance" in line for line in findings.advice(other, ["weightsmith"], kept=True))
 
 
-def test_values_are_read_as_floats_that_differ():
-    assert [type(value) for value in numbers("1,0.99", "--leaks")] == [float, float]
-    grid = read_grid(leaks="1", resets="hard, soft", factors="2", smoothings="None", steps="75,25")
-    assert grid == {"leaks": (1.0,), "resets": ("hard", "soft"), "factors": (2.0,), "smoothings": (), "steps": (75, 25)}
-    assert read_rules(encode="poisson", balance="max-current", race="racing:0.1")["race"] == Racing(0.1)
-    with pytest.raises(OptionError, match=r"--leaks names 0\.9 twice"):
-        numbers("0.9,0.90000000001", "--leaks")
+def test_values_are_read_as_floats():
+    options = parameters(sweeping.spike_sweep)
+    found = options["leaks"].read("1,0.99")
+    assert (found, [type(value) for value in found]) == ((1.0, 0.99), [float, float])
+    assert options["resets"].read("hard, soft") == ("hard", "soft")
+    assert options["smoothings"].read("None") == ()
+    assert options["steps"].read("75,25") == (75, 25)
+    assert options["race"].read("racing:0.1") == Racing(0.1)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--leaks", "0"), "leak must be > 0"),
-        (("--leaks", "1,1.1"), "leak must be ≤ 1"),
-        (("--leaks", ""), "--leaks takes values such as"),
-        (("--leaks", "1,a"), "--leaks takes numbers"),
-        (("--leaks", "true"), "--leaks takes numbers"),
-        (("--leaks", "a=1"), "--leaks takes values"),
-        (("--resets", "none"), "reset"),
-        (("--factors", "0.5,0"), "--factors multiply thresholds and must be > 0, not 0"),
-        (("--factors", "0.5,0.50"), "--factors names 0.5 twice"),
-        (("--smoothings", "-1"), "smoothing must be ≥ 0"),
+        (("--leaks", "0"), "--leaks must be a number > 0, ≤ 1, not 0"),
+        (("--leaks", "1,1.1"), "--leaks must be a number > 0, ≤ 1, not 1.1"),
+        (("--leaks", ""), "--leaks needs at least 1 value(s), not 0"),
+        (("--leaks", "1,a"), "--leaks must be a number > 0, ≤ 1, not 'a'"),
+        (("--leaks", "true"), "--leaks must be a number > 0, ≤ 1, not True"),
+        (("--leaks", "a=1"), "--leaks takes plain values"),
+        (("--resets", "slow"), "--resets must be one of soft, hard, not 'slow'"),
+        (("--factors", "0.5,0"), "--factors must be a number > 0, not 0"),
+        (("--leaks", "0.9,0.90000000001"), "names a value twice"),
+        (("--factors", "0.5,0.50"), "factors: 0.5, 0.5 names a value twice"),
+        (("--smoothings", "-1"), "--smoothings must be a number ≥ 0, not -1"),
         (("--smoothings", "inf"), "finite"),
-        (("--steps", "0"), "--steps takes whole numbers from 1 on"),
-        (("--steps", ""), "--steps takes whole numbers from 1 on"),
-        (("--steps", "7.5"), "--steps takes whole numbers"),
+        (("--steps", "0"), "--steps must be"),
+        (("--steps", ""), "--steps needs at least 1 value(s)"),
+        (("--steps", "7.5"), "--steps must be a whole number"),
         (("--encode", "poison"), "did you mean 'poisson'"),
         (("--balance", "max-curent"), "did you mean 'max-current'"),
         (("--race", "racing:2"), "level must be < 0.5"),
         (("--precision", "int4"), "--precision"),
-        (("--train-images", 0), "--train-images"),
+        (("--rows", 0), "--rows"),
         (("--figures", "leaks.txt"), ".svg, .png or .pdf"),
     ],
 )

@@ -45,7 +45,7 @@ def test_one_command_prints_the_table_and_writes_its_files(run, tmp_path, table)
         out,
         *_SMALL,
     )
-    answer = run(*words, "--figures", "svg")
+    answer = run(*words, "--figures", out)
     assert answer.code == 0
     study = Study.from_json((out / "study.json").read_text())
     assert (out / "study.csv").read_text() == study.to_csv()
@@ -86,7 +86,7 @@ def test_sweeps_are_drawn_apart_where_more_than_the_parameter_differs():
         (("--scaling", "z"), 2, "unknown scaling 'z'"),
         (("--by", "angle:5"), 2, "did you mean 'angles'"),
         (("--folds", "25"), 2, "too few for 25 folds"),
-        (("--figures", "png"), 2, "--figures takes png, svg, pdf"),
+        (("--figures", "f.gif"), 2, "a figure is written as .svg, .png or .pdf"),
     ],
 )
 def test_wrong_usage_is_one_line(run, table, words, code, message):

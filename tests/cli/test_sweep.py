@@ -115,7 +115,7 @@ def test_wrong_usage_is_one_line_and_code_2(run, options, message):
 
 
 def test_one_seed_has_no_spread(run):
-    answer = run(*WORDS[:-1], 3, "--vary", "width=4")
+    answer = run(*WORDS[:-1], "3-3", "--vary", "width=4")
     assert "±" not in answer.out
     assert "1 seed;" in answer.out
 

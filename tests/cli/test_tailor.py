@@ -11,7 +11,7 @@ from weightsmith.spiking.files import spiking_digest
 
 pytestmark = pytest.mark.choice
 
-QUICK = ("--recover", "none", "--rows", 200, "--steps", 8, "--encode", "constant", "--images", 100, "--quiet")
+QUICK = ("--recover", "none", "--rows", 200, "--steps", 8, "--encode", "constant", "--test-rows", 100, "--quiet")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def trained(tmp_path_factory):
 def test_a_network_that_keeps_to_the_limits_is_written(run, trained, tmp_path):
     folder, figure = tmp_path / "out", tmp_path / "front.png"
     answer = run(
-        "tailor", trained, "--accuracy", "60%", "--params", "40%", *QUICK, "--out", folder, "--figure", figure
+        "tailor", trained, "--accuracy", "60%", "--params", "40%", *QUICK, "--out", folder, "--figures", figure
     )  # fmt: skip
     assert answer.code == 0, answer.err
     record = TailorRecord.from_json((folder / "record.json").read_text())
@@ -80,8 +80,7 @@ def test_a_budget_says_what_there_was_no_time_for(run, trained):
         (("--accuracy", 90), "90 per cent are written 90%"),
         (("--energy", "5"), "an amount needs its unit"),
         (("--accuracy", 0.9, "--budget", "soon"), "budget"),
-        (("--accuracy", 0.9, "--figure", "folder"), "ends in .svg"),
-        (("--accuracy", 0.9, "--figure", "front.gif"), "written as .svg"),
+        (("--accuracy", 0.9, "--figures", "front.gif"), "written as .svg"),
         (("--accuracy", 0.9, "--recover", "rewind:2"), "fine-tune:… says"),
     ],
 )
@@ -103,7 +102,7 @@ def test_a_file_that_is_not_there_is_code_3(run, tmp_path):
 
 
 def test_a_spiking_network_is_refused(run, trained, tmp_path):
-    ws.spike(trained, "digits", steps=4, images=4, watch=0, out=tmp_path / "snn")
+    ws.spike(trained, "digits", steps=4, test_rows=4, watch=0, out=tmp_path / "snn")
     answer = run("tailor", tmp_path / "snn", "--data", "digits", "--accuracy", 0.9, "--quiet")
     assert answer.code == 2
     assert "spiking network already" in answer.err
@@ -114,7 +113,7 @@ def test_an_interrupt_says_whether_anything_is_kept(run, trained, tmp_path, monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr("weightsmith.chain.tailor.runner.reduce", stop)
-    words = ("--accuracy", 0.9, "--recover", "none", "--images", 50)
+    words = ("--accuracy", 0.9, "--recover", "none", "--test-rows", 50)
     kept = run("tailor", trained, *words, "--out", tmp_path / "out")
     assert kept.code == 130
     assert "the same command goes on" in kept.err

@@ -20,8 +20,8 @@ SMALL = ("train", "digits", "--network", "mlp:16", "--schedule", "0.05", "--epoc
 
 
 def test_the_run_is_that_of_the_library(run, tmp_path):
-    options = ("--optimiser", "nesterov", "--clip", "norm:1", "--stop", "early:3", "--penalty", "l1:1e-5")
-    more = ("--penalty", "l2:1e-4", "--batch", 64, "--seed", 5, "--validation", 0.2, "--normalise", "0.5/0.5")
+    options = ("--optimiser", "nesterov", "--clip", "norm:1", "--stop", "early:3", "--penalties", "l1:1e-5")
+    more = ("--penalties", "l2:1e-4", "--batch", 64, "--seed", 5, "--validation", 0.2, "--normalise", "0.5/0.5")
     answer = run(*SMALL, *options, *more, "--json", "--quiet")
     assert (answer.code, answer.err) == (0, "")
     report = json.loads(answer.out)
@@ -56,8 +56,8 @@ def test_what_is_printed(run):
     report = json.loads(run(*SMALL, "--json", "--quiet").out)
     correct, images = report["test"]["correct"], report["test"]["images"]
     interval = wilson(correct, images)
-    shown = f"{100 * interval.value:.2f} % ({100 * interval.low:.2f} – {100 * interval.high:.2f})  360 images"
-    for text in (shown, "144 images", "all 2 epochs done", "healthy in all 2 layers", "← best", "try next", "mlp:16"):
+    shown = f"{100 * interval.value:.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}] of 360 rows (test)"
+    for text in (shown, "144 rows", "ran for 2 epochs", "healthy in all 2 layers", "The best by", "try next", "mlp:16"):
         assert text in answer.out
 
 
@@ -86,7 +86,7 @@ def test_the_folder_of_a_run(run, tmp_path):
 
 
 def test_an_interrupted_run_goes_on_with_the_same_command(run, tmp_path, monkeypatch):
-    words = (*SMALL[:-1], 3, "--no-figures", "--out")
+    words = (*SMALL[:-1], 3, "--figures", "none", "--out")
     run(*words, tmp_path / "whole")
 
     @contextmanager
@@ -123,7 +123,7 @@ def test_an_interrupt_without_a_folder_says_that_nothing_is_kept(run, monkeypatc
 
 
 def test_a_folder_takes_one_run_only(run, tmp_path):
-    run(*SMALL, "--out", tmp_path, "--no-figures")
+    run(*SMALL, "--out", tmp_path, "--figures", "none")
     answer = run(*SMALL, "--seed", 1, "--out", tmp_path, "--quiet")
     assert (answer.code, len(answer.lines)) == (2, 1)
     assert "belongs to another call" in answer.err
@@ -141,7 +141,7 @@ def test_a_run_that_diverges_ends_with_code_1(run):
     answer = run(*SMALL[:-4], "--schedule", 1e30, "--epochs", 2)
     assert answer.code == 1
     assert answer.lines[-1].startswith("weightsmith: the loss is NaN or infinite in epoch 1")
-    assert "the weights are those before training" in answer.out
+    assert "The network has the weights from before training" in answer.out
     assert "--find-rate" in answer.out
 
 
@@ -166,7 +166,7 @@ def test_a_preset_says_what_it_changed(run, tmp_path):
 
 
 def test_training_goes_on_from_a_file_with_its_normalisation(run, tmp_path):
-    run(*SMALL, "--normalise", "0.5/0.5", "--out", tmp_path / "a", "--no-figures")
+    run(*SMALL, "--normalise", "0.5/0.5", "--out", tmp_path / "a", "--figures", "none")
     words = ("train", "digits", "--network", tmp_path / "a", "--epochs", 1, "--json", "--quiet")
     report = json.loads(run(*words).out)
     assert report["record"]["settings"]["normalise"] == "0.5/0.5"
@@ -181,9 +181,9 @@ def test_training_goes_on_from_a_file_with_its_normalisation(run, tmp_path):
         (("--schedule", "powr:0.1,20"), "did you mean 'power'"),
         (("--clip", "nrm:1"), "did you mean 'norm'"),
         (("--stop", "erly"), "did you mean 'early'"),
-        (("--penalty", "l3:1"), "unknown penalty 'l3'"),
+        (("--penalties", "l3:1"), "unknown penalty 'l3'"),
         (("--network", "mpl:3"), "did you mean 'mlp'"),
-        (("--keep", "0,x"), "--keep takes whole numbers"),
+        (("--keep", "0,x"), "--keep must be a whole number ≥ 0, not 'x'"),
         (("--keep", "7"), "keep names the epoch 7"),
         (("--validation", "1"), "--validation"),
         (("--batch", "0"), "--batch"),
@@ -216,7 +216,7 @@ def test_tensorboard_gets_every_epoch(run, tmp_path):
 def test_two_processes_train_one_network_and_one_of_them_speaks(run, tmp_path):
     alone = json.loads(run(*SMALL, "--json", "--quiet").out)
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "weightsmith"]
-    words = [*map(str, SMALL), "--json", "--quiet", "--out", str(tmp_path / "two"), "--no-figures"]
+    words = [*map(str, SMALL), "--json", "--quiet", "--out", str(tmp_path / "two"), "--figures", "none"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     answer = subprocess.run([*start, *words], capture_output=True, text=True, check=True, env=environment)
     report = json.loads(answer.stdout)
@@ -226,7 +226,7 @@ def test_two_processes_train_one_network_and_one_of_them_speaks(run, tmp_path):
 
 
 def test_what_is_watched_stands_in_the_history(run, tmp_path):
-    options = ("--network", "mlp:16", "--epochs", 2, "--no-figures", "--quiet")
+    options = ("--network", "mlp:16", "--epochs", 2, "--figures", "none", "--quiet")
     assert run("train", "digits", *options, "--out", tmp_path / "plain").code == 0
     answer = run("train", "digits", *options, "--watch", "alpha,angles", "--out", tmp_path / "seen")
     assert answer.code == 0
@@ -235,4 +235,4 @@ def test_what_is_watched_stands_in_the_history(run, tmp_path):
     assert "redundant/dense1" in head
     weights = [(tmp_path / name / "network.safetensors").read_bytes() for name in ("plain", "seen")]
     assert weights[0] == weights[1]
-    assert "did you mean 'alpha'" in run("train", "digits", *options, "--watch", "alfa").err
+    assert "--watch must be one of alpha, angles, not 'alfa'" in run("train", "digits", *options, "--watch", "alfa").err

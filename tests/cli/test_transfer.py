@@ -48,7 +48,9 @@ def test_what_is_shown(run, base, tmp_path):
 
 
 def test_a_validation_accuracy_that_is_not_reached_ends_with_code_1(run, base):
-    answer = run("transfer", base, *QUICK, "--unfreeze", "all", "--at-least", "100", "--remedy", "drop", "--quiet")
+    answer = run(
+        "transfer", base, *QUICK, "--unfreeze", "all", "--least-accuracy", "100", "--remedy", "drop", "--quiet"
+    )
     assert answer.code == 1
     assert "is below the 100 % asked for" in answer.err
     assert answer.out.count("frozen") >= 4

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weightsmith.core.errors import OptionError
-from weightsmith.core.text import quote, read_value, split_items
+from weightsmith.core.text import quote, read_share, read_value, split_items
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
@@ -33,3 +34,9 @@ def test_any_text_is_read_or_refused_by_name(text):
     except OptionError as error:
         message = str(error)
     assert repr(text) in message
+
+
+@pytest.mark.parametrize("text", ["", "%", "-5%", "0", "nan", "inf", "a third", True, None])
+def test_what_is_no_share_is_refused(text):
+    with pytest.raises(OptionError, match="such as 0.3 or 30%"):
+        read_share(text)

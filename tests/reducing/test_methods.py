@@ -15,14 +15,15 @@ def test_every_member_is_exported_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["angles:45.0", "groups", "genetic", "genetic:10.0", "pareto", "magnitude:norm=2", "random"]
+    "text",
+    ["error", "error:0.01", "angles:45.0", "groups", "genetic", "genetic:10.0", "pareto", "magnitude:norm=2", "random"],
 )
 def test_text_forms_are_read_and_written(text: str) -> None:
     assert Method.parse(str(Method.parse(text))) == Method.parse(text)
 
 
 def test_only_the_plain_rules_need_to_be_told_how_much() -> None:
-    assert {name for name, member in Method.members.items() if member.needs_target} == {"magnitude", "random"}
+    assert {name for name, member in Method.members.items() if member.needs_target} == {"error", "magnitude", "random"}
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_every_layer_stands_with_its_numbers_and_its_verdict(parsed, small):
     for layer in small.layers:
         assert layer.verdict.because in parsed.text
         assert layer.verdict.kind.value in parsed.text
-    assert f"{small.layers[0].alpha:.4g}" in parsed.text
+    assert f"{small.layers[0].alpha:.2f}" in parsed.text
     assert "[2.2, 4.4]" in parsed.text
     assert "same weight as twin" in parsed.text
     assert "kind guessed from the name" in parsed.text
@@ -235,7 +235,7 @@ def test_several_networks_are_compared(make_layer, make_network, make_pareto):
     comparison = compare([first, second, third], accuracy=[90.0, 91.0, 92.0])
     shown = Page(grading_page([first, second, third], comparison, spectra=0))
     assert comparison.sentence in shown.text
-    assert "Accuracies: x 90, y 91, z 92." in shown.text
+    assert "Accuracies as given: x 90, y 91, z 92." in shown.text
 
     alone = Page(grading_page(comparison))
     assert comparison.sentence in alone.text

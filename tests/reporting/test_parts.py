@@ -75,8 +75,8 @@ def test_values_that_json_has_not_are_none():
     assert Section("T", "", (table,)).to_dict()["tables"][0]["rows"] == [{"a": None, "b": None}]
 
 
-def test_columns_to_spare_that_are_empty_can_be_left_out():
+def test_empty_columns_can_be_left_out():
     columns = (Column("a"), Column("b", spare=1), Column("c", spare=2), Column("d"))
     filled = Table("t", columns, ((1, None, Shown(0, "0"), None), (2, Shown(None, "–"), None, None))).filled()
-    assert [column.head for column in filled.columns] == ["a", "c", "d"]
-    assert filled.rows == ((1, (0, "0"), None), (2, None, None))
+    assert [column.head for column in filled.columns] == ["a", "c"]
+    assert filled.rows == ((1, (0, "0")), (2, None))

@@ -66,7 +66,7 @@ def reductions(run):
 def descriptions(run, reductions):
     """Of each kind one that has as much to say as possible."""
     asked = {"least_accuracy": 100.0, "kept": False}
-    spiking = ws.spike(run, "digits", adjust="l4:1.0", steps=6, images=60, watch=2)
+    spiking = ws.spike(run, "digits", adjust="l4:1.0", steps=6, test_rows=60, watch=2)
     return {
         "reduction": describe(reductions[0], "runs/small", **asked),
         "methods": methods_section(reductions, "runs/small", **asked),
@@ -146,8 +146,14 @@ def test_details_and_drawings_are_left_to_the_page():
     hidden = dataclasses.replace(WIDE, title="Hidden", detail=True)
     drawing = Drawing("Drawn", "how", lambda: None, [])
     facts = (Facts("Far", (("a", "b"),), detail=True), Facts("Near", (("name", "value"),)))
-    shown = printed(Section("T", "", (hidden, drawing, *facts, Choice("c", (("one", (Prose("first"),)),)))))
-    assert [word in shown for word in ("Hidden", "Drawn", "Far", "Near", "first")] == [False, False, False, True, True]
+    shown = printed(Section("T", "", (hidden, drawing, *facts, Choice("c", (("one", (Prose("first"), drawing)),)))))
+    assert [word in shown for word in ("Hidden", "Drawn", "Far", "Near", "first")] == [False, False, False, True, False]
+
+
+def test_all_options_of_a_choice_with_tables_are_shown():
+    options = tuple((name, (dataclasses.replace(WIDE, title=f"Of {name}"),)) for name in ("fc1", "fc2"))
+    shown = printed(Section("T", "", (Choice("Layer", options),)))
+    assert [word in shown for word in ("Layer: fc1", "Of fc1", "Layer: fc2", "Of fc2")] == [True] * 4
 
 
 def test_text_is_never_markup_and_has_no_control_characters():
@@ -160,11 +166,11 @@ def test_text_is_never_markup_and_has_no_control_characters():
 
 def test_many_lines_and_files_are_counted(tmp_path):
     section = Section("T", "", (Notes(tuple(f"note {n}" for n in range(9))),))
-    shown = printed(section, 300, [tmp_path / str(n) for n in range(9)])
+    shown = printed(section, 3000, [tmp_path / str(n) for n in range(15)])
     assert "note 5" in shown
     assert "note 6" not in shown
     assert "and 3 more: --json has all" in shown
-    assert "5 and 3 more" in shown
+    assert "11 and 3 more" in shown
 
 
 @pytest.mark.parametrize(("encoding", "bars"), [("utf-8", "▁█"), ("ascii", "_#")])

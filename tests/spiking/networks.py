@@ -16,7 +16,7 @@ from weightsmith.core.seeds import torch_stream
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, AnyNeuron
 
 NEURONS = tuple(
     neuron
@@ -24,6 +24,7 @@ NEURONS = tuple(
     for delay in (False, True)
     for neuron in (IF(reset=reset, delay=delay), LIF(0.8125, reset=reset, delay=delay))
 )
+SIGNED = IF(signed=True)
 
 
 class SpikeRecorder:
@@ -263,7 +264,7 @@ KINDS = tuple(_MAKERS)
 WHOLE = ("mlp", "wide mlp", "conv", "eights", "borders", "residual", "groups", "gates")  # of these int8 makes sense
 
 
-def network(kind: str, neuron: IF | LIF | None = None, encode: Poisson | Constant | None = None) -> SpikingNetwork:
+def network(kind: str, neuron: AnyNeuron | None = None, encode: Poisson | Constant | None = None) -> SpikingNetwork:
     """A network of that kind; its weights are always the same."""
     shape, nodes = _MAKERS[kind]()
     return SpikingNetwork(tuple(nodes), shape, neuron or IF(), encode or Poisson())

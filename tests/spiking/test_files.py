@@ -26,7 +26,7 @@ from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.files import checked_spiking, is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Graded
 
 random = torch.Generator().manual_seed(0)
 
@@ -105,6 +105,20 @@ def test_the_same_network_gives_the_same_bytes_and_digest(tmp_path):
         dataclasses.replace(network, card=Card(normalisation=HALF)),
     ):
         assert spiking_digest(other) != spiking_digest(network)
+
+
+@pytest.mark.parametrize("neuron", [IF(signed=True), Graded(5)], ids=str)
+def test_signed_and_graded_neurons_come_back(tmp_path, neuron):
+    network = small(neuron=neuron, encode=Constant())
+    back = load_spiking(save_spiking(network, tmp_path / "n.safetensors"))
+    assert back.neuron == neuron
+    assert spiking_digest(back) == spiking_digest(network) != spiking_digest(small(encode=Constant()))
+
+
+def test_plain_neurons_are_written_as_before_there_were_signed_ones(tmp_path):
+    path = save_spiking(small(), tmp_path / "n.safetensors")
+    assert b"signed" not in path.read_bytes()
+    assert load_spiking(path).neuron == IF()
 
 
 def test_a_result_folder_is_opened(tmp_path):

@@ -118,8 +118,8 @@ def test_what_is_watched(run, trained, digits):
     assert watched.activity.images == watched.correspondence.images == 8
     assert watched.raster.images == (0,)
     assert watched.correspondence.populations[0].correlation > 0.95
-    assert spike(trained, digits, steps=4, images=10, watch=0).record.watched is None
-    assert spike(trained, digits, steps=4, images=3, watch=50).record.watched.activity.images == 3
+    assert spike(trained, digits, steps=4, test_rows=10, watch=0).record.watched is None
+    assert spike(trained, digits, steps=4, test_rows=3, watch=50).record.watched.activity.images == 3
 
 
 def test_the_network_and_the_data_stay_as_they_are(trained, digits):
@@ -127,7 +127,7 @@ def test_the_network_and_the_data_stay_as_they_are(trained, digits):
     before = {name: value.clone() for name, value in network.state_dict().items()}
     x, y = digits.split("train").x.clone(), digits.split("train").y.clone()
     network.train()
-    spike(network, digits, steps=8, adjust=L4(1.0), encode=Poisson(), images=20)
+    spike(network, digits, steps=8, adjust=L4(1.0), encode=Poisson(), test_rows=20)
     assert network.training
     network.eval()
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
@@ -146,11 +146,11 @@ def test_the_same_seed_gives_the_same_bytes(trained, digits):
 def test_text_forms_and_objects_are_one(trained, digits):
     texts = spike(
         trained, digits, neuron="lif:0.95,reset=hard", encode="poisson:0.5", balance="percentile:99,half=false",
-        adjust="l4:2", early="margin:3,least=4", mismatch="mismatch:0.05,leak=0.1", steps=9, images=12,
+        adjust="l4:2", early="margin:3,least=4", mismatch="mismatch:0.05,leak=0.1", steps=9, test_rows=12,
     )  # fmt: skip
     objects = spike(
         trained, digits, neuron=LIF(0.95, reset="hard"), encode=Poisson(0.5), balance=Percentile(99.0, half=False),
-        adjust=L4(2.0), early=Margin(3.0, least=4), mismatch=Mismatch(0.05, 0.1), steps=9, images=12,
+        adjust=L4(2.0), early=Margin(3.0, least=4), mismatch=Mismatch(0.05, 0.1), steps=9, test_rows=12,
     )  # fmt: skip
     assert texts.record.to_json() == objects.record.to_json()
     settings = texts.record.settings
@@ -160,7 +160,7 @@ def test_text_forms_and_objects_are_one(trained, digits):
 
 
 def test_the_folder_can_be_read_again(trained, digits, tmp_path):
-    run = spike(trained, digits, steps=8, images=20, adjust="l4:1", encode="poisson", out=tmp_path / "snn")
+    run = spike(trained, digits, steps=8, test_rows=20, adjust="l4:1", encode="poisson", out=tmp_path / "snn")
     again = load_spiking(tmp_path / "snn")
     assert spiking_digest(again) == run.record.result
     assert SpikeRecord.from_json((tmp_path / "snn" / "record.json").read_text()) == run.record
@@ -173,7 +173,7 @@ def test_the_folder_can_be_read_again(trained, digits, tmp_path):
 
 def test_progress(trained, digits):
     calls = []
-    spike(trained, digits, steps=4, images=10, progress=lambda *news: calls.append(news))
+    spike(trained, digits, steps=4, test_rows=10, progress=lambda *news: calls.append(news))
     assert {stage for stage, _, _ in calls} == {"balancing", "running"}
     for stage in ("balancing", "running"):
         done = [(at, total) for name, at, total in calls if name == stage]
@@ -184,7 +184,7 @@ def test_progress(trained, digits):
 
 
 def test_images_are_drawn_and_more_than_there_are_is_all(trained, digits):
-    few, all_of_them = (spike(trained, digits, steps=4, images=images, watch=0) for images in (7, 10_000))
+    few, all_of_them = (spike(trained, digits, steps=4, test_rows=images, watch=0) for images in (7, 10_000))
     assert few.record.decisions.images == 7
     assert all_of_them.record.decisions.images == 360
     assert (
@@ -195,7 +195,9 @@ def test_images_are_drawn_and_more_than_there_are_is_all(trained, digits):
 
 @pytest.mark.parametrize("encode", ["poisson", "constant"])
 def test_8_bits_early_exit_and_adjustment_together(trained, digits, encode):
-    run = spike(trained, digits, encode=encode, precision="int8", early="margin:3", adjust="l4:1", steps=64, images=200)
+    run = spike(
+        trained, digits, encode=encode, precision="int8", early="margin:3", adjust="l4:1", steps=64, test_rows=200
+    )
     decisions = run.record.decisions
     assert decisions.cost.difference > -0.05
     assert 8 <= decisions.ended < 64
@@ -207,8 +209,8 @@ def test_8_bits_early_exit_and_adjustment_together(trained, digits, encode):
 
 
 def test_mismatch_gives_every_neuron_its_own(trained, digits):
-    plain = spike(trained, digits, neuron="lif:0.9", steps=8, images=20)
-    varied = spike(trained, digits, neuron="lif:0.9", steps=8, images=20, mismatch="mismatch:0.2,leak=0.2")
+    plain = spike(trained, digits, neuron="lif:0.9", steps=8, test_rows=20)
+    varied = spike(trained, digits, neuron="lif:0.9", steps=8, test_rows=20, mismatch="mismatch:0.2,leak=0.2")
     node = varied.network.populations[0]
     ratio = node.threshold / plain.network.populations[0].threshold
     assert float(ratio.log().std()) == pytest.approx(0.2, abs=0.1)
@@ -218,7 +220,7 @@ def test_mismatch_gives_every_neuron_its_own(trained, digits):
 
 def test_mismatch_with_adjustment_and_early_exit(trained, digits):
     options = {"encode": "poisson", "adjust": "l4:1", "mismatch": "mismatch:0.05", "early": "margin:2"}
-    run = spike(trained, digits, steps=40, images=60, **options)
+    run = spike(trained, digits, steps=40, test_rows=60, **options)
     assert run.record.adjustment is not None
     assert run.record.decisions.ended < 40
     assert run.record.decisions.spiking.value > 0.8
@@ -226,18 +228,18 @@ def test_mismatch_with_adjustment_and_early_exit(trained, digits):
 
 def test_mismatch_and_8_bits_are_refused_together(trained, digits):
     with pytest.raises(UsageError, match="mismatch gives thresholds that are no whole numbers; run it in float32 or"):
-        spike(trained, digits, precision="int8", mismatch="mismatch:0.1", steps=4, images=4)
+        spike(trained, digits, precision="int8", mismatch="mismatch:0.1", steps=4, test_rows=4)
 
 
 def test_double_precision(trained, digits):
-    single, double = (spike(trained, digits, precision=kind, steps=16, images=40) for kind in ("float32", "float64"))
+    single, double = (spike(trained, digits, precision=kind, steps=16, test_rows=40) for kind in ("float32", "float64"))
     assert np.abs(single.record.decisions.correct - double.record.decisions.correct).max() <= 1
     assert double.record.settings["precision"] == "float64"
 
 
 def test_max_current_is_for_networks_without_bias(trained, digits):
     with pytest.raises(UsageError, match="dense1 has a bias .* balance=percentile"):
-        spike(trained, digits, balance=MaxCurrent(), steps=4, images=4)
+        spike(trained, digits, balance=MaxCurrent(), steps=4, test_rows=4)
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 12, bias=False), nn.ReLU(), nn.Linear(12, 10, bias=False))
     found = ws.train(network, digits, optimiser="adam", schedule=0.01, epochs=3, seed=0)
     run = spike(found, digits, balance="max-current:images=64,steps=20,factor=0.6", encode="poisson", steps=60)
@@ -353,14 +355,14 @@ def _dead():
 )
 def test_networks_that_are_refused(digits, network, error, message):
     with pytest.raises(error, match=message) as caught:
-        spike(network, digits, steps=3, images=5)
+        spike(network, digits, steps=3, test_rows=5)
     assert "\n" not in str(caught.value)
 
 
 def test_inputs_beyond_one_as_poisson_spikes(digits):
     wide = dataclasses.replace(digits.split("train"), x=3 * digits.split("train").x)
     with pytest.raises(DataMismatch, match=r"between −1 and 1, these reach 3; .*encode=constant"):
-        spike(_net(nn.ReLU()), dataclasses.replace(digits, train=wide), encode="poisson", steps=3, images=5)
+        spike(_net(nn.ReLU()), dataclasses.replace(digits, train=wide), encode="poisson", steps=3, test_rows=5)
     with pytest.raises(DataMismatch, match=r"between −1 and 1, these reach 3; .*encode=constant"):
         spike(_net(nn.ReLU()), dataclasses.replace(digits, test=wide), encode="poisson", steps=3)
 
@@ -375,7 +377,7 @@ def test_inputs_that_are_no_numbers(digits):
     broken[:, 0, 2, 2] = torch.nan
     part = dataclasses.replace(digits.split("train"), x=broken)
     with pytest.raises(DataMismatch, match="image 0 holds NaN or infinity"):
-        spike(_net(nn.ReLU()), dataclasses.replace(digits, train=part), steps=3, images=5)
+        spike(_net(nn.ReLU()), dataclasses.replace(digits, train=part), steps=3, test_rows=5)
 
 
 def test_data_of_another_shape(trained, digits):
@@ -387,7 +389,7 @@ def test_data_of_another_shape(trained, digits):
 def test_a_folder_with_results_of_another_verb(trained, digits, tmp_path, name):
     (tmp_path / name).write_text("{}")
     with pytest.raises(UsageError, match="holds the results of something else, as of a sweep; give another folder"):
-        spike(trained, digits, steps=3, images=5, out=tmp_path)
+        spike(trained, digits, steps=3, test_rows=5, out=tmp_path)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "{}")]
 
 
@@ -395,13 +397,13 @@ def test_a_folder_with_a_network_that_is_not_spiking(trained, digits, tmp_path):
     ws.save(trained.network, tmp_path / "network.safetensors")
     before = (tmp_path / "network.safetensors").read_bytes()
     with pytest.raises(UsageError, match="holds a network that is not spiking, which would be lost"):
-        spike(trained, digits, steps=3, images=5, out=tmp_path)
+        spike(trained, digits, steps=3, test_rows=5, out=tmp_path)
     with pytest.raises(UsageError, match="is a file; out is a folder"):
-        spike(trained, digits, steps=3, images=5, out=tmp_path / "network.safetensors")
+        spike(trained, digits, steps=3, test_rows=5, out=tmp_path / "network.safetensors")
     assert (tmp_path / "network.safetensors").read_bytes() == before
 
 
 def test_its_own_folder_may_be_written_again(trained, digits, tmp_path):
     for steps in (3, 4):
-        spike(trained, digits, steps=steps, images=5, watch=0, out=tmp_path)
+        spike(trained, digits, steps=steps, test_rows=5, watch=0, out=tmp_path)
     assert SpikeRecord.from_json((tmp_path / "record.json").read_text()).steps == 4

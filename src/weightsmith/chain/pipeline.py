@@ -32,6 +32,7 @@ from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, UsageError
 from weightsmith.core.journal import Journal, read_journal
 from weightsmith.core.options import check_int
+from weightsmith.core.progress import as_callback, shows_progress
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import file_digest, write_atomic
@@ -52,18 +53,19 @@ __all__ = ["dry_run", "pipeline"]
 _GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
 
 
+@shows_progress
 def pipeline(
     recipe: Recipe | Mapping[str, Any] | str | Path,
     out: str | Path,
     *,
     threads: int = 1,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> ChainRun:
     """Run ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and write all results to ``out``.
 
     Each stage has a folder with its record and what it made: ``out/<stage>``, or with several seeds
     ``out/seed-<seed>/<stage>``. The same call resumes an interrupted one; a folder of another recipe is refused.
-    ``progress`` is called with the stage, the steps done and their total.
+    ``progress`` is called with the stage, the steps done and their total; True shows a bar.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -84,7 +86,7 @@ def pipeline(
     call = {"function": "pipeline", **_identity(wanted, start), "threads": threads, **origin.to_dict()}
     _delete_unused_journal(folder / _JOURNAL, call)
     with pinned_threads(threads), Journal(folder / _JOURNAL, call) as journal:
-        work = _Work(wanted, data, folder, journal, threads, progress)
+        work = _Work(wanted, data, folder, journal, threads, as_callback(progress))
         stages, notes = work.all_stages()
         record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
         write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")

@@ -95,7 +95,7 @@ def price_of(
         encode=asked.encode,
         neuron=asked.neuron,
         steps=asked.steps,
-        images=1,
+        test_rows=1,
         watch=0,
         seed=seed,
     )

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from weightsmith.chain.prices import Price
-from weightsmith.core.errors import OptionError, UnknownName
-from weightsmith.core.verbs import Doc, Parameter, parameters
+from weightsmith.chain.linked_options import LINKS
+from weightsmith.core.errors import UnknownName
+from weightsmith.core.verbs import Parameter, parameters
 from weightsmith.grading.grade import grade
-from weightsmith.networks.models.architecture import Architecture
-from weightsmith.networks.models.building import is_factory
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.inspecting import angles
 from weightsmith.reducing.methods import Genetic, Pareto
@@ -40,14 +38,6 @@ class Stage:
     options: dict[str, Any]
 
 
-def _network(value: Any) -> str:
-    """An architecture, or a function of the user's own, which is called when the stage runs."""
-    text = str(value) if isinstance(value, Architecture) else value
-    if not isinstance(text, str) or not text.strip():
-        raise OptionError(f"network must be text in quotes, not {value!r}")
-    return text if is_factory(text) else str(Architecture.parse(text))
-
-
 VERBS: Mapping[str, Callable[..., Any]] = {
     "train": train,
     "grade": grade,
@@ -58,16 +48,6 @@ VERBS: Mapping[str, Callable[..., Any]] = {
 }
 """The verb behind each kind of stage."""
 
-_LINKS: Mapping[str, tuple[Parameter, ...]] = {
-    "train": (
-        Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or package.module:function", read=_network)),
-        Parameter("preset", Literal["spike-ready"], doc=Doc("options that fit together under one name")),
-        Parameter("watch", tuple[Literal["alpha", "angles"], ...], doc=Doc("what is measured after every epoch")),
-    ),
-    "reduce": (Parameter("price", Price | str, doc=Doc("what genetic and pareto pay for: units or synaptic:…")),),
-}
-"""What a stage takes beside the options of its verb: links between the workshops, and what the verb is given."""
-
 
 def _options(kind: str) -> dict[str, Parameter]:
     """What text can say of the verb's options, less what surrounds the call, and the links between workshops."""
@@ -75,7 +55,7 @@ def _options(kind: str) -> dict[str, Parameter]:
         name: each for name, each in parameters(VERBS[kind]).items()
         if each.plain and each.doc.recorded and not each.doc.surrounds
     }  # fmt: skip
-    return own | {each.name: each for each in _LINKS.get(kind, ())}
+    return own | {each.name: each for each in LINKS.get(kind, ())}
 
 
 KINDS: Mapping[str, Mapping[str, Parameter]] = {kind: _options(kind) for kind in VERBS}

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
-from weightsmith.cli.grading_report import PlanFile, rows_as_csv
+from weightsmith.cli._figure_files import write_figures
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import nn
 
     from weightsmith.grading.comparison import GradeComparison
     from weightsmith.grading.results import Grades
+    from weightsmith.networks.layer_plan import LayerPlan
 
-__all__ = ["FigureFormat", "write_figures", "write_page", "write_plans", "write_records"]
+__all__ = ["PlanFile", "draw", "rows_as_csv", "write_page", "write_plans", "write_records"]
 
-FigureFormat = Literal["svg", "png", "pdf"]
+
+class PlanFile(NamedTuple):
+    """A plan, its rule, and its path."""
+
+    rule: str
+    path: Path
+    plan: LayerPlan
+
+
+def rows_as_csv(several: Sequence[Grades]) -> str:
+    """The flat rows of all layers under one header; with several networks the first column names them."""
+    rows = [
+        {**({"network": grades.source} if len(several) > 1 else {}), **layer.row()}
+        for grades in several
+        for layer in grades.layers
+    ]
+    return csv_rows(rows)
 
 
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
@@ -33,33 +53,31 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
     return written
 
 
-def write_figures(
-    folder: Path, several: Sequence[Grades], comparison: GradeComparison | None, suffix: FigureFormat = "svg"
-) -> list[Path]:
+def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
     """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
 
-    With accuracies also measures against them. ``suffix`` is the file format.
+    With accuracies also measures against them.
     """
-    from weightsmith.reporting.figures import grading as draw
+    from weightsmith.reporting.figures import grading
     from weightsmith.reporting.figures.comparison import contest_measures
 
     drawn = [grades for grades in several if grades.layers]
-    written = []
+    figures: dict[str, Callable[[], Figure]] = {}
     if drawn:
-        written.append(draw.save_figure(draw.alpha_figure(drawn), folder / f"alpha.{suffix}"))
+        figures["alpha"] = partial(grading.alpha_figure, drawn)
     if any(layer.fitted for grades in drawn for layer in grades.layers):
-        written.append(draw.save_figure(draw.alpha_histogram(drawn), folder / f"alpha_histogram.{suffix}"))
+        figures["alpha_histogram"] = partial(grading.alpha_histogram, drawn)
     if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
-        written.append(draw.save_figure(draw.comparison_figure(comparison), folder / f"comparison.{suffix}"))
-    for own, grades in zip(_folders(folder, several), several, strict=True):
+        figures["comparison"] = partial(grading.comparison_figure, comparison)
+    for own, grades in zip(_folders(Path(), several), several, strict=True):
         if any(layer.shares is not None for layer in grades.layers):
-            written.append(draw.save_figure(draw.shares_figure(grades), own / f"shares.{suffix}"))
+            figures[(own / "shares").as_posix()] = partial(grading.shares_figure, grades)
         for number, layer in enumerate(grades.layers, 1):
             if layer.fitted:
                 name = f"{number:03d}-{_plain(layer.name)}{'' if layer.slice is None else f'-{layer.slice}'}"
-                written.append(draw.save_figure(draw.spectrum_figure(layer), own / f"{name}-spectrum.{suffix}"))
-                written.append(draw.save_figure(draw.cut_figure(layer), own / f"{name}-cut.{suffix}"))
-    return written
+                figures[(own / f"{name}-spectrum").as_posix()] = partial(grading.spectrum_figure, layer)
+                figures[(own / f"{name}-cut").as_posix()] = partial(grading.cut_figure, layer)
+    return write_figures(target, figures)
 
 
 def write_page(path: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> Path:

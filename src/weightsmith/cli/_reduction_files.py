@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from weightsmith.cli._figure_files import write_figures
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.figures.reducing import gone_by_reason
 from weightsmith.reporting.parts import Drawing, Section
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from weightsmith.reducing.results import Reduction
 
-__all__ = ["as_dict", "draw", "summary_row", "write_summary", "write_tables"]
+__all__ = ["as_dict", "draw", "summary_row", "summary_text", "write_tables"]
 
 _FIGURES = {"search.csv": "trace", "front.csv": "front"}  # drawings of each method, and the names of their files
 
@@ -44,6 +43,8 @@ def as_dict(
 
 def write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
     """``summary.csv`` with a row per method, ``sites.csv`` with a row per method and site."""
+    from weightsmith.reporting.figures.reducing import gone_by_reason
+
     rows = [
         {
             "by": result.record.settings["by"],
@@ -59,12 +60,13 @@ def write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
         for result in results
         for site in result.sites
     ]
-    return [write_summary(folder / "summary.csv", results), write_atomic(folder / "sites.csv", csv_rows(rows))]
+    summary = write_atomic(folder / "summary.csv", summary_text(results))
+    return [summary, write_atomic(folder / "sites.csv", csv_rows(rows))]
 
 
-def write_summary(path: Path, results: Sequence[Reduction]) -> Path:
+def summary_text(results: Sequence[Reduction]) -> str:
     """The numbers of every method as CSV."""
-    return write_atomic(path, csv_rows([summary_row(result) for result in results]))
+    return csv_rows([summary_row(result) for result in results])
 
 
 def summary_row(result: Reduction) -> dict[str, Any]:

@@ -1,82 +1,16 @@
-"""The options of ``weightsmith spike``, parsed and checked before any work begins."""
+"""Checks of a conversion's network and folders, before any work begins."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
 from weightsmith.cli._figure_files import check_writable
 from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import FileRefused, UsageError
 
-if TYPE_CHECKING:
-    from weightsmith.spiking.conversion.balance import Balance
-    from weightsmith.spiking.encoding import Encode
-    from weightsmith.spiking.energy.cost import PriceList
-    from weightsmith.spiking.l4.adjust import Adjust
-    from weightsmith.spiking.neurons import Devices, Neuron
-    from weightsmith.spiking.simulation.exits import Exit
+__all__ = ["ROWS", "check_out", "refuse_nir", "refuse_spiking", "say_if_compiling"]
 
-__all__ = [
-    "ROWS",
-    "Asked",
-    "Numbers",
-    "check_out",
-    "read_options",
-    "refuse_nir",
-    "refuse_spiking",
-    "say_if_compiling",
-]
-
-Numbers = Literal["float32", "float64", "int8"]
 ROWS = "thresholds are found on training rows, accuracies on test rows"  # why a conversion needs data
-
-
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """The options of a conversion as objects."""
-
-    neuron: Neuron
-    encode: Encode
-    balance: Balance
-    adjust: Adjust | None
-    early: Exit | None
-    mismatch: Devices | None
-    prices: PriceList
-
-    def keywords(self) -> dict[str, Any]:
-        """Keyword arguments for the verb."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-
-def read_options(
-    *,
-    neuron: str,
-    encode: str,
-    balance: str,
-    adjust: str | None,
-    early: str | None,
-    mismatch: str | None,
-    prices: str,
-) -> Asked:
-    """Parse every text form, so that a typing error costs no work."""
-    from weightsmith.spiking.conversion.balance import Balance
-    from weightsmith.spiking.encoding import Encode
-    from weightsmith.spiking.energy.cost import PriceList
-    from weightsmith.spiking.l4.adjust import Adjust
-    from weightsmith.spiking.neurons import Devices, Neuron
-    from weightsmith.spiking.simulation.exits import Exit
-
-    return Asked(
-        neuron=Neuron.parse(neuron),
-        encode=Encode.parse(encode),
-        balance=Balance.parse(balance),
-        adjust=None if adjust is None else Adjust.parse(adjust),
-        early=None if early is None else Exit.parse(early),
-        mismatch=None if mismatch is None else Devices.parse(mismatch),
-        prices=PriceList.parse(prices),
-    )
 
 
 def refuse_spiking(file: Path) -> None:

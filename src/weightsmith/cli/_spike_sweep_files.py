@@ -51,7 +51,7 @@ def begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
     if stage == "means":
         total, what = math.prod(len(options[name]) for name in ("leaks", "resets", "factors")), "neurons and factors"
     else:
-        split, asked = ("train", "train_images") if stage == "racing" else ("test", "test_images")
+        split, asked = ("train", "rows") if stage == "racing" else ("test", "test_rows")
         rows = len(known.split(split)) if split in known.splits else options[asked]
         total, what = min(options[asked], rows), f"{split} images"
     return f"going on in {folder}: {stage} was at {done:,} of {total:,} {what}"

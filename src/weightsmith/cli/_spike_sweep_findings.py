@@ -159,6 +159,7 @@ def _conversion(sweep: SpikeSweep) -> list[str] | None:
     neuron = IF.from_values(values) if best.leak == 1 else LIF.from_values({"leak": best.leak, **values})
     words = ["--neuron", str(neuron), "--encode", settings["encode"], "--balance", str(balance)]
     if best.smoothing is not None:
-        words += ["--adjust", str(L4(best.smoothing, images=settings["mean_images"]))]
+        means = settings["mean_rows" if "mean_rows" in settings else "mean_images"]  # as earlier versions wrote it
+        words += ["--adjust", str(L4(best.smoothing, images=means))]
     words += ["--steps", str(steps), "--seed", str(settings["seed"])]
     return [*words, *(["--precision", settings["precision"]] if settings["precision"] != "float32" else [])]

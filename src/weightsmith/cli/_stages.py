@@ -6,11 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.markup import escape
-
 from weightsmith.cli.terminal import every_tenth
-from weightsmith.core.progress import ProgressCallback, StepCallback
+from weightsmith.core.progress import ProgressCallback, StepCallback, progress_bar
 
 __all__ = ["stages"]
 
@@ -21,26 +18,8 @@ def stages(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        from rich import progress
-
-        columns = (
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(escape(what), total=None)
-            now = ""
-
-            def update(stage: str, done: int, total: int) -> None:
-                nonlocal now
-                if stage != now:
-                    now = stage
-                    bar.reset(task, description=escape(f"{what}: {stage}"))
-                bar.update(task, completed=done, total=total)
-
-            yield update
+        with progress_bar(what) as report:
+            yield report
     else:
         lines: dict[str, StepCallback] = {}
 

@@ -4,101 +4,56 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from rich.markup import escape
-from rich.table import Table
-
-from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_writable, write_figures
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv, write_figures
+from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.reduce import loaded
-from weightsmith.cli.terminal import (
-    count_text,
-    files_line,
-    named_line,
-    named_lines,
-    out,
-    print_json,
-    progress_bar,
-    table,
-)
+from weightsmith.cli.terminal import print_json, progress_bar, show
 from weightsmith.core.csv_text import csv_text
-from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.sections._wording import gathered
+from weightsmith.reducing import inspecting as verb
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from weightsmith.reducing.inspecting import AnglesRecord, SiteAngles, UnitAngles
+    from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 
 __all__ = ["angles"]
 
 
+@takes_options_of(
+    verb.angles,
+    examples=(
+        "weightsmith angles runs/net --data digits --angle 20 --out runs/angles",
+        "weightsmith angles runs/net --data digits --layers 'dense*' --figures figures",
+    ),
+)
 def angles(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
-    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
-    layers: Annotated[
-        list[str] | None, typer.Option(help="Only layers whose name fits this pattern, as 'dense*'; may be repeated.")
-    ] = None,
-    angle: Annotated[
-        float, typer.Option(help="Degrees below which units are similar, and from 180° complementary.")
-    ] = 15.0,
-    centre: Annotated[
-        str,
-        typer.Option(help="What activations are measured from: auto (by activation), mean, none or a number."),
-    ] = "auto",
-    short: Annotated[
-        float, typer.Option(help="Name units whose vector is shorter than this share of the median; 0: none.")
-    ] = 0.1,
-    top: Annotated[int, typer.Option(min=0, help="Nearest pairs listed of each layer.")] = 20,
-    rows: Annotated[int | None, typer.Option(min=1, help="Training rows that are looked at (all).")] = None,
+    file: given.NetworkFile,
+    data: given.DataOption,
+    options: Options,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for record.json and arrays.npz, which a report is made of.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the listed pairs as CSV.")] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(help="Draw heat map and tree of each layer into this folder, or as FILE.svg, .png, .pdf."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the rows that --rows draws.")] = 0,
-    batch: Annotated[int, typer.Option(min=1, help="Rows at a time when the network is run.")] = 256,
-    threads: given.Threads = 1,
-    device: given.Device = "cpu",
+    out_folder: given.Out = None,
+    csv: given.Csv = None,
+    figures: given.Figures = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """List the nearest pairs of units of every layer, and the units that others could stand in for."""
     from weightsmith.data.datasets import load_all
-    from weightsmith.reducing.criteria.angles import Angles
-    from weightsmith.reducing.inspecting import angles as run
+    from weightsmith.reporting.describe import describe
 
-    Angles(angle, centre=centre)  # report a wrong option before data are read
-    check_writable(csv, figures, out_folder)
+    check_writable(csv, figures, out_folder, as_json=as_json)
     known = load_all(data, path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     with progress_bar("angles", quiet) as progress:
-        found = run(
-            module,
-            known,
-            angle=angle,
-            centre=centre,
-            short=short,
-            top=top,
-            layers=layers or None,
-            rows=rows,
-            seed=seed,
-            batch=batch,
-            threads=threads,
-            device=device,
-            progress=progress,
-        )
-    written = [] if csv is None else [write_atomic(csv, _as_csv(found.record))]
+        found = verb.angles(module, known, **options, progress=progress)
+    written = [] if csv is None else write_csv(csv, _as_csv(found.record))
     if figures is not None:
         written += _draw(figures, found)
     if out_folder is not None:
@@ -108,7 +63,8 @@ def angles(
     if as_json:
         print_json({**found.record.to_dict(), "files": [str(path) for path in written]})
         return
-    _show_angles(found.record, str(file), known.name, written)
+    if not is_stdout(csv):
+        show(describe(found.record, str(file)), written)
 
 
 def _as_csv(record: AnglesRecord) -> str:
@@ -136,92 +92,3 @@ def _draw(target: Path, found: UnitAngles) -> list[Path]:
         if site.units > 1:
             figures[f"{name}-tree"] = functools.partial(draw, draw_dendrogram, site.name)
     return write_figures(target, figures)
-
-
-# Print the angles: an overview of the layers, and the nearest pairs of each.
-
-
-_NAMED = 8  # units or groups that a line names
-
-
-def _show_angles(record: AnglesRecord, source: str, data: str, written: Sequence[Path]) -> None:
-    """Print all sites in one table, then the nearest pairs of each."""
-    console, settings = out(), record.settings
-    console.print(f"[bold]{escape(source)}[/bold]  {escape(record.network)} on {escape(data)}")
-    degrees = f"{settings['angle']:g}°"
-    console.print(
-        f"angles of activations over the training rows, similar below {degrees}, complementary above "
-        f"{180 - settings['angle']:g}°"
-    )
-    console.print(_overview(record.sites))
-    console.print(f"[dim]{_legend(degrees)}[/dim]")
-    for site in record.sites:
-        _show_site(site, degrees)
-    notes = gathered((note, site.name) for site in record.sites for note in site.notes)
-    obstacles = gathered((reason, name) for name, reason in record.obstacles.items())
-    for line in (*named_lines("note", notes), *named_lines("never cut", obstacles)):
-        console.print(line)
-    console.print(named_line("try next", escape(_next(record))))
-    if written:
-        console.print(files_line(written))
-
-
-def _overview(sites: Sequence[SiteAngles]) -> Table:
-    heads = ("units", "from", "similar", "compl.", "const.", "short", "joint", "left")
-    rows = table("layer", *heads, "nearest", numbers=(*heads, "nearest"))
-    rows.padding = (0, 1, 0, 0)
-    for site in sites:
-        counts = (site.similar, site.complementary, len(site.constant), len(site.short), len(site.combined), site.left)
-        near = f"{site.pairs[0].degrees:.1f}°" if site.pairs else "–"
-        rows.add_row(escape(site.name), str(site.units), site.centre, *map(count_text, counts), near)
-    return rows
-
-
-def _legend(degrees: str) -> str:
-    return (
-        f"from: what activations are measured from · similar, compl.: pairs within {degrees} of 0° and 180° · const., "
-        f"short: units · joint: units within {degrees} of the others together · "
-        f"left: units that angles:{degrees[:-1]} leaves"
-    )
-
-
-def _show_site(site: SiteAngles, degrees: str) -> None:
-    console = out()
-    about = [
-        f"{site.units} units",
-        *([site.activation] if site.activation else []),
-        f"{count_text(site.entries)} values each",
-    ]
-    console.print(f"\n[bold]{escape(site.name)}[/bold]  {', '.join(about)}")
-    if site.pairs:
-        rows = table("units", "angle", "kind", "", numbers=("angle",))
-        near = site.similar + site.complementary
-        for index, pair in enumerate(site.pairs):
-            below = index < near
-            style = "" if below else "dim"
-            rows.add_row(
-                f"{pair.a}, {pair.b}", f"{pair.degrees:.2f}°", pair.kind, "" if below else "beyond", style=style
-            )
-        console.print(rows)
-        if near > len(site.pairs):
-            console.print(f"[dim]and {near - len(site.pairs):,} more within {degrees} (--top {near})[/dim]")
-    groups = ["+".join(map(str, group)) for group in site.groups]
-    for name, items in (
-        ("groups", groups),
-        ("joint", site.combined),
-        ("constant", site.constant),
-        ("short", site.short),
-    ):
-        if items:
-            more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
-            console.print(named_line(name, f"{len(items)}: {', '.join(map(str, items[:_NAMED]))}{more}"))
-
-
-def _next(record: AnglesRecord) -> str:
-    """A command that acts on these angles."""
-    angle = record.settings["angle"]
-    if any(site.left < site.units for site in record.sites):
-        return f"weightsmith reduce … --by angles:{angle:g}: takes out what stands beside another"
-    if any(site.combined for site in record.sites):
-        return f"weightsmith reduce … --by groups:{angle:g}: none is near to one other, some are to several together"
-    return f"a larger --angle: no unit has another within {angle:g}°, nor within it of all others together"

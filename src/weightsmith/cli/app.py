@@ -40,6 +40,7 @@ from weightsmith.cli import (
     train,
     transfer,
 )
+from weightsmith.cli._verb_options import examples_of
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
 
@@ -49,7 +50,6 @@ app = typer.Typer(
     name="weightsmith",
     help="A workshop for trained neural networks: train, grade, reduce, spike, report.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -58,25 +58,28 @@ app.add_typer(networks.app, name="networks")
 app.add_typer(sweep.app, name="sweep")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(recipe.app, name="recipe")
-app.command("train")(train.train)
-app.command("transfer")(transfer.transfer)
-app.command("grade")(grade.grade)
-app.command("reduce")(reduce.reduce)
-app.command("angles")(angles.angles)
-app.command("study")(study.study)
-app.command("spike")(spike.spike)
-app.command("spike-sweep")(spike_sweep.spike_sweep)
-app.command("export")(export.export)
-app.command("theory")(theory.theory)
-app.command("inspect")(inspect.inspect)
-app.command("evaluate")(evaluate.evaluate)
-app.command("log")(log.log)
-app.command("diff")(diff.diff)
-app.command("faces")(faces.faces)
-app.command("pipeline")(pipeline.pipeline)
-app.command("tailor")(tailor.tailor)
-app.command("report")(report.report)
-app.command("demo")(demo.demo)
+for _command in (
+    train.train,
+    transfer.transfer,
+    grade.grade,
+    reduce.reduce,
+    angles.angles,
+    study.study,
+    spike.spike,
+    spike_sweep.spike_sweep,
+    export.export,
+    theory.theory,
+    inspect.inspect,
+    evaluate.evaluate,
+    log.log,
+    diff.diff,
+    faces.faces,
+    pipeline.pipeline,
+    tailor.tailor,
+    report.report,
+    demo.demo,
+):
+    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(_command)
 
 
 _INTERRUPTED = 130

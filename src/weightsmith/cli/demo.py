@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli._chain_report import as_dict, chain_progress, show_chain
+from weightsmith.cli._training_options import warnings_as_notes
 from weightsmith.cli.terminal import out, print_json, say_note
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def demo(
     folder = out_folder or Path("demo" if data == "digits" else f"demo-{data}")
     text = example(data)
     try:
-        with given.warnings_as_notes(True), chain_progress("demo", quiet) as progress:
+        with warnings_as_notes(shown=False), chain_progress("demo", quiet) as progress:
             chain = pipeline(text, folder, progress=progress)
     except KeyboardInterrupt:
         say_note(f"the stages done are kept in {folder}: the same command goes on")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli._stages import stages
 from weightsmith.cli.grade import say_if_first
 from weightsmith.cli.terminal import Attention, print_json
@@ -26,14 +26,12 @@ def diff(
         str | None, typer.Option(help="A data set: adds paired accuracy, angles of activations, latency and energy.")
     ] = None,
     data_path: given.DataPath = None,
-    split: Annotated[
-        str | None, typer.Option(help="Which part of the data (by default test, or the only one).")
-    ] = None,
-    images: Annotated[int | None, typer.Option(min=1, help="Rows that are drawn by the seed (all).")] = None,
+    split: given.Split = None,
+    test_rows: given.TestRows = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Spiking networks: time steps (those of their record, or 64).")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of intervals, rows and input spikes.")] = 0,
+    seed: given.Seed = 0,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     evidence: Annotated[str, typer.Option(help="What is asked beside α: none, fast (its interval), full.")] = "fast",
@@ -49,7 +47,7 @@ def diff(
     --network and --normalise hold for both, where their files do not say it. Exit code 1 if a layer holds NaN or
     infinity.
     """
-    for option, value in (("data-path", data_path), ("split", split), ("images", images), ("steps", steps)):
+    for option, value in (("data-path", data_path), ("split", split), ("test-rows", test_rows), ("steps", steps)):
         if data is None and value is not None:
             raise UsageError(f"--{option} belongs to --data NAME, which is not given")
     from weightsmith.chain.diff.differences import diff as compare
@@ -63,7 +61,7 @@ def diff(
             b,
             known,
             split=split,
-            images=images,
+            test_rows=test_rows,
             steps=steps,
             seed=seed,
             network=network,

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
-from weightsmith.cli._spike_options import Numbers, refuse_nir, say_if_compiling
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._spike_options import refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
-from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, progress_bar, say_note, table
+from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import stream
-from weightsmith.core.statistics import Interval
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.sections._spiking_layers import accuracy_rows, shown_steps
-from weightsmith.reporting.sections._wording import percent_within, significant
+from weightsmith.reporting.sections._spiking_layers import accuracy_rows
+from weightsmith.spiking.neurons import Precision
 
 if TYPE_CHECKING:
     from weightsmith.data import Data
-    from weightsmith.networks.evaluation import Evaluation
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.simulation.responses import Responses
 
@@ -33,43 +30,30 @@ _WHAT_FOR = "accuracy is measured on rows with labels"
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="A data set by name (weightsmith data list), folder:PATH or table:PATH; a run's folder tells its own."
-        ),
-    ] = None,
+    file: given.NetworkFile,
+    data: given.DataOrRecord = None,
     data_path: given.DataPath = None,
-    split: Annotated[
-        str | None, typer.Option(help="Which part of the data (by default test, or the only one).")
-    ] = None,
+    split: given.Split = None,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     removed: Annotated[
         Literal["skip", "zero"], typer.Option(help="What all-zero convolutions of a ResNet are: removed, or zero.")
     ] = "skip",
-    at_least: Annotated[
-        float | None, typer.Option(min=0, max=100, help="End with code 1 if the accuracy (%) is below this.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 64,
-    threads: Annotated[int, typer.Option(min=1, help="Threads; one is fastest on a busy machine.")] = 1,
+    least_accuracy: given.LeastAccuracy = None,
+    batch: given.Batch = 64,
+    threads: given.Threads = 1,
     steps: Annotated[
         int | None,
         typer.Option(min=1, help="Spiking networks: time steps for each image (its record's, or 64)."),
     ] = None,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="Spiking networks: rows that are drawn by the seed (all).")
-    ] = None,
+    test_rows: given.TestRows = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Spiking networks: seed of input spikes and rows (0).")
     ] = None,
-    precision: Annotated[Numbers | None, typer.Option(help="Spiking networks: numbers of the run (float32).")] = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for record.json, which a report is made of; not if it spikes.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+    precision: Annotated[Precision | None, typer.Option(help="Spiking networks: numbers of the run (float32).")] = None,
+    out_folder: given.Out = None,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
 ) -> None:
     """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion.
 
@@ -78,16 +62,17 @@ def evaluate(
     from weightsmith.networks.card import card_of
     from weightsmith.networks.evaluation import evaluate as run
     from weightsmith.networks.files import load
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import is_spiking
 
     of_plain = {"network": network, "normalise": normalise, "removed": removed, "batch": batch, "threads": threads}
     of_plain["out"] = None if out_folder is None else str(out_folder)
-    of_spiking = {"steps": steps, "images": images, "seed": seed, "precision": precision}
+    of_spiking = {"steps": steps, "test-rows": test_rows, "seed": seed, "precision": precision}
     if is_spiking(file):
         _refuse_given(of_plain, {"removed": "skip", "batch": 64, "threads": 1}, f"{file} is a spiking network")
         known = _load_data(data_of(file, data, quiet, what_for=_WHAT_FOR), data_path, split)
         of_spiking["steps"] = steps_of(file, steps, quiet)
-        _evaluate_spiking(file, known, split, of_spiking, at_least, as_json, quiet)
+        _evaluate_spiking(file, known, split, of_spiking, least_accuracy, as_json, quiet)
         return
     refuse_nir(file)
     _refuse_given(of_spiking, {}, f"{file} does not spike (weightsmith spike converts a network)")
@@ -107,13 +92,12 @@ def evaluate(
         result = run(loaded, known, split=split, batch=batch, threads=threads, progress=progress)
     if out_folder is not None:
         write_atomic(out_folder / "record.json", result.to_json(indent=1) + "\n")
+    description = describe(result, str(file), least_accuracy=least_accuracy)
     if as_json:
         print_json(result.to_dict())
     else:
-        show(result, str(file))
-    if result.not_finite:
-        raise Attention(f"{result.not_finite} of {result.images} images gave NaN or infinity; they count as wrong")
-    _raise_if_below(result.accuracy.value, at_least)
+        show(description)
+    raise_concerns(description)
 
 
 def _refuse_given(options: dict[str, Any], usual: dict[str, Any], because: str) -> None:
@@ -128,33 +112,28 @@ def _evaluate_spiking(
     known: Data,
     split: str | None,
     given: dict[str, Any],
-    at_least: float | None,
+    least_accuracy: float | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
+    from weightsmith.reporting.sections.evaluating import spiking_evaluation_section
+
     report = _run_spiking(
         file,
         known,
         split=split,
         steps=given["steps"],
-        images=given["images"],
+        images=given["test-rows"],
         seed=given["seed"] or 0,
         precision=given["precision"] or "float32",
         quiet=quiet,
     )
+    description = spiking_evaluation_section(report, least_accuracy=least_accuracy)
     if as_json:
         print_json(report)
     else:
-        _show_spiking(report)
-    silent = [row["layer"] for row in report["layers"] if not row["rate"]]
-    if silent:
-        raise Attention(f"{silent[0]} never fires")
-    _raise_if_below(report["steps"][-1]["accuracy"], at_least)
-
-
-def _raise_if_below(accuracy: float, at_least: float | None) -> None:
-    if at_least is not None and 100 * accuracy < at_least:
-        raise Attention(f"accuracy {100 * accuracy:.2f} % is below the {at_least:g} % asked for")
+        show(description)
+    raise_concerns(description)
 
 
 def _load_data(name: str, path: Path | None, split: str | None) -> Data:
@@ -164,23 +143,6 @@ def _load_data(name: str, path: Path | None, split: str | None) -> Data:
 
     everything = ("test",) if name in CATALOGUE else ("train", "validation", "test")
     return load(name, path=path, splits=(split,) if split else everything)
-
-
-def show(result: Evaluation, name: str) -> None:
-    """Print an evaluation: the accuracies, then recall and confusion by class."""
-    console = out()
-    console.print(f"[bold]{escape(name)}[/bold] on {result.data} ({result.split}, {count_text(result.images)} images)")
-    console.print(f"accuracy  [bold]{percent(result.accuracy)}[/bold]   95 % Wilson interval")
-    if result.top5 is not None:
-        console.print(f"top-5     {percent(result.top5)}")
-    if result.loss is not None:
-        console.print(f"loss      {result.loss:.4f} (mean cross-entropy)")
-    rows = table("class", "images", "recall", "most often taken for", numbers=("images", "recall"))
-    for index, (label, recall, counts) in enumerate(zip(result.classes, result.recall, result.confusion, strict=True)):
-        wrong = sorted(((n, result.classes[j]) for j, n in enumerate(counts) if j != index and n), reverse=True)[:3]
-        shown = "–" if recall is None else f"{100 * recall:.1f} %"
-        rows.add_row(escape(label), str(sum(counts)), shown, escape(", ".join(f"{other} ({n}×)" for n, other in wrong)))
-    console.print(rows)
 
 
 # Evaluate the file of a spiking network: accuracy by steps, and rates.
@@ -194,7 +156,7 @@ def _run_spiking(
     steps: int,
     images: int | None,
     seed: int,
-    precision: Numbers,
+    precision: Precision,
     quiet: bool,
 ) -> dict[str, Any]:
     """Run the spiking network in ``file`` on one split of ``known``, with the rows and spikes of its conversion."""
@@ -230,28 +192,6 @@ def _run_spiking(
         "steps": _steps(responses, labels.numpy()),
         "layers": _layers(network, responses),
     }
-
-
-def _show_spiking(report: dict[str, Any]) -> None:
-    """Print the result of :func:`_run_spiking`."""
-    console = out()
-    where = f"{escape(report['data'])} ({report['split']}, {count_text(report['images'])} images)"
-    console.print(f"[bold]{escape(report['file'])}[/bold] on {where}")
-    console.print(escape(" · ".join([report["neuron"], report["encode"], f"seed {report['seed']}"])))
-    heads = ("steps", "accuracy", "undecided")
-    rows = table(*heads, numbers=heads)
-    for steps in shown_steps(len(report["steps"])):
-        row = report["steps"][steps - 1]
-        share = Interval(row["accuracy"], row["low"], row["high"], 0.95, "Wilson")
-        rows.add_row(str(steps), percent_within(share), count_text(row["undecided"]))
-    console.print(rows)
-    layers = table("layer", "neurons", "rate", "spikes", numbers=("neurons", "rate", "spikes"))
-    for row in report["layers"]:
-        layers.add_row(
-            escape(row["layer"]), count_text(row["neurons"]), *map(significant, (row["rate"], row["spikes"]))
-        )
-    console.print(layers)
-    console.print("[dim]95 % Wilson intervals · rate: spikes per neuron and step · spikes per image[/dim]")
 
 
 def _steps(responses: Responses, labels: np.ndarray[Any, Any]) -> list[dict[str, Any]]:

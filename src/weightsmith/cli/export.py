@@ -11,9 +11,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
-from weightsmith.cli.grade import check_targets
 from weightsmith.cli.terminal import (
     Attention,
     count_text,
@@ -63,9 +63,9 @@ def export(
         str | None, typer.Option(help="Data whose test rows make the test vector (without: random spikes).")
     ] = None,
     data_path: given.DataPath = None,
-    images: Annotated[int | None, typer.Option(min=1, help="How many rows, from the first (2).")] = None,
+    test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Time steps of the test vector.")] = 32,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the spikes of the test vector.")] = 0,
+    seed: given.Seed = 0,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -79,12 +79,12 @@ def export(
     simulators = _simulators(check or ())
     if importlib.util.find_spec("nir") is None:
         raise MissingExtra("writing NIR files", "nir")
-    if data is None and (images is not None or data_path is not None):
-        raise UsageError(f"--{'images' if data_path is None else 'data-path'} belongs to --data, which is not given")
+    if data is None and (test_rows is not None or data_path is not None):
+        raise UsageError(f"--{'test-rows' if data_path is None else 'data-path'} belongs to --data, which is not given")
     check_targets({"NET.nir": target}, {})
     refuse_nir(file)
     network = load_spiking(file)
-    x = None if data is None else _rows(data, data_path, images or _IMAGES, quiet)
+    x = None if data is None else _rows(data, data_path, test_rows or _IMAGES, quiet)
     written = export_nir(network, target, sumpool=sumpool, rounding=rounding, x=x, steps=steps, seed=seed)
     checks = _compared(target, simulators, quiet)
     paths = [target, target.with_name(written.vector)]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._training_options import whole_numbers
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
 
@@ -33,15 +34,15 @@ def faces(
     test: Annotated[
         float, typer.Option(min=0, max=0.99, help="Share of rows kept for the test, unless folders say train and test.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    seed: given.Seed = 0,
     components: Annotated[str, typer.Option(help="Principal components of LPQ and of PHOG.")] = "5,5",
     size: Annotated[int, typer.Option(min=1, help="Pixels along each side of the cropped face.")] = 128,
     lpq: Annotated[str, typer.Option(help="Blocks, window and decorrelation of LPQ, as lpq:window=5.")] = "lpq",
     phog: Annotated[str, typer.Option(help="Levels, bins, sign and edges of PHOG, as phog:edges=false.")] = "phog",
     crops: Annotated[Path | None, typer.Option(help="Folder for the faces as they were cut out, to look at.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that work side by side.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
+    workers: given.Workers = 1,
+    as_json: given.AsJson = False,
+    quiet: given.Quiet = False,
 ) -> None:
     """Find the largest face in each image (Viola–Jones) and describe it by LPQ and PHOG.
 
@@ -71,7 +72,7 @@ def faces(
 
 
 def _counts(text: str) -> tuple[int, int]:
-    numbers = given.whole_numbers(text, "--components")
+    numbers = whole_numbers(text, "--components")
     if len(numbers) != 2 or not sum(numbers):
         raise UsageError(f"--components takes two numbers, of LPQ and of PHOG, such as 5,5, not {text!r}")
     return numbers[0], numbers[1]

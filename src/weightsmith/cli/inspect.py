@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli.terminal import count_text, out, print_json, table
 from weightsmith.core.errors import UnknownName
@@ -33,7 +34,7 @@ def inspect(
         ),
     ],
     layers: Annotated[str | None, typer.Option(help="Only layers whose name fits this pattern, as 'layer1.*'.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: given.AsJson = False,
 ) -> None:
     """List layers, shapes, parameters and types of a file of weights, and what in it cannot be read."""
     from weightsmith.networks.files import read_card

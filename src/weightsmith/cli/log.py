@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli.terminal import count_text, out, print_json, say_note
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
@@ -31,7 +32,7 @@ def log(
         list[Path],
         typer.Argument(metavar="NETWORK", readable=False, help="Network files, result folders, folders of them."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: given.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Show how networks came to be: the operations that made them, and the digests of their ancestors.

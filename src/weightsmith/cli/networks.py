@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli.terminal import help_without_command, out, print_json, table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ app.callback()(help_without_command)
 
 
 @app.command("list")
-def list_networks(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_networks(as_json: given.AsJson = False) -> None:
     """List the architectures with their parameters; the text form is NAME:values,key=value."""
     from weightsmith.networks import Architecture
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli._chain_report import as_dict, chain_progress, show_chain
+from weightsmith.cli._training_options import warnings_as_notes
 from weightsmith.cli.terminal import out, print_json, say_note
 
 __all__ = ["pipeline"]
@@ -31,7 +32,7 @@ def pipeline(
     from weightsmith.chain.pipeline import pipeline as run
 
     try:
-        with given.warnings_as_notes(quiet), chain_progress("pipeline", quiet) as progress:
+        with warnings_as_notes(), chain_progress("pipeline", quiet) as progress:
             chain = run(file, out_folder, threads=threads, progress=progress)
     except KeyboardInterrupt:
         say_note(f"the stages done are kept in {out_folder}: the same command goes on")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
-from weightsmith.cli.grade import check_targets
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli.terminal import Attention, out, print_json, say_note, table
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.storage import reading, write_atomic

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._training_options import seeds_of
 from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _HEADS = ("course", "ours", "difference", "within", "test")
 
 @app.command("course")
 def course(
-    seeds: Annotated[str, typer.Option(help="Seeds of weights, split, order and dropout.")] = "0,1,2",
+    seeds: given.Seeds = "0,1,2",
     only: Annotated[list[str] | None, typer.Option(help="Only this experiment; repeatable.")] = None,
     workers: given.Workers = 1,
     data_path: given.DataPath = None,
@@ -43,7 +44,7 @@ def course(
     from weightsmith.core.storage import write_atomic
     from weightsmith.papers.course import EXPERIMENTS, run_course
 
-    numbers = given.whole_numbers(seeds, "--seeds")
+    numbers = seeds_of(seeds)
     done, total = 0, len(numbers) * len(only or EXPERIMENTS)
     try:
         with progress_bar("course", quiet) as progress:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_writable, write_figures
+from weightsmith.cli._training_options import whole_numbers
 from weightsmith.cli.terminal import out, print_json, progress_bar, say_note, table
-from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["compared", "study", "study_figures"]
 
 _HEADS = ("hidden", "units", "test %", "train %", "− whole", "− random", "− scratch")
-_FORMATS = ("png", "svg", "pdf")
 
 
 def study(
@@ -35,8 +36,8 @@ def study(
         typer.Option(help="angles:45, groups:15, genetic:50, pareto …; repeatable. Without it, the paper's four."),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", "--lr", help="Learning rate of Adam.")] = 0.01,
-    epochs: given.Epochs = 300,
-    batch: given.Batch = 32,
+    epochs: Annotated[int, typer.Option(min=1, help="passes over the training rows")] = 300,
+    batch: Annotated[int, typer.Option(min=1, help="rows per step of training")] = 32,
     folds: Annotated[int, typer.Option(min=2, help="Parts that each are the test rows once.")] = 10,
     repeats: Annotated[int, typer.Option(min=1, help="Divisions into folds, each another one.")] = 5,
     scaling: Annotated[
@@ -47,12 +48,8 @@ def study(
     random: Annotated[int, typer.Option(min=0, help="Random masks of equal size beside each result.")] = 10,
     scratch: Annotated[bool, typer.Option(help="Train a network of the reduced size beside each result.")] = True,
     workers: given.Workers = 1,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for table and record; the same command again goes on in it.")
-    ] = None,
-    figures: Annotated[
-        str | None, typer.Option(help="Draw the paper's figures into the folder of --out: png, svg or pdf.")
-    ] = None,
+    out_folder: given.Out = None,
+    figures: given.Figures = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -64,8 +61,7 @@ def study(
     """
     from weightsmith.papers.study.study import METHODS, reduction_study
 
-    if figures is not None and (out_folder is None or figures not in _FORMATS):
-        raise UsageError(f"--figures takes {', '.join(_FORMATS)}, and --out the folder they go to, not {figures!r}")
+    check_writable(None, figures, out_folder)
     done = (0, 0)
     try:
         with progress_bar("study", quiet) as progress:
@@ -78,7 +74,7 @@ def study(
 
             result = reduction_study(
                 data,
-                hidden=given.whole_numbers(hidden, "--hidden"),
+                hidden=whole_numbers(hidden, "--hidden"),
                 methods=by or METHODS,
                 rate=rate,
                 epochs=epochs,
@@ -99,11 +95,8 @@ def study(
         say_note(f"{done[0]} of {done[1]} groups of networks are done; {kept}" if done[1] else kept)
         raise
     files = [] if out_folder is None else [out_folder / "study.json", out_folder / "study.csv"]
-    if figures is not None and out_folder is not None:
-        from weightsmith.reporting.figures.style import save_figure
-
-        drawn = study_figures(result)
-        files += [save_figure(figure, out_folder / f"{name}.{figures}") for name, figure in drawn.items()]
+    if figures is not None:
+        files += write_figures(figures, study_figures(result))
     if as_json:
         print_json(result.to_dict())
     else:
@@ -163,8 +156,8 @@ def compared(comparison: Comparison | None) -> str:
     return f"{comparison.difference:+z.1f} (p {comparison.p:.2g})"
 
 
-def study_figures(result: Study) -> dict[str, Figure]:
+def study_figures(result: Study) -> dict[str, Callable[[], Figure]]:
     """The paper's figures that the study has rows for, by name: methods and sizes, and sweeps of angle and penalty."""
     from weightsmith.reporting.figures.studies import figures_of_study
 
-    return {figure.name: figure.draw() for figure in figures_of_study(result)}
+    return {figure.name: figure.draw for figure in figures_of_study(result)}

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._training_options import network_of, seeds_of, validation_of
+from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import OptionError
 from weightsmith.core.text import read_value, split_items
+from weightsmith.training import loop as verb
 
 if TYPE_CHECKING:
     from weightsmith.core.sweep import SweepSummary, SweepTable
@@ -24,36 +27,32 @@ app.callback()(help_without_command)
 _SUMMARISED = ("validation_accuracy", "best_validation_accuracy", "test_accuracy", "epochs")
 
 
+_OPTIONS = (
+    *("optimiser", "schedule", "clip", "stop", "penalties", "loss", "augment", "batch", "epochs", "validation"),
+    *("normalise", "device"),
+)
+
+
 @app.command("train")
+@takes_options_of(verb.train, only=_OPTIONS)
 def sweep_train(
     data: given.DataName,
     vary: Annotated[
         list[str],
         typer.Option(
             help="rate=0.1,0.01, width=50,100, depth=1,2, activation=relu,selu, clip=none,norm:1 …: any option of "
-            "train, any parameter of the network; repeatable. A value with a comma stands in double quotes."
+            "train, any parameter of the network; may be repeated; a value with a comma stands in double quotes"
         ),
     ],
-    network: given.Network = "mlp:50,50",
-    optimiser: given.OptimiserName = "momentum",
-    schedule: given.ScheduleName = None,
-    clip: given.Clipping = None,
-    stop: given.Stopping = None,
-    penalty: given.Penalties = None,
-    loss: given.LossName = "cross-entropy",
-    augment: given.Augmentation = None,
-    batch: given.Batch = 32,
-    epochs: given.Epochs = 10,
-    validation: given.Validation = None,
-    normalise: given.Normalise = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of weights, split, order and dropout.")] = "0,1,2",
-    device: given.Device = "cpu",
+    options: Options,
+    network: given.TrainedNetwork = "mlp:50,50",
+    seeds: given.Seeds = "0,1,2",
     workers: given.Workers = 1,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on instead.")] = None,
-    data_path: given.DataPath = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the table; the same command again goes on in it.")
+    cluster: Annotated[
+        str | None, typer.Option(help="address of a Dask scheduler to run on instead", rich_help_panel=given.MORE)
     ] = None,
+    data_path: given.DataPath = None,
+    out_folder: given.Out = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -62,23 +61,10 @@ def sweep_train(
     from weightsmith.data.datasets import load_all
     from weightsmith.training.sweeping import train_sweep
 
-    settings, numbers = grid(**read_vary(vary)), given.whole_numbers(seeds, "--seeds")
+    settings, numbers = grid(**read_vary(vary)), seeds_of(seeds)
     known = load_all(data, path=data_path)
-    fixed = {
-        "network": given.network_of(network),
-        "optimiser": optimiser,
-        "schedule": given.none_or(schedule),
-        "clip": given.none_or(clip),
-        "stop": given.none_or(stop),
-        "penalties": tuple(penalty or ()),
-        "loss": loss,
-        "augment": given.none_or(augment),
-        "batch": batch,
-        "epochs": epochs,
-        "validation": given.validation_of(validation, present=known.validation is not None),
-        "normalise": normalise,
-        "device": device,
-    }
+    options["validation"] = validation_of(options["validation"], present=known.validation is not None)
+    fixed = {"network": network_of(network), **{name: _as_text(value) for name, value in options.items()}}
     done, total = 0, len(settings) * len(numbers)
     try:
         with progress_bar("sweep", quiet) as progress:
@@ -105,6 +91,13 @@ def sweep_train(
         say_note(f"{done} of {total} runs are done; {kept}")
         raise
     _finish(result, out_folder, as_json)
+
+
+def _as_text(value: Any) -> Any:
+    """Options in their text form, as the journal and other processes take them."""
+    if isinstance(value, tuple):
+        return tuple(map(_as_text, value))
+    return value if isinstance(value, int | float | None) else str(value)
 
 
 def read_vary(several: list[str]) -> dict[str, tuple[Any, ...]]:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weightsmith.cli import _training_options as given
-from weightsmith.cli._figure_files import check_writable, is_figure_file, write_figures
-from weightsmith.cli._spike_options import Numbers, refuse_spiking, say_if_compiling
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_writable, write_figures
+from weightsmith.cli._spike_options import refuse_spiking, say_if_compiling
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._stages import stages
 from weightsmith.cli._tailor_report import as_dict, concern, show_tailored
+from weightsmith.cli._training_options import none_or, warnings_as_notes
 from weightsmith.cli.reduce import loaded
 from weightsmith.cli.terminal import Attention, print_json, say_note
 from weightsmith.core.errors import UsageError
+from weightsmith.spiking.neurons import Precision
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,11 +31,8 @@ _WHAT_FOR = "networks are trained on some rows, chosen by others and judged by y
 
 
 def tailor(
-    file: Annotated[Path, typer.Argument(metavar="NETWORK", readable=False, help="A network file or result folder.")],
-    data: Annotated[
-        str | None,
-        typer.Option(help="A data set by name, folder:PATH or table:PATH; the folder of a training run tells its own."),
-    ] = None,
+    file: given.NetworkFile,
+    data: given.DataOrRecord = None,
     accuracy: Annotated[str | None, typer.Option(help="At least this share of right answers, as 0.9 or 90%.")] = None,
     energy: Annotated[
         str | None, typer.Option(help="At most this, for an input: 0.2 or 20% of the network's own, or as 1.5uJ.")
@@ -48,8 +47,8 @@ def tailor(
         float | None,
         typer.Option(min=0, help="Standard errors above the accuracy asked for; without it by the number of ways."),
     ] = None,
-    images: Annotated[
-        int | None, typer.Option(min=1, help="Rows to choose by, and as many others to judge by (all).")
+    test_rows: Annotated[
+        int | None, typer.Option(min=1, help="rows to choose by, and as many others to judge by; without it all")
     ] = None,
     recover: Annotated[
         str, typer.Option(help="How networks are trained that were cut, as fine-tune:3,schedule=cosine:0.01; or none.")
@@ -65,20 +64,17 @@ def tailor(
         str, typer.Option(help="How thresholds are found: percentile:99.9 or max-current.")
     ] = "percentile",
     steps: Annotated[int, typer.Option(min=1, help="Time steps that a spiking network is run for, at most.")] = 32,
-    precision: Annotated[Numbers, typer.Option(help="Of spiking networks: float32, float64, or int8.")] = "float32",
+    precision: Annotated[Precision, typer.Option(help="Of spiking networks: float32, float64, or int8.")] = "float32",
     prices: Annotated[
         str, typer.Option(help="Of operations in picojoules, as picojoule:0.9,4.6 or picojoule:neurons=true.")
     ] = "picojoule",
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for the network, its record and all candidates; the same command goes on."),
-    ] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the front as FILE.svg, .png or .pdf.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of rows that are drawn, of training and of input spikes.")] = 0,
-    batch: Annotated[int, typer.Option(min=1, help="Rows at a time when a network is run.")] = 256,
+    out_folder: given.Out = None,
+    figures: given.Figures = None,
+    seed: given.Seed = 0,
+    batch: given.Batch = 256,
     threads: given.Threads = 1,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -92,7 +88,7 @@ def tailor(
 
     Wanted.read(accuracy, energy, params)
     read_seconds(budget)
-    _check_outputs(file, out_folder, figure)
+    _check_outputs(file, out_folder, figures)
     refuse_spiking(file)
     known = load_all(data_of(file, data, quiet, what_for=_WHAT_FOR), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
@@ -102,8 +98,8 @@ def tailor(
         "params": params,
         "budget": budget,
         "margin": margin,
-        "images": images,
-        "recover": given.none_or(recover),
+        "test_rows": test_rows,
+        "recover": none_or(recover),
         "tune_rows": tune_rows,
         "rows": rows,
         "spiking": spiking,
@@ -119,7 +115,7 @@ def tailor(
         "out": out_folder,
     }
     result = _tailored(module, known, options, quiet)
-    written = _write(result, out_folder, figure)
+    written = _write(result, out_folder, figures)
     if as_json:
         print_json(as_dict(result.record, written))
     else:
@@ -130,11 +126,9 @@ def tailor(
         raise Attention(missed)
 
 
-def _check_outputs(file: Path, folder: Path | None, figure: Path | None) -> None:
+def _check_outputs(file: Path, folder: Path | None, figures: Path | None) -> None:
     """Check before any work that the outputs can be written, and do not overwrite the input network."""
-    if figure is not None and not is_figure_file(figure):
-        raise UsageError(f"--figure {figure} is a file that ends in .svg, .png or .pdf")
-    check_writable(None, figure, folder)
+    check_writable(None, figures, folder)
     if folder is not None and file.resolve() in (folder.resolve(), (folder / "network.safetensors").resolve()):
         raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
 
@@ -145,7 +139,7 @@ def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bo
     if options["spiking"] is not False:
         say_if_compiling(quiet)
     try:
-        with given.warnings_as_notes(quiet), stages("tailor", quiet) as progress:
+        with warnings_as_notes(), stages("tailor", quiet) as progress:
             return run(module, known, **options, progress=progress)
     except KeyboardInterrupt:
         kept = options["out"] is not None
@@ -153,11 +147,11 @@ def _tailored(module: nn.Module, known: Data, options: dict[str, Any], quiet: bo
         raise
 
 
-def _write(result: Tailored, folder: Path | None, figure: Path | None) -> list[Path]:
+def _write(result: Tailored, folder: Path | None, figures: Path | None) -> list[Path]:
     """Write the figure; return all files."""
     from weightsmith.chain.tailor.section import draw_front_of
 
     written = [] if folder is None else [folder / "network.safetensors", folder / "record.json"]
-    if figure is not None:
-        written += write_figures(figure, {"front": lambda: draw_front_of(result.record)})
+    if figures is not None:
+        written += write_figures(figures, {"front": lambda: draw_front_of(result.record)})
     return written

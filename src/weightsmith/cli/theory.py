@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli._training_options import AsJson, Quiet
-from weightsmith.cli.grade import check_targets
+from weightsmith.cli._figure_files import check_targets
+from weightsmith.cli._shared_options import AsJson, Quiet, Seed
 from weightsmith.cli.terminal import out, print_json, progress_bar
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["theory"]
 
 def theory(
     out_folder: Annotated[Path, typer.Option("--out", help="Folder for the figures.")] = Path("theory"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulations.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weightsmith.cli import _training_options as given
-from weightsmith.cli.terminal import Attention, print_json, say_note
+from weightsmith.chain.linked_options import LINKS
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import check_writable, figures_of, write_figures
+from weightsmith.cli._training_options import network_of, validation_of, warnings_as_notes
+from weightsmith.cli._verb_options import Options, takes_options_of
+from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.cli.training_preview import check_plan, search_rate
-from weightsmith.cli.training_report import show_run
 from weightsmith.cli.training_view import training_view
 from weightsmith.core.errors import UsageError
+from weightsmith.training import loop as verb
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
     from weightsmith.training.run import Hook, TrainRun
@@ -26,44 +33,29 @@ __all__ = ["train"]
 _FILES = ("*.safetensors", "*.json", "*.jsonl", "history.csv", "curves.svg", "gradients.svg")
 
 
+@takes_options_of(
+    verb.train,
+    links=[each for each in LINKS["train"] if each.name != "network"],
+    examples=(
+        "weightsmith train digits --network mlp:40 --epochs 20 --out runs/net",
+        "weightsmith train cifar10 --network vgg:11 --schedule cosine:0.1 --augment crop-flip:4 --stop early:5",
+    ),
+)
 def train(
     data: given.DataName,
-    network: given.Network = "mlp:300,100",
-    optimiser: given.OptimiserName = "momentum",
-    schedule: given.ScheduleName = None,
-    clip: given.Clipping = None,
-    stop: given.Stopping = None,
-    penalty: given.Penalties = None,
-    loss: given.LossName = "cross-entropy",
-    augment: given.Augmentation = None,
-    batch: given.Batch = 32,
-    epochs: given.Epochs = 10,
-    validation: given.Validation = None,
-    normalise: given.Normalise = None,
-    preset: Annotated[
-        str | None, typer.Option(help="Settings that belong together: spike-ready prepares for conversion.")
-    ] = None,
-    seed: given.Seed = 0,
-    device: given.Device = "cpu",
-    threads: given.Threads = 1,
-    keep: Annotated[
-        str | None, typer.Option(help="Epochs whose weights are kept, as 0,5 (0: before training).")
-    ] = None,
-    watch: Annotated[
-        list[str] | None,
-        typer.Option(help="After each epoch: alpha (of every layer), angles (share of redundant units), or both."),
-    ] = None,
+    options: Options,
+    network: given.TrainedNetwork = "mlp:300,100",
     data_path: given.DataPath = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the run; the same command again goes on in it.")
+    out_folder: given.Out = None,
+    figures: given.FiguresOrNone = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="folder for TensorBoard's log", rich_help_panel=given.MORE)
     ] = None,
-    figures: Annotated[bool, typer.Option(help="Draw curves.svg and gradients.svg into the folder.")] = True,
-    tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard's log.")] = None,
     find_rate: Annotated[
-        bool, typer.Option("--find-rate", help="Do not train: sweep the rate and show which ones learn.")
+        bool, typer.Option("--find-rate", help="do not train: sweep the rate and show which ones learn")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Do not train: show what would be done, and what looks wrong with it.")
+        bool, typer.Option("--check", help="do not train: show what would be done, and what looks wrong with it")
     ] = False,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -75,23 +67,13 @@ def train(
     from weightsmith.data.datasets import load_all
     from weightsmith.training.distributed import joined
 
+    drawn = figures_of(figures, out_folder, inside="")
+    check_writable(None, drawn, out_folder)
     known = load_all(data, path=data_path)
-    share = given.validation_of(validation, present=known.validation is not None)
-    options: dict[str, Any] = {
-        "network": given.network_of(network),
-        "optimiser": optimiser,
-        "schedule": given.none_or(schedule),
-        "clip": given.none_or(clip),
-        "stop": given.none_or(stop),
-        "penalties": tuple(penalty or ()),
-        "loss": loss,
-        "augment": given.none_or(augment),
-        "batch": batch,
-        "epochs": epochs,
-        "normalise": normalise,
-        "seed": seed,
-        "device": device,
-    }
+    options["validation"] = share = validation_of(options["validation"], present=known.validation is not None)
+    options["network"] = network_of(network)
+    watch, preset = options.pop("watch"), options.pop("preset")
+    seed, threads = options["seed"], options["threads"]
     with joined() as team:
         silent = quiet or not team.first
         if preset is not None:
@@ -103,28 +85,25 @@ def train(
             if team.first and check:
                 check_plan(known, options, as_json=as_json)
             elif team.first:
-                search_rate(known, options, threads=threads, folder=out_folder, figures=figures, as_json=as_json)
+                search_rate(known, options, folder=out_folder, figures=drawn, as_json=as_json)
             return
-        kept = given.whole_numbers(keep, "--keep")
-        watching = _watching(watch or (), known, seed, threads)
+        watching = _watching(watch, known, seed, threads)
         if not silent:
             for note in known.notes:
                 say_note(note)
         # The run splits the rows itself, so that its record holds the split, and it can be resumed from its folder.
-        options["validation"] = share
-        run = _trained(all_rows, options, threads, out_folder, kept, watching, tensorboard, silent)
+        run = _trained(all_rows, options | {"out": out_folder}, watching, tensorboard, quiet, team.first)
         if team.first:
-            _finish(run, known, threads, out_folder, figures, as_json)
+            _finish(run, known, threads, out_folder, drawn, as_json)
 
 
 def _watching(names: Sequence[str], known: Data, seed: int, threads: int) -> tuple[Hook, ...]:
     """The hooks of grading and reducing after each epoch; only the command line and the chain know all packages."""
-    asked = [name.strip() for text in names for name in text.split(",") if name.strip()]
-    if not asked:
+    if not names:
         return ()
     from weightsmith.chain.links import watchers
 
-    return watchers(asked, known, seed=seed, threads=threads)
+    return watchers(list(names), known, seed=seed, threads=threads)
 
 
 def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, Any]:
@@ -145,65 +124,54 @@ def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, An
 
 
 def _trained(
-    known: Data,
-    options: dict[str, Any],
-    threads: int,
-    folder: Path | None,
-    keep: tuple[int, ...],
-    watching: tuple[Hook, ...],
-    tensorboard: Path | None,
-    silent: bool,
+    known: Data, options: Options, watching: tuple[Hook, ...], tensorboard: Path | None, quiet: bool, first: bool
 ) -> TrainRun:
-    from weightsmith.training.loop import train as run
     from weightsmith.training.tensorboard import TensorBoard
 
+    folder = options["out"]
     board = nullcontext() if tensorboard is None else TensorBoard(tensorboard)
     try:
-        with given.warnings_as_notes(silent), board as log, training_view(silent) as view:
-            return run(
-                data=known,
-                **options,
-                threads=threads,
-                out=folder,
-                keep=keep,
-                progress=view.progress,
-                hooks=(*watching, *view.hooks, *(() if log is None else (log,))),
-            )
+        with warnings_as_notes(shown=first), board as log, training_view(quiet or not first) as view:
+            hooks = (*watching, *view.hooks, *(() if log is None else (log,)))
+            return verb.train(data=known, **options, progress=view.progress, hooks=hooks)
     except KeyboardInterrupt:
         kept = f"the epochs done are kept in {folder}: the same command goes on" if folder else "nothing is kept"
         say_note(f"{kept}{'' if folder else ' without --out'}")
         raise
 
 
-def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figures: bool, as_json: bool) -> None:
+def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figures: Path | None, as_json: bool) -> None:
     """Evaluate, write further files of the run, print."""
     from weightsmith.core.storage import write_atomic
     from weightsmith.networks.evaluation import evaluate
-    from weightsmith.training.run import Stopped
+    from weightsmith.reporting.describe import describe
+    from weightsmith.reporting.sections._wording import short_network
 
     results: dict[str, Evaluation] = {
         split: evaluate(run.network, known, split=split, threads=threads)
         for split in ("validation", "test")
         if split in known.splits
     }
-    if folder is not None:
-        if "test" in results:
-            write_atomic(folder / "evaluation.json", results["test"].to_json(indent=1) + "\n")
-        if figures and run.history.rows:
-            _draw(run, folder)
-    files = [] if folder is None else sorted({str(path) for name in _FILES for path in folder.glob(name)})
+    if folder is not None and "test" in results:
+        write_atomic(folder / "evaluation.json", results["test"].to_json(indent=1) + "\n")
+    drawn = [] if figures is None or not run.history.rows else _draw(run, figures)
+    found = () if folder is None else (path for name in _FILES for path in folder.glob(name))
+    files = sorted({*map(str, drawn), *map(str, found)})
+    description = describe(run, str(folder or short_network(run.record.settings["network"])), results=results)
     if as_json:
         evaluations = {split: result.to_dict() for split, result in results.items()}
-        print_json({"record": run.record.to_dict(), **evaluations, "files": files})
+        print_json(
+            {"record": run.record.to_dict(), **evaluations, "description": description.to_dict(), "files": files}
+        )
     else:
-        show_run(run.record, results, files)
-    if run.stopped is Stopped.DIVERGED:
-        raise Attention(run.record.reason)
+        show(description, [Path(file) for file in files])
+    raise_concerns(description)
 
 
-def _draw(run: TrainRun, folder: Path) -> None:
-    from weightsmith.reporting.figures.training import curves, gradient_figure, save_figure
+def _draw(run: TrainRun, target: Path) -> list[Path]:
+    from weightsmith.reporting.figures.training import curves, gradient_figure
 
-    save_figure(curves(run.history, best=run.record.best_epoch), folder / "curves.svg")
+    figures: dict[str, Callable[[], Figure]] = {"curves": lambda: curves(run.history, best=run.record.best_epoch)}
     if run.gradients is not None:
-        save_figure(gradient_figure(run.gradients), folder / "gradients.svg")
+        figures["gradients"] = functools.partial(gradient_figure, run.gradients)
+    return write_figures(target, figures)

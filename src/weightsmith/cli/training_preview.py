@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from weightsmith.cli._figure_files import write_figures
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, table
 from weightsmith.reporting._sparks import spark
 
@@ -26,7 +28,8 @@ def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
     from weightsmith.training.plan import make_plan
     from weightsmith.training.settings import Settings
 
-    settings = Settings.read(**{name: value for name, value in options.items() if name != "network"})
+    taken = [field.name for field in dataclasses.fields(Settings)]
+    settings = Settings.read(**{name: options[name] for name in taken if name != "validation"})  # data has been split
     plan = make_plan(options["network"], data, settings)
     if as_json:
         rates = {str(step): rate for step, rate in _rates(plan)}
@@ -40,20 +43,20 @@ def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
 
 
 def search_rate(
-    data: Data, options: dict[str, Any], *, threads: int, folder: Path | None, figures: bool, as_json: bool
+    data: Data, options: dict[str, Any], *, folder: Path | None, figures: Path | None, as_json: bool
 ) -> None:
     """Sweep the rate on a copy of the network, print the curve and the suggestion; code 1 if there is none."""
     from weightsmith.core.storage import write_atomic
     from weightsmith.training.finder import find_rate
 
-    taken = ("network", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device")
-    curve = find_rate(data=data, threads=threads, **{name: options[name] for name in taken})
+    taken = ("network", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device", "threads")
+    curve = find_rate(data=data, **{name: options[name] for name in taken})
     if folder is not None:
         write_atomic(folder / "rates.json", curve.to_json(indent=1) + "\n")
-        if figures:
-            from weightsmith.reporting.figures.training import rate_curve, save_figure
+    if figures is not None:
+        from weightsmith.reporting.figures.training import rate_curve
 
-            save_figure(rate_curve(curve), folder / "rates.svg")
+        write_figures(figures, {"rates": lambda: rate_curve(curve)})
     if as_json:
         print_json(curve.to_dict())
     else:

@@ -3,102 +3,86 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _training_options as given
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli._training_options import none_or, warnings_as_notes, whole_numbers
+from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import Attention, count_text, out, percent, print_json, say_note, table
 from weightsmith.cli.training_view import training_view
 from weightsmith.core.errors import OptionError
+from weightsmith.training import loop
 
 if TYPE_CHECKING:
-    from weightsmith.data import Data
+    from weightsmith.data import Data, Normalisation
     from weightsmith.networks.evaluation import Evaluation
     from weightsmith.training.transfer import TransferRun
 
 __all__ = ["transfer"]
 
 
+@takes_options_of(
+    loop.train,
+    only=("normalise", "optimiser", "clip", "stop", "penalties", "augment", "batch", "seed", "device", "threads"),
+)
 def transfer(
-    base: Annotated[Path, typer.Argument(metavar="BASE", readable=False, help="A network file or result folder.")],
-    data: Annotated[str, typer.Option(help="A data set by name (weightsmith data list), folder:PATH or table:PATH.")],
+    base: Annotated[
+        Path, typer.Argument(metavar="BASE", readable=False, help="a network file or the folder of a result")
+    ],
+    data: given.DataOption,
+    options: Options,
     data_path: given.DataPath = None,
-    network: Annotated[
-        str | None, typer.Option(help="What the base is, if its file does not tell: vgg:16, package.module:function.")
-    ] = None,
-    normalise: given.Normalise = None,
+    network: given.WhatNetwork = None,
     reuse: Annotated[
-        int | None, typer.Option(min=1, help="Blocks of the base to reuse [default: all but its output layer].")
+        int | None, typer.Option(min=1, help="blocks of the base to reuse; without it all but its output layer")
     ] = None,
-    head: Annotated[str | None, typer.Option(help="Widths of new hidden layers on top, as 64,32.")] = None,
-    dropout: Annotated[float, typer.Option(min=0, max=0.99, help="Dropout after each hidden layer of the head.")] = 0.0,
+    head: Annotated[str | None, typer.Option(help="widths of new hidden layers on top, as 64,32")] = None,
+    dropout: Annotated[float, typer.Option(min=0, max=0.99, help="dropout after each hidden layer of the head")] = 0.0,
     pool: Annotated[
-        Literal["mean", "flatten"], typer.Option(help="What becomes of feature maps before the head.")
+        Literal["mean", "flatten"], typer.Option(help="what becomes of feature maps before the head")
     ] = "mean",
-    unfreeze: Annotated[str, typer.Option(help="Top blocks that the second stage frees: a number, or all.")] = "2",
-    rate: Annotated[str | None, typer.Option(help="Rate or schedule of the frozen stage [default: usual].")] = None,
-    finer: Annotated[float, typer.Option(help="Factor of the rate when blocks are unfrozen.")] = 0.1,
-    epochs: Annotated[str, typer.Option(help="Epochs of each stage, or of the frozen and the unfrozen one: 20,10.")] = (
+    unfreeze: Annotated[str, typer.Option(help="top blocks that the second stage frees: a number, or all")] = "2",
+    rate: Annotated[str | None, typer.Option(help="rate or schedule of the frozen stage; without it the usual")] = None,
+    finer: Annotated[float, typer.Option(help="factor of the rate when blocks are unfrozen")] = 0.1,
+    epochs: Annotated[str, typer.Option(help="epochs of each stage, or of the frozen and the unfrozen one: 20,10")] = (
         "10"
     ),
     remedy: Annotated[
-        str | None, typer.Option(help="What to try if unfreezing does not help: drop, replace, by-data:500.")
+        str | None, typer.Option(help="what to try if unfreezing does not help: drop, replace, by-data:500")
     ] = None,
-    at_least: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=100, help="Validation accuracy (%) to reach: below it the remedy is tried, then code 1."
-        ),
-    ] = None,
-    optimiser: given.OptimiserName = "momentum",
-    clip: given.Clipping = None,
-    stop: given.Stopping = None,
-    penalty: given.Penalties = None,
-    augment: given.Augmentation = None,
-    batch: given.Batch = 32,
+    least_accuracy: given.LeastAccuracy = None,
     validation: Annotated[
-        float | None, typer.Option(min=0.01, max=0.99, help="Share of training images for validation [default: 0.2].")
+        float | None, typer.Option(min=0.01, max=0.99, help="share of training rows for validation; without it 0.2")
     ] = None,
-    seed: given.Seed = 0,
-    device: given.Device = "cpu",
-    threads: given.Threads = 1,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the run; the same command again goes on in it.")
-    ] = None,
+    out_folder: given.Out = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """Reuse a trained network for new data: a new head on its frozen lower blocks, then the top blocks unfrozen.
 
     Inputs are resized to what the base takes, grey images get its channels. The stages are compared on the same
-    validation images, and the network of the best one is kept.
+    validation images, and the network of the best one is kept. While no stage reaches --least-accuracy on them, the
+    remedy is tried; if none does, the exit code is 1.
     """
     from weightsmith.data.datasets import load_all
 
     known = load_all(data, path=data_path)
-    options: dict[str, Any] = {
+    normalise, threads = options.pop("normalise"), options["threads"]
+    options |= {
         "reuse": reuse,
-        "head": given.whole_numbers(head, "--head"),
+        "head": whole_numbers(head, "--head"),
         "dropout": dropout,
         "pool": pool,
         "unfreeze": _unfreeze(unfreeze),
-        "rate": given.none_or(rate),
+        "rate": none_or(rate),
         "finer": finer,
         "epochs": _epochs(epochs),
-        "remedy": given.none_or(remedy),
-        "accuracy": None if at_least is None else at_least / 100,
-        "optimiser": optimiser,
-        "clip": given.none_or(clip),
-        "stop": given.none_or(stop),
-        "penalties": tuple(penalty or ()),
-        "augment": given.none_or(augment),
-        "batch": batch,
+        "remedy": none_or(remedy),
+        "accuracy": None if least_accuracy is None else least_accuracy / 100,
         "validation": validation,
-        "seed": seed,
-        "device": device,
-        "threads": threads,
         "out": out_folder,
     }
     run = _transferred(base, known, network, normalise, options, quiet)
@@ -108,12 +92,12 @@ def transfer(
     else:
         _show(run, results, str(base), out_folder)
     reached = run.best.accuracy.value
-    if at_least is not None and 100 * reached < at_least:
-        raise Attention(f"validation accuracy {100 * reached:.2f} % is below the {at_least:g} % asked for")
+    if least_accuracy is not None and 100 * reached < least_accuracy:
+        raise Attention(f"validation accuracy {100 * reached:.2f} % is below the {least_accuracy:g} % asked for")
 
 
 def _transferred(
-    base: Path, known: Data, network: str | None, normalise: str | None, options: dict[str, Any], quiet: bool
+    base: Path, known: Data, network: str | None, normalise: Normalisation | None, options: Options, quiet: bool
 ) -> TransferRun:
     from weightsmith.networks.card import card_of
     from weightsmith.networks.files import load
@@ -124,7 +108,7 @@ def _transferred(
         for note in (*card_of(loaded).notes, *known.notes):
             say_note(note)
     try:
-        with given.warnings_as_notes(quiet), training_view(quiet) as view:
+        with warnings_as_notes(), training_view(quiet) as view:
             return run(loaded, known, **options, progress=view.progress, hooks=view.hooks)
     except KeyboardInterrupt:
         folder = options["out"]
@@ -175,14 +159,14 @@ def _show(run: TransferRun, result: Evaluation | None, base: str, folder: Path |
 def _unfreeze(text: str) -> int | Literal["all"]:
     if text.strip().lower() == "all":
         return "all"
-    numbers = given.whole_numbers(text, "--unfreeze")
+    numbers = whole_numbers(text, "--unfreeze")
     if len(numbers) != 1:
         raise OptionError(f"--unfreeze takes one number or all, not {text!r}")
     return numbers[0]
 
 
 def _epochs(text: str) -> tuple[int, int]:
-    numbers = given.whole_numbers(text, "--epochs")
+    numbers = whole_numbers(text, "--epochs")
     if len(numbers) not in (1, 2) or min(numbers) < 1:
         raise OptionError(f"--epochs takes one number ≥ 1 or two, as 20,10, not {text!r}")
     return numbers[0], numbers[-1]

@@ -1,10 +1,18 @@
-"""Callbacks by which long work reports how far it is."""
+"""How long work reports how far it is: to a callback, or to a bar in a terminal or a notebook (``progress=True``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["ProgressCallback", "StepCallback", "for_stage"]
+__all__ = ["ProgressCallback", "StepCallback", "as_callback", "for_stage", "progress_bar", "shows_progress"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=Callable[..., None])
 
 StepCallback = Callable[[int, int], None]
 """Called with the parts done and the parts in all."""
@@ -13,10 +21,74 @@ ProgressCallback = Callable[[str, int, int], None]
 """Called with the name of a stage, the parts of it done and the parts in all."""
 
 
-def for_stage(progress: ProgressCallback | None, stage: str) -> StepCallback | None:
+def for_stage(progress: ProgressCallback | bool | None, stage: str) -> StepCallback | None:
     """The callback that reports one stage of the work to ``progress``; None without a callback.
 
     >>> for_stage(lambda stage, done, total: print(stage, done, "of", total), "balancing")(1, 3)
     balancing 1 of 3
     """
-    return None if progress is None else lambda done, total: progress(stage, done, total)
+    report = as_callback(progress)
+    return None if report is None else lambda done, total: report(stage, done, total)
+
+
+def as_callback(progress: C | bool | None) -> C | None:
+    """``progress`` as the work is given it: by then :func:`shows_progress` has made a bar of True."""
+    return None if isinstance(progress, bool) else progress
+
+
+def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
+    """``function`` whose ``progress`` may be True: a bar during the call; False is None."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def showing(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = signature.bind(*args, **kwargs)
+        asked = given.arguments.get("progress")
+        if not isinstance(asked, bool):
+            return function(*args, **kwargs)
+        if not asked:
+            given.arguments["progress"] = None
+            return function(*given.args, **given.kwargs)
+        with progress_bar(function.__name__) as given.arguments["progress"]:
+            return function(*given.args, **given.kwargs)
+
+    return showing
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[..., None]]:
+    """A bar on stderr, or below the cell of a notebook; yields the callback that moves it.
+
+    It takes what any verb reports: parts done and in all, perhaps a stage before them; or a training's ``Progress``.
+    """
+    from rich import progress
+    from rich.console import Console
+    from rich.markup import escape
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(escape(what), total=None)
+        now = ""
+
+        def report(*news: Any) -> None:
+            nonlocal now
+            stage, done, total = _read(news)
+            if stage != now:
+                now = stage
+                bar.reset(task, description=escape(f"{what}: {stage}"))
+            bar.update(task, completed=done, total=total)
+
+        yield report
+
+
+def _read(news: tuple[Any, ...]) -> tuple[str, int, int]:
+    """Stage, parts done and parts in all, of any report."""
+    if len(news) == 1:  # a training's own
+        (at,) = news
+        return "training", (at.epoch - 1) * at.steps + at.step, at.epochs * at.steps
+    return news if len(news) == 3 else ("", *news)

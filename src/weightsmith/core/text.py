@@ -9,12 +9,13 @@ A word is text without commas, brackets, quotes or an equals sign; anything else
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
 from weightsmith.core.errors import OptionError
 
-__all__ = ["quote", "read_value", "split_items"]
+__all__ = ["quote", "read_share", "read_value", "split_items"]
 
 _WORD = re.compile(r"[^\s,=\[\]\"]+(?: [^\s,=\[\]\"]+)*")
 _MOST_DIGITS, _DEEPEST = 1000, 20
@@ -109,3 +110,19 @@ def _cut(text: str, whole: str) -> list[str]:
     if depth or quoted:
         raise OptionError(f"{whole!r}: a bracket or quote does not close")
     return [*items, text[start:]]
+
+
+def read_share(value: Any) -> float:
+    """A share above 0, given as a number or as text: ``0.3``, ``"0.3"`` or ``"30%"``.
+
+    >>> read_share("30%"), read_share("0.3"), read_share(0.3)
+    (0.3, 0.3, 0.3)
+    """
+    text = str(value).strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if isinstance(value, bool) or not 0 < share < math.inf:
+        raise OptionError(f"a share is a number above 0 such as 0.3 or 30%, not {value!r}")
+    return share

@@ -4,8 +4,13 @@
     def reduce(network, data, *, rows: Annotated[int | None, Range(ge=1), Doc("training rows to look at")] = None, …)
 
 Everything else is derived from it: the check of a call from Python, the reading of values from recipes and from the
-command line (:meth:`Parameter.read`), the settings in a record (:func:`written`), and the tables in the documentation
-(:func:`table`). What surrounds every call (seed, threads, device, batch, workers) is declared here, once for all verbs.
+command line (:meth:`Parameter.read`), the options of the command and their help (:func:`declared`), the settings in a
+record (:func:`written`), and the tables in the documentation (:func:`table`). What surrounds every call (seed, threads,
+device, batch, workers) is declared here, once for all verbs.
+
+A verb's file imports nothing heavy, so that ``weightsmith reduce --help`` does not wait for torch: its types are
+imported for type checkers only, and ``@verb(types=("reducing.methods", …))`` says where they are found when the verb
+is called.
 
 >>> @verb
 ... def shrink(*, rows: Annotated[int | None, Range(ge=1), Doc("training rows to look at")] = None) -> int | None:
@@ -22,16 +27,18 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import functools
+import importlib
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, overload
 
 from weightsmith.core.errors import OptionError
 from weightsmith.core.identity import identity_of
 from weightsmith.core.options import Option, Range, check_int, check_value, is_union, type_text, without_none
+from weightsmith.core.progress import shows_progress
 from weightsmith.core.text import quote, read_value, split_items
 
 __all__ = [
@@ -42,6 +49,7 @@ __all__ = [
     "Seed",
     "Threads",
     "Workers",
+    "declared",
     "parameters",
     "table",
     "verb",
@@ -58,35 +66,56 @@ class Doc:
 
     ``surrounds``: it belongs to the call and not to what is done, so that a recipe sets it once for all stages.
     ``recorded=False``: the result does not depend on it, and records do not name it. ``read`` turns a given value into
-    the one that is used.
+    the one that is used; ``none=False``: also the text ``none``, which otherwise means that it is not given. ``rare``:
+    help lists it after the common ones. ``flag`` is how the command line calls it, if not by its name.
     """
 
     text: str
     surrounds: bool = False
     recorded: bool = True
     read: Callable[[Any], Any] | None = None
+    none: bool = True
+    rare: bool = False
+    flag: str | None = None
 
 
 Seed = Annotated[int, Range(ge=0), Doc("seed of everything that is drawn at random", surrounds=True)]
 Threads = Annotated[int, Range(ge=1), Doc("threads; one is fastest for small networks", surrounds=True)]
 Device = Annotated[str, Doc("where tensors are computed: cpu, cuda …", surrounds=True)]
 Workers = Annotated[int, Range(ge=1), Doc("processes that work side by side", surrounds=True)]
-Batch = Annotated[int, Range(ge=1), Doc("rows at a time when the network is run")]
+Batch = Annotated[int, Range(ge=1), Doc("rows at a time when the network is run", rare=True)]
 
 
-class _NotImported:
-    """Stands for a name that an annotation mentions and its module imports for type checkers only."""
+class _Any(type):
+    """Makes ``nn.Module`` and ``Missing[int]`` of a stand-in the stand-in itself."""
 
-    def __class_getitem__(cls, item: object) -> type[_NotImported]:
+    def __getattr__(cls, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls
+
+    def __getitem__(cls, item: object) -> type:
         return cls
 
 
+class _NotImported(metaclass=_Any):
+    """Stands for a name that an annotation mentions and its module imports for type checkers only."""
+
+
 class _Names(dict[str, Any]):
-    """The names an annotation may use, as ``eval`` looks them up: those of its module, else a stand-in."""
+    """The names an annotation may use, as ``eval`` looks them up: of its module, of ``homes``, else a stand-in."""
+
+    def __init__(self, known: Mapping[str, Any], homes: Sequence[str]) -> None:
+        super().__init__(known)
+        self.homes = homes
 
     def __missing__(self, name: str) -> Any:
-        if hasattr(builtins, name):
-            raise KeyError(name)  # eval then finds the built-in
+        if hasattr(builtins, name) or name.startswith("__"):
+            raise KeyError(name)  # eval then finds the built-in; debuggers look for __names__ of their own
+        for home in self.homes:
+            found = getattr(importlib.import_module(f"weightsmith.{home}"), name, None)
+            if found is not None:
+                return found
         return _NotImported
 
 
@@ -134,6 +163,11 @@ class Parameter:
     def members(self) -> tuple[type[Option], ...]:
         """The option classes among these types: a family, or some of its members."""
         return tuple(kind for kind in self.kinds if inspect.isclass(kind) and issubclass(kind, Option))
+
+    @property
+    def imported(self) -> bool:
+        """Whether all types of a value are known, so that it can be checked."""
+        return _NotImported not in self.kinds
 
     @property
     def plain(self) -> bool:
@@ -187,9 +221,14 @@ class Parameter:
 
     def read(self, value: Any) -> Any:
         """``value`` as the verb uses it, from a recipe or the command line: numbers and lists may be text."""
+        if self.doc.read is not None and not self.doc.none:
+            return self.check(value)
         if isinstance(value, str):
-            if value.strip().lower() == "none" and self.optional and not self._has_member("none"):
-                return None
+            if value.strip().lower() == "none" and not self._has_member("none"):
+                if self.optional:
+                    return None
+                if self.several and str not in self.kinds:
+                    return self.check(())
             if self.several and not self.members and str not in self.kinds:
                 plain, named = split_items(value, value)
                 if named:
@@ -248,7 +287,17 @@ def _family(member: type[Option]) -> type[Option]:
 @functools.cache
 def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
     """The options that the signature of ``function`` declares: every parameter whose annotation has a :class:`Doc`."""
-    names = _Names(vars(inspect.getmodule(function) or types) | function.__globals__)
+    return _resolved(function, getattr(function, "__option_types__", ()))
+
+
+@functools.cache
+def declared(function: Callable[..., Any]) -> Mapping[str, Parameter]:
+    """The same without importing the types of the options: enough for help, not for checks (``imported``)."""
+    return _resolved(function, ())
+
+
+def _resolved(function: Callable[..., Any], homes: Sequence[str]) -> Mapping[str, Parameter]:
+    names = _Names(vars(inspect.getmodule(function) or types) | function.__globals__, homes)
     found = {}
     for name, given in inspect.signature(function).parameters.items():
         annotated = types.SimpleNamespace(__annotations__={name: given.annotation})
@@ -263,11 +312,26 @@ def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
     return types.MappingProxyType(found)
 
 
-def verb(function: Callable[P, R]) -> Callable[P, R]:
-    """``function`` with its options checked before it runs: it is given option objects and numbers in their range."""
+@overload
+def verb(function: Callable[P, R]) -> Callable[P, R]: ...
 
+
+@overload
+def verb(*, types: Sequence[str]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def verb(function: Any = None, *, types: Sequence[str] = ()) -> Any:
+    """``function`` with its options checked before it runs: it is given option objects and numbers in their range.
+
+    ``types`` are the modules, below ``weightsmith``, of types that its file imports for type checkers only.
+    """
+    if function is None:
+        return functools.partial(verb, types=types)
+    function.__option_types__ = tuple(types)
+
+    @shows_progress
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()
         for name, parameter in parameters(function).items():

@@ -76,6 +76,8 @@ def _graded(grades: Grades) -> str:
     covered = grades.coverage
     share = f" ({100 * covered.graded / covered.parameters:.0f} % of the parameters)" if covered.parameters else ""
     fitted = [layer for layer in grades.layers if layer.fitted]
+    if not fitted:
+        return f"0 of {covered.layers} {covered.unit}: none could be fitted"
     if any(layer.verdict.kind is VerdictKind.NOT_JUDGED for layer in fitted):
         return f"{covered.fitted} of {covered.layers} {covered.unit}{share}; no verdicts without evidence"
     leaning = sum(layer.words.startswith("leans") for layer in fitted)

@@ -8,29 +8,29 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.parallel import completed
-from weightsmith.core.progress import StepCallback
+from weightsmith.core.progress import StepCallback, as_callback
 from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, Workers, verb, written
+from weightsmith.grading.choices import Conv, Method, Normalise, Precision
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import TailCut
-from weightsmith.grading.layer import Conv, GradingOptions, Normalise, grade_layer
-from weightsmith.grading.measures import measure_network
-from weightsmith.grading.results import Coverage, Grades, LayerGrade, Omitted, Status
-from weightsmith.grading.spectra.spectrum import Method, Precision
-from weightsmith.networks.layers.walk import Walk, network_digest, walk
-from weightsmith.networks.weights import Weights
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from weightsmith.grading.layer import GradingOptions
+    from weightsmith.grading.results import Coverage, Grades, LayerGrade
+    from weightsmith.networks.layers.walk import Walk
+    from weightsmith.networks.weights import Weights
+
+    Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
 
 __all__ = ["grade"]
-
-Network = nn.Module | Mapping[str, Tensor] | Weights | str | Path
 
 
 @verb
@@ -41,23 +41,34 @@ def grade(
     conv: Annotated[
         Conv, Doc("a convolution as one spectrum of all kernel positions (pooled) or one per position (slices)")
     ] = "pooled",
-    normalise: Annotated[Normalise, Doc("how eigenvalues are scaled before the fit")] = "none",
-    evidence: Annotated[Evidence | str, Doc("how much evidence is gathered for each α: none, fast or full")] = "fast",
+    normalise: Annotated[
+        Normalise, Doc("eigenvalues of WᵀW as other tools take them (none), or of WᵀW/N (seed)", rare=True)
+    ] = "none",
+    evidence: Annotated[
+        Evidence | str, Doc("what is asked beside α: none, fast (interval, noise, other tails) or full (slower)")
+    ] = "fast",
     cut: Annotated[
-        TailCut | str, Doc("where the tail begins: ks (smallest distance), erg (unit determinant) or hill")
+        TailCut | str, Doc("where the tail begins: ks (smallest distance), erg (unit determinant) or hill:share=0.5")
     ] = "ks",
-    precision: Annotated[Precision, Doc("numbers of the spectrum")] = "float64",
-    method: Annotated[Method, Doc("eigenvalues of the Gram matrix (gram) or singular values (svd)")] = "gram",
+    precision: Annotated[
+        Precision, Doc("numbers of the spectrum; float32 takes about half the time", rare=True)
+    ] = "float64",
+    method: Annotated[
+        Method, Doc("eigenvalues of the Gram matrix (gram) or singular values (svd)", rare=True)
+    ] = "gram",
     fold: Annotated[bool, Doc("fold batch norms into the layers before them first")] = False,
-    base: Annotated[Network | None, Doc("grade the difference to this network")] = None,
+    base: Annotated[
+        nn.Module | Mapping[str, Tensor] | Weights | str | Path | None, Doc("grade the difference to this network")
+    ] = None,
     conv_groups: Annotated[
-        str | Sequence[str] | None, Doc("groups of convolutions, which a file of tensors does not store: NAME=N")
+        str | Sequence[str] | None,
+        Doc("groups of convolutions, which a file of tensors does not store: NAME=N", rare=True),
     ] = None,
     seed: Seed = 0,
     workers: Workers = 1,
     threads: Threads = 1,
     device: Device = "cpu",
-    progress: StepCallback | None = None,
+    progress: StepCallback | bool | None = None,
 ) -> Grades:
     """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.
 
@@ -82,6 +93,11 @@ def grade(
     settings = written(grade, locals(), surrounds=False)
     import scipy.linalg  # noqa: F401 (its BLAS can be pinned below only once it is loaded)
 
+    from weightsmith.grading.layer import GradingOptions
+    from weightsmith.grading.measures import measure_network
+    from weightsmith.grading.results import Grades
+    from weightsmith.networks.layers.walk import network_digest
+
     how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     _check_device(device)
     source = _Source(network, base, layers, fold, conv_groups)
@@ -90,7 +106,7 @@ def grade(
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads):
-        graded = tuple(_graded(source, walked, how, workers, progress))
+        graded = tuple(_graded(source, walked, how, workers, as_callback(progress)))
         inputs = {"network": network_digest(network)}
         if base is not None:
             inputs["base"] = network_digest(base)
@@ -125,6 +141,8 @@ class _Source:
         return not self.fold and all(isinstance(given, str | Path | None) for given in (self.network, self.base))
 
     def open(self) -> Walk:
+        from weightsmith.networks.layers.walk import walk
+
         network = _folded(self.network) if self.fold else self.network
         if self.base is None:
             return walk(network, layers=self.layers, conv_groups=self.conv_groups)
@@ -138,6 +156,8 @@ def _graded(
     source: _Source, walked: Walk, how: GradingOptions, workers: int, progress: StepCallback | None
 ) -> Iterator[LayerGrade]:
     """The grades in the order of the layers."""
+    from weightsmith.grading.layer import grade_layer
+
     total = len(walked)
     if progress is not None and total:
         progress(0, total)
@@ -162,6 +182,8 @@ def _graded(
 
 def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[LayerGrade, ...]:
     """In a worker: read one layer of a file, which is opened once for the call, and grade it."""
+    from weightsmith.grading.layer import grade_layer
+
     if _in_worker.get("call") != (os.getppid(), source.call):
         _in_worker.update(call=(os.getppid(), source.call), walk=source.open())
     return grade_layer(_in_worker["walk"].read(index), how)
@@ -172,6 +194,8 @@ _in_worker: dict[str, Any] = {}
 
 def _folded(network: Network) -> nn.Module:
     """A module with its batch norms folded; a file is read as the network it is known to hold."""
+    from torch import nn
+
     from weightsmith.networks.editing.fold import fold_batch_norm
     from weightsmith.networks.files import load
 
@@ -183,6 +207,8 @@ def _folded(network: Network) -> nn.Module:
 
 
 def _name(network: Network) -> str:
+    from weightsmith.networks.weights import Weights
+
     if isinstance(network, str | Path):
         return str(network)
     if isinstance(network, Weights):
@@ -191,6 +217,8 @@ def _name(network: Network) -> str:
 
 
 def _check_device(device: str) -> None:
+    import torch
+
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
@@ -198,6 +226,8 @@ def _check_device(device: str) -> None:
 
 
 def _coverage(walked: Walk, graded: tuple[LayerGrade, ...]) -> Coverage:
+    from weightsmith.grading.results import Coverage, Omitted
+
     fitted = [layer for layer in graded if layer.fitted]
     unfitted = [
         Omitted(_layer_name(layer), layer.parameters, f"{layer.status.value}: {layer.reason}")
@@ -220,6 +250,8 @@ def _layer_name(layer: LayerGrade) -> str:
 
 
 def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -> tuple[str, ...]:
+    from weightsmith.grading.results import Status
+
     if not len(walked):
         return ("the network has no layers that could be graded",)
     notes = []

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from weightsmith.core.seeds import stream, subseed
+from weightsmith.grading.choices import Conv, Method, Normalise, Precision
 from weightsmith.grading.classes import HEAVIEST, LIGHTEST, ClassShares
 from weightsmith.grading.evidence import Evidence, FastEvidence, FullEvidence, NoEvidence
 from weightsmith.grading.fits.cuts import TailCut
 from weightsmith.grading.fits.powerlaw import PowerLaw, SliceFit, fit_power_law, fit_slices
 from weightsmith.grading.metrics import layer_metrics
 from weightsmith.grading.results import LayerGrade, Status
-from weightsmith.grading.spectra.spectrum import Method, Precision, Spectrum, spectrum
+from weightsmith.grading.spectra.spectrum import Spectrum, spectrum
 from weightsmith.grading.verdicts import not_fitted, verdict
 from weightsmith.networks.layers.walk import LayerWeights
 
-__all__ = ["LEAST", "Conv", "GradingOptions", "Normalise", "grade_layer"]
-
-Conv = Literal["pooled", "slices"]
-Normalise = Literal["none", "seed"]
+__all__ = ["LEAST", "GradingOptions", "grade_layer"]
 
 LEAST = 8
 """Fewer positive eigenvalues than this are not fitted."""

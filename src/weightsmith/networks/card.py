@@ -15,6 +15,7 @@ from weightsmith.core.records import Lineage, Record
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.weights import Weights
+from weightsmith.networks.wrappers import unwrapped
 
 __all__ = ["Card", "card_of", "meaning_digest", "weights_digest", "with_card"]
 
@@ -41,6 +42,7 @@ class Card(Record):
 
 def card_of(network: nn.Module) -> Card:
     """The card of a network; without one, a plain card with what the module itself shows."""
+    network = unwrapped(network)
     card = getattr(network, "card", None)
     if isinstance(card, Card):
         return card
@@ -50,7 +52,7 @@ def card_of(network: nn.Module) -> Card:
 
 def with_card(network: nn.Module, card: Card) -> nn.Module:
     """Attach ``card`` to ``network`` and return it; the weights are not touched."""
-    network.card = card  # type: ignore[assignment]  # torch types every attribute as a tensor or module
+    unwrapped(network).card = card  # type: ignore[assignment]  # torch types every attribute as a tensor or module
     return network
 
 
@@ -70,7 +72,7 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
     >>> weights_digest({"a": torch.ones(2)})[:8] == weights_digest({"a": torch.zeros(2)})[:8]
     False
     """
-    tensors = state.state_dict() if isinstance(state, nn.Module) else state
+    tensors = unwrapped(state).state_dict() if isinstance(state, nn.Module) else state
     digest = hashlib.sha256()
     for name in sorted(tensors.entries if isinstance(tensors, Weights) else tensors):
         tensor = tensors.tensor_as_stored(name) if isinstance(tensors, Weights) else tensors[name]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.core.progress import StepCallback
+from weightsmith.core.progress import StepCallback, as_callback, shows_progress
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
@@ -21,7 +21,8 @@ from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.networks.precision import like_of
-from weightsmith.networks.running import memory_format_of, outputs_of
+from weightsmith.networks.running import memory_format_of, outputs_of, undisturbed
+from weightsmith.networks.wrappers import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,7 @@ class Evaluation(Record):
     origin: Origin
 
 
+@shows_progress
 def evaluate(
     network: nn.Module | str | Path,
     data: Any,
@@ -62,13 +64,13 @@ def evaluate(
     batch: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    progress: StepCallback | None = None,
+    progress: StepCallback | bool | None = None,
 ) -> Evaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
     The network may also be a file that ``load`` reads without help. Without ``split`` it is the test split, or the only
     one there is. Inputs are normalised as the network's card says, and classes of network and data are matched by name.
-    ``progress`` is called with (images done, images in all).
+    ``progress`` is called with (images done, images in all); True shows a bar.
     """
     if not isinstance(network, nn.Module):
         if not isinstance(network, str | Path):
@@ -82,7 +84,7 @@ def evaluate(
     card, architecture = card_of(network), architecture_of(network)
     if architecture is not None and architecture.classes is not None:
         _class_names(known, card, architecture.classes)  # before the work, not after it
-    answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=progress)
+    answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=as_callback(progress))
     count = answers.shape[1]
     names, labels = labels_for(card, known, part.y, count)
     finite = answers.isfinite().all(dim=1)
@@ -132,15 +134,15 @@ def scores(
         target = torch.device(device)
     except RuntimeError as error:
         raise UsageError(f"device {device!r} is none that torch knows") from error
-    card, running = card_of(network), network
-    like = like_of(network, target)
+    running = unwrapped(network)
+    card, like = card_of(running), like_of(running, target)
     if like.device != target:
-        running = copy.deepcopy(network).to(target)
+        running = copy.deepcopy(running).to(target)
     modes = [(module, module.training) for module in running.modules()]
     running.eval()
     results = []
     try:
-        with pinned_threads(threads):
+        with pinned_threads(threads), undisturbed(running):
             known = memory_format_of(running, inputs_of(running, x[:2]).to(target))
             for done, inputs in batches_for(card, x, batch, like.dtype, known):
                 results.append(outputs_of(running, inputs.to(target)).cpu())
@@ -184,7 +186,7 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
     """
     names = _class_names(data, card, count)
     if int(labels.max()) >= max(count, len(data.classes)):
-        raise DataMismatch(f"{data.name} has a label {int(labels.max())}, the network has {count} outputs")
+        raise DataMismatch(f"{data.name} has a label {int(labels.max())}, the network has {count} outputs{_one(count)}")
     if data.classes and set(data.classes) <= set(names):
         labels = torch.tensor([names.index(name) for name in data.classes])[labels]
     return names, labels
@@ -201,6 +203,10 @@ def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
 def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Rows as images or images as rows, where the network takes the other (28×28 images for 784 inputs)."""
     return inputs.reshape(-1, *shape) if shape and 1 in (len(shape), inputs.dim() - 1) else inputs
+
+
+def _one(outputs: int) -> str:
+    return "" if outputs > 1 else "; one score per class is needed, also of two classes: give it two outputs"
 
 
 def _class_names(data: Data, card: Card, count: int) -> tuple[str, ...]:

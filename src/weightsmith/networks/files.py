@@ -19,6 +19,7 @@ from weightsmith.networks.models.building import build
 from weightsmith.networks.models.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import Weights, open_weights
+from weightsmith.networks.wrappers import unwrapped
 
 __all__ = ["load", "read_card", "save"]
 
@@ -34,6 +35,7 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
         raise UsageError(f"save writes a module, not {type(network).__name__}; save_spiking writes a spiking network")
     if path.suffix != ".safetensors":
         raise UsageError(f"{path}: network files end in .safetensors")
+    network = unwrapped(network)
     filled = _checked_card(card_of(network), card)
     state = network.state_dict()
     modules = dict(network.named_modules())
@@ -70,7 +72,7 @@ def load(
         if isinstance(network, str | Architecture):
             loaded = build(network, input_shape=input_shape, classes=classes)
         else:
-            loaded = network if isinstance(network, nn.Module) else network()
+            loaded = unwrapped(network if isinstance(network, nn.Module) else network())
         keys, notes = _paired(loaded, weights)
         if card is not None and card.widths and architecture_of(loaded) is None:
             _reduce(loaded, weights, keys, card.widths)
@@ -216,9 +218,11 @@ def _read_from(weights: Weights) -> Lineage:
 def _paired(network: nn.Module, weights: Weights) -> tuple[dict[str, str], tuple[str, ...]]:
     """File key → network key, with notes: by name, by the catalogue, or by order where shapes leave no choice."""
     expected = {key: tuple(t.shape) for key, t in network.state_dict().items() if not is_counter(key)}
-    names = {name: bare for name, bare in bare_names(weights.entries).items() if not is_counter(name)}
+    found = bare_names(weights.entries)
+    names = {name: bare for name, bare in found.items() if not is_counter(name)}
     if set(names.values()) & set(expected) == set(expected):
-        return names, ()
+        counters = {name: bare for name, bare in found.items() if is_counter(name) and bare in network.state_dict()}
+        return names | counters, ()
     match = recognise(weights, removed="zero")
     if match is not None and set(match.keys.values()) >= set(expected):
         return match.keys, (f"keys renamed as those of {match.layout}",)

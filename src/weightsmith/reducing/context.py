@@ -33,7 +33,8 @@ class PruningContext:
 
     ``fitness`` and ``price`` are the user's functions for genetic search: one of accuracies and masks, one of masks
     replacing the number of units. ``folder`` holds the state of a search, ``identity`` what the state belongs to.
-    ``calibration`` are the rows on which Gram matrices of patches are measured (None: all of ``x``).
+    ``calibration`` are the rows on which Gram matrices of patches are measured (None: all of ``x``), ``orders`` the
+    units of each site in their order of elimination, if a plan has measured it already.
     """
 
     network: nn.Module
@@ -49,6 +50,7 @@ class PruningContext:
     identity: dict[str, str] = dataclasses.field(default_factory=dict)
     progress: StepCallback | None = None
     calibration: Tensor | None = None
+    orders: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def bits(self) -> int:

@@ -13,30 +13,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.options import Range
-from weightsmith.core.progress import StepCallback
+from weightsmith.core.progress import StepCallback, as_callback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
-from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.angles import Angles, Pair, angles_between, choose_by_angles, threshold_of
 from weightsmith.reducing.criteria.centres import centre_of, centred_grams
 from weightsmith.reducing.criteria.constants import short_units
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.criteria.groups import Groups, choose_by_groups
 from weightsmith.reducing.decisions import Choice
-from weightsmith.reducing.subject import read_subject
-from weightsmith.reducing.surgery.sites import Site, find_sites
-from weightsmith.training.run import TrainRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.reducing.surgery.sites import Site
+    from weightsmith.training.run import TrainRun
 
 __all__ = ["AnglesRecord", "SiteAngles", "UnitAngles", "angles", "nearest_pairs"]
 
@@ -122,7 +122,7 @@ def angles(
     batch: Batch = 256,
     threads: Threads = 1,
     device: Device = "cpu",
-    progress: StepCallback | None = None,
+    progress: StepCallback | bool | None = None,
 ) -> UnitAngles:
     """The angles between the units of every site, over the training rows of ``data``; the network is not changed.
 
@@ -130,6 +130,11 @@ def angles(
     below the angle or not; units shorter than ``short`` of the median length are named. ``rows`` of the training rows
     are drawn by the seed (None: all), ``layers`` are globs of the layers to inspect.
     """
+    from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.reducing.context import PruningContext
+    from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.surgery.sites import find_sites
+
     option = Angles(angle, centre=centre)  # type: ignore[arg-type]  # the option reads numbers as text
     settings = written(angles, locals()) | {"angle": option.angle, "centre": option.centre}
     with pinned_threads(threads):
@@ -143,7 +148,7 @@ def angles(
             seed=seed,
             batch=batch,
             device=device,
-            progress=progress,
+            progress=as_callback(progress),
         )
         grams = centred_grams(context, option.centre)
         sites = tuple(_site(site, grams[site.name], option, short, top) for site in context.sites)

@@ -1,9 +1,10 @@
 """Import all pruning methods, which registers their text forms."""
 
 from weightsmith.reducing.criteria.angles import Angles
+from weightsmith.reducing.criteria.error import LeastError
 from weightsmith.reducing.criteria.groups import Groups
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.criteria.plain import Magnitude, Random
 from weightsmith.reducing.search.genetic import Genetic, Pareto
 
-__all__ = ["Angles", "Genetic", "Groups", "Magnitude", "Method", "Pareto", "Random"]
+__all__ = ["Angles", "Genetic", "Groups", "LeastError", "Magnitude", "Method", "Pareto", "Random"]

@@ -5,50 +5,54 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import check_identity
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
-from weightsmith.core.progress import ProgressCallback
+from weightsmith.core.progress import ProgressCallback, as_callback
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
-from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-from weightsmith.networks.files import save
-from weightsmith.networks.layer_plan import LayerPlan, norm_plan
-from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.reducing.measuring import Baselines, latency_of, measured, random_baseline, scratch_baseline, size_of
-from weightsmith.reducing.methods import Genetic, Method, Pareto
-from weightsmith.reducing.recovery.recover import FineTune, Recover
-from weightsmith.reducing.refitting.options import Refit
-from weightsmith.reducing.results import Reduction, ReductionRecord
-from weightsmith.reducing.rounds import Outcome, Task, carry_out
-from weightsmith.reducing.search.fitness import Fitness, Price
-from weightsmith.reducing.subject import Subject, read_subject
-from weightsmith.reducing.surgery.sites import Site, find_sites
-from weightsmith.reducing.surgery.sizes import SizeModel, Target, shares_by_plan
-from weightsmith.training.run import TrainRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.networks.layer_plan import LayerPlan
+    from weightsmith.reducing.budget import BudgetRecord
+    from weightsmith.reducing.measuring import Baselines
+    from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.recovery.recover import FineTune, Recover
+    from weightsmith.reducing.refitting.options import Refit
+    from weightsmith.reducing.results import Reduction, ReductionRecord
+    from weightsmith.reducing.rounds import Outcome, Task
+    from weightsmith.reducing.search.fitness import Fitness, Price
+    from weightsmith.reducing.subject import Subject
+    from weightsmith.reducing.surgery.sites import Site
+    from weightsmith.reducing.surgery.sizes import SizeModel, Target
+    from weightsmith.training.run import TrainRun
 
 __all__ = ["reduce"]
 
 
-@verb
+@verb(types=("reducing.methods", "reducing.surgery.sizes", "reducing.recovery.recover", "reducing.refitting.options"))
 def reduce(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    by: Annotated[Method | str, Doc("which units go: angles:45, groups:15, genetic:50, pareto, magnitude or random")],
+    by: Annotated[
+        Method | str, Doc("which units go: error, angles:45, groups:15, genetic:50, pareto, magnitude or random")
+    ],
     target: Annotated[
         Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")
     ] = None,
     plan: Annotated[
-        LayerPlan | str | Path | None, Doc("how a target is shared out: uniform (default), norm, or the file of a plan")
+        LayerPlan | str | Path | None,
+        Doc(
+            "how a target is shared out: error (default with a refit), uniform, norm, a plan's file; as text also alpha"
+        ),
     ] = None,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
     refit: Annotated[
@@ -67,24 +71,29 @@ def reduce(
     price: Annotated[Price | None, Doc("function of masks that replaces the number of units in genetic search")] = None,
     random: Annotated[int, Range(ge=0), Doc("random masks of the same size to compare with")] = 10,
     scratch: Annotated[FineTune | str | None, Doc("also train the small network from scratch, as fine-tune:20")] = None,
-    scratch_seeds: Annotated[Sequence[int] | int, Range(ge=0), Doc("seeds of the networks from scratch")] = (0, 1, 2),
-    latency: Annotated[bool, Doc("measure the time per image before and after", recorded=False)] = True,
+    scratch_seeds: Annotated[Sequence[int] | int, Range(ge=0), Doc("seeds of the networks from scratch", rare=True)] = (
+        0,
+        1,
+        2,
+    ),
+    latency: Annotated[bool, Doc("measure the time per image before and after", recorded=False, rare=True)] = True,
     seed: Seed = 0,
     batch: Batch = 256,
     threads: Threads = 1,
     device: Device = "cpu",
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> Reduction:
     """A smaller copy of ``network`` without the units that ``by`` chooses; the result is an ordinary dense network.
 
     ``by`` uses the training split of ``data`` (``rows`` rows of it, drawn by the seed; None: all), and the test split
     evaluates the result (``test_rows`` of it; else validation or training rows). Without ``target`` the method decides
     how many units to remove; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share that ``plan`` gives
-    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until
-    the target is met. ``layers`` are globs of the layers that may lose units. ``refit`` then solves every layer that
-    reads removed units anew, by least squares on unlabelled training rows (``rows`` of them, or 1,000), towards what it
-    gave in the original network; ``"none"`` leaves them as the cut made them. ``recover`` trains the smaller network
+    it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until the target is met,
+    or loses units where they cost the outputs least (``"error"``, the default with a refit). ``layers`` are globs of
+    the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
+    unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
+    leaves them as the cut made them. ``recover`` trains the smaller network
     (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
@@ -98,6 +107,19 @@ def reduce(
     >>> small.network.dense1.out_features < 40
     True
     """
+    from weightsmith.networks.card import card_of, meaning_digest
+    from weightsmith.reducing.measuring import Baselines, latency_of
+    from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.planning import planned_task
+    from weightsmith.reducing.recovery.recover import FineTune, Recover
+    from weightsmith.reducing.refitting.options import Refit
+    from weightsmith.reducing.results import Reduction
+    from weightsmith.reducing.rounds import Task, carry_out
+    from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.surgery.sites import find_sites
+    from weightsmith.reducing.surgery.sizes import Target
+
+    settings = written(reduce, locals())
     method = Method.of(by)
     task = Task(
         method=method,
@@ -105,6 +127,7 @@ def reduce(
         refit=Refit.of(refit),
         recovery=None if recover is None else Recover.of(recover),
         shares=None,
+        budget=None,
         fitness=fitness,
         price=price,
         seed=seed,
@@ -112,23 +135,12 @@ def reduce(
         threads=threads,
         device=device,
         folder=None if out is None else Path(out),
-        progress=progress,
+        progress=as_callback(progress),
     )
-    settings = written(reduce, locals())
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
     baselines = Baselines(random, FineTune.of(scratch) if scratch else None, seeds, latency)
     _check_device(device)
-    functions: dict[str, Any] = {"fitness": fitness, "price": price}
-    for name, own in functions.items():
-        if own is not None and not callable(own):
-            hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
-            raise UsageError(f"{name} is a function, not {own!r}{hint}")
-        if task.folder is not None:
-            check_identity(name, own)
-        if own is not None and not isinstance(method, Genetic | Pareto):
-            raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
-    if fitness is not None and isinstance(method, Pareto):
-        raise UsageError(f"{method} looks for accuracy and size, not for a fitness of your own; give it a price")
+    _check_own_functions(method, fitness, price, task.folder)
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
@@ -141,10 +153,13 @@ def reduce(
         )
         found = find_sites(subject.network, subject.example[:2])
         sites = found.matching(layers)
-        shares, source, notes = _shares(subject, plan, sites, task.target)
-        task = dataclasses.replace(task, shares=shares)
-        notes = (*notes, *_few_rows(subject, sites, method))
-        settings |= {"plan": source, "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else []}
+        planned = planned_task(subject, plan, sites, task)
+        task = planned.task
+        notes = (*planned.notes, *_few_rows(subject, sites, method))
+        settings |= {
+            "plan": planned.source,
+            "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else [],
+        }
         card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
         call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
@@ -159,6 +174,7 @@ def reduce(
                 settings=settings,
                 obstacles=found.obstacles,
                 notes=notes,
+                budget=planned.record,
             )
             speed = latency_of(subject, outcome.network, task) if latency else None
             result = Reduction(record, outcome.network, speed)
@@ -172,6 +188,23 @@ def reduce(
     return result
 
 
+def _check_own_functions(method: Method, fitness: Fitness | None, price: Price | None, folder: Path | None) -> None:
+    """Refuse functions that the method does not call, or that cannot be told apart when the call is resumed."""
+    from weightsmith.reducing.methods import Genetic, Pareto
+
+    functions: dict[str, Any] = {"fitness": fitness, "price": price}
+    for name, own in functions.items():
+        if own is not None and not callable(own):
+            hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
+            raise UsageError(f"{name} is a function, not {own!r}{hint}")
+        if folder is not None:
+            check_identity(name, own)
+        if own is not None and not isinstance(method, Genetic | Pareto):
+            raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
+    if fitness is not None and isinstance(method, Pareto):
+        raise UsageError(f"{method} looks for accuracy and size, not for a fitness of your own; give it a price")
+
+
 def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tuple[str, ...]:
     """Warn if there are fewer rows than units: some units then look redundant that are not."""
     most = max((site.units for site in sites if site.kind == "dense"), default=0)
@@ -183,35 +216,12 @@ def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tupl
 
 
 def _check_device(device: str) -> None:
+    import torch
+
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
-
-
-def _shares(
-    subject: Subject, plan: LayerPlan | str | Path | None, sites: tuple[Site, ...], target: Target | None
-) -> tuple[dict[str, float] | None, str | None, tuple[str, ...]]:
-    """The share each site keeps, its source, and notes; None if neither a plan nor a target is given."""
-    if plan is None and target is None:
-        return None, None, ()
-    keep = 1.0 if target is None else target.keep
-    if plan is None or plan == "uniform":
-        if target is None:
-            raise UsageError("a uniform plan says how much of each layer only with a target (params:0.5)")
-        return dict.fromkeys((site.name for site in sites), keep), "uniform", ()
-    if plan == "norm":
-        if target is None:
-            raise UsageError("the plan 'norm' says how much of each layer only with a target (params:0.5)")
-        plan = norm_plan(subject.network, keep)
-    if plan == "alpha":
-        raise UsageError("the plan by α is made from grades: plan=ws.alpha_plan(ws.grade(network), keep=…)")
-    chosen = plan if isinstance(plan, LayerPlan) else LayerPlan.load(plan)
-    known = chosen.origin.inputs.get("network", subject.inputs["network"])
-    foreign = (
-        () if known == subject.inputs["network"] else (f"the plan ({chosen.source}) was made for another network",)
-    )
-    return shares_by_plan(sites, chosen), chosen.source, foreign
 
 
 def _record(
@@ -224,7 +234,14 @@ def _record(
     settings: dict[str, Any],
     obstacles: dict[str, str],
     notes: tuple[str, ...],
+    budget: BudgetRecord | None,
 ) -> ReductionRecord:
+    from weightsmith.networks.card import weights_digest
+    from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.reducing.measuring import measured, random_baseline, scratch_baseline, size_of
+    from weightsmith.reducing.results import ReductionRecord
+    from weightsmith.reducing.surgery.sizes import SizeModel
+
     architecture = architecture_of(subject.network)
     sizes = SizeModel(subject.network, sites, subject.example[:2])
     return ReductionRecord(
@@ -246,6 +263,8 @@ def _record(
         origin=Origin(seed=task.seed, inputs=subject.inputs),
         recovery=outcome.recovery,
         refit=outcome.refit,
+        fidelity=outcome.fidelity,
+        budget=budget,
     )
 
 
@@ -260,5 +279,7 @@ def _unmet(target: Target | None, sizes: SizeModel, outcome: Outcome) -> tuple[s
 
 def _write(folder: Path, result: Reduction) -> None:
     """Write the files of a reduction: the network, then the record, which marks it as complete."""
+    from weightsmith.networks.files import save
+
     save(result.network, folder / "network.safetensors")
     write_atomic(folder / "record.json", result.record.to_json(indent=1) + "\n")

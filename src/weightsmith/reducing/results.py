@@ -11,7 +11,9 @@ from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.reducing.baselines import RandomMasks, Scratch
+from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import FrontPoint, Trace
+from weightsmith.reducing.fidelity import Fidelity
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.reducing.refitting.refit import RefitRecord
@@ -102,6 +104,8 @@ class ReductionRecord(Record):
     origin: Origin
     recovery: tuple[Recovery, ...] = ()
     refit: RefitRecord | None = None
+    budget: BudgetRecord | None = None
+    fidelity: Fidelity | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

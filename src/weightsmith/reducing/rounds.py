@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
-from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
+from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.fidelity import Fidelity, fidelity_of
 from weightsmith.reducing.recovery.judging import HeldBack, Recovery, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import (
     FineTune,
@@ -39,13 +40,14 @@ from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.rebuilding import rebuilt
 from weightsmith.reducing.surgery.removal import cut_out, plain_cut
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
 from weightsmith.training.stopping import KeepBest
 
-__all__ = ["Outcome", "Task", "carry_out", "rebuilt"]
+__all__ = ["Outcome", "Task", "carry_out"]
 
 
 CHANGED = (
@@ -70,6 +72,8 @@ class Task:
     recovery: Recover | None
     shares: Mapping[str, float] | None
     """The share of its units that each site keeps before the target scales them; None: the method decides."""
+    budget: Budget | None
+    """How a target is shared out by its cost; None: by the shares."""
     fitness: Callable[[NDArray[np.float64], Masks], NDArray[np.float64]] | None
     price: Callable[[Masks], NDArray[np.float64]] | None
     seed: int
@@ -109,6 +113,7 @@ class Outcome:
     cut: nn.Module
     unfitted: nn.Module | None
     refit: RefitRecord | None
+    fidelity: Fidelity | None
     sites: tuple[SiteReduction, ...]
     decision: Decision
     difference: float
@@ -128,6 +133,7 @@ class _State:
     difference: float = 0.0
     unfitted: nn.Module | None = None
     refit: RefitRecord | None = None
+    fidelity: Fidelity | None = None
     notes: tuple[str, ...] = ()
     recovery: tuple[Recovery, ...] = ()
 
@@ -168,6 +174,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         cut=cut,
         unfitted=state.unfitted,
         refit=state.refit,
+        fidelity=state.fidelity,
         sites=_sites(sites, state),
         decision=state.decision,
         difference=state.difference,
@@ -196,14 +203,18 @@ def _check_recovery(subject: Subject, task: Task) -> None:
 
 def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | None]:
     """The units of the original network that each site keeps after each round; None: the method decides."""
-    if task.shares is None:
+    if task.shares is None and task.budget is None:
         return [None] * rounds
     if task.target is None:
+        assert task.shares is not None  # a budget needs a target
         return [
             counts_for_target(sizes, {name: share ** (number / rounds) for name, share in task.shares.items()}, None)
             for number in range(1, rounds + 1)
         ]
     targets = [dataclasses.replace(task.target, keep=keep) for keep in round_targets(task.target.keep, rounds)]
+    if task.budget is not None:
+        return [task.budget.counts(sizes, target) for target in targets]
+    assert task.shares is not None
     return [counts_for_target(sizes, task.shares, target) for target in targets]
 
 
@@ -212,7 +223,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
     found = find_sites(state.network, subject.example[:2])
     sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
-        counts = {site.name: min(counts[site.name], site.units) for site in sites}
+        counts = {site.name: min(counts.get(site.name, site.units), site.units) for site in sites}
     context = PruningContext(
         network=state.network if task.device == "cpu" else copied(state.network).to(task.device),
         sites=sites,
@@ -227,6 +238,7 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         identity={**subject.inputs, "round": str(number)},
         progress=task.step_callback(str(task.method)),
         calibration=subject.calibration,
+        orders=task.budget.orders if task.budget is not None and state.network is subject.network else {},
     )
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)
@@ -244,6 +256,8 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
         if architecture_of(before) is not None and architecture_of(state.network) is None:
             state.notes += (CHANGED,)
         _refit(subject, state, task, before=before, sites=sites, choices=cut.done)
+        state.fidelity = fidelity_of(before, state.unfitted, state.network, masks=(sites, cut.done), x=subject.example)
+        state.notes += state.fidelity.notes
     return bool(units)
 
 
@@ -289,8 +303,8 @@ def _difference(
 ) -> float:
     """The largest difference between the outputs of the smaller network and of the masked one, in their dtype."""
     with masked(before, sites, choices):
-        expected = before(subject.example)
-    return float((after(subject.example) - expected).abs().max())
+        expected = before(subject.example.clone())
+    return float((after(subject.example.clone()) - expected).abs().max())
 
 
 def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Iterate, stage: str) -> TrainRecord:
@@ -312,7 +326,7 @@ def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Itera
 
 
 def _held_back(subject: Subject, task: Task) -> HeldBack:
-    outputs = int(subject.network(subject.example[:1]).shape[1])
+    outputs = int(subject.network(subject.example[:1].clone()).shape[1])
     return held_back(subject.data, subject.split, subject.network, outputs, task.seed)
 
 
@@ -383,41 +397,3 @@ def _removed_unit(removal: Removal) -> RemovedUnit:
 
 def _site(sites: tuple[Site, ...], name: str) -> Site:
     return next(site for site in sites if site.name == name)
-
-
-# Turn a cut network into an ordinary one, rebuilt at its widths, with a card that holds its lineage.
-
-
-@torch.no_grad()
-def rebuilt(
-    cut: nn.Module, original: nn.Module, units: Mapping[str, int], operation: str, example: Tensor
-) -> nn.Module:
-    """``cut`` as a network of its architecture at the new widths; ``units`` are the remaining outputs of each layer.
-
-    A module of the user's own keeps its class; its card holds the widths, so that the user's function can load it. So
-    does a network that was changed since it was built, which its architecture would not reproduce: on ``example`` both
-    must give the same outputs. The card's lineage gains ``operation``.
-    """
-    card = card_of(original)
-    architecture = architecture_of(original)
-    new = dataclasses.replace(card, lineage=card.lineage.then(operation, weights_digest(original)))
-    if architecture is not None:
-        resized = architecture.resized(units)
-        network = _filled(resized.build(), cut)
-        ours, expected = network.eval()(example), cut.eval()(example)
-        near = 1e-4 * float(expected.abs().max())
-        if ours.shape == expected.shape and torch.allclose(ours, expected, rtol=1e-4, atol=near):
-            return with_card(network, dataclasses.replace(new, architecture=resized))
-        del cut.architecture
-    return with_card(cut.eval(), dataclasses.replace(new, architecture=None, widths={**card.widths, **units}))
-
-
-def _filled(network: nn.Module, cut: nn.Module) -> nn.Module:
-    """The new network with the weights, dtypes and ``requires_grad`` of the cut one."""
-    state = cut.state_dict()
-    floating = next(value.dtype for value in state.values() if value.is_floating_point())
-    network.to(floating).load_state_dict(state)
-    trained = {name: value.requires_grad for name, value in cut.named_parameters()}
-    for name, value in network.named_parameters():
-        value.requires_grad_(trained[name])
-    return network

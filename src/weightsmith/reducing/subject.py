@@ -119,7 +119,7 @@ def _check_rows(data: Data, rows: Split) -> None:
 
 @torch.no_grad()
 def _outputs(network: nn.Module, example: Tensor) -> int:
-    given = outputs_of(network, example)
+    given = outputs_of(network, example.clone())  # it may begin with an operation in place
     if not bool(torch.isfinite(given).all()):
         raise DataMismatch("the network gives nan or infinity for training rows; look at it with inspect or grade")
     return int(given.shape[1])

@@ -17,7 +17,7 @@ from weightsmith._version import __version__
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting._blocks import Block, block_of, paragraphs
 from weightsmith.reporting._words import LONGEST_NAME, plain
-from weightsmith.reporting.parts import Choice, Drawing, Part, Section, Table
+from weightsmith.reporting.parts import Choice, Drawing, Facts, Part, Section, Table
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,15 +57,22 @@ def render(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
 
 def fragment(section: Section) -> str:
     """One section for a place inside another page, such as a notebook: without drawings, which take time."""
-    kept = dataclasses.replace(section, parts=tuple(part for part in section.parts if not _is_drawn(part)))
+    kept = dataclasses.replace(section, parts=_undrawn(section.parts))
     (view,) = _section_views([kept], _ROOM)
     return _environment().get_template("notebook.html").render(section=view).strip().encode("utf-8", "replace").decode()
 
 
-def _is_drawn(part: Part) -> bool:
-    """Whether the part is a drawing, or holds some."""
-    inside = part.options if isinstance(part, Choice) else ()
-    return isinstance(part, Drawing) or any(_is_drawn(one) for _, parts in inside for one in parts)
+def _undrawn(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts without drawings, and without choices that hold nothing else to look up."""
+    kept: list[Part] = []
+    for part in parts:
+        if isinstance(part, Choice):
+            options = tuple((name, _undrawn(inside)) for name, inside in part.options)
+            if any(isinstance(one, Table | Facts) for _, inside in options for one in inside):
+                kept.append(dataclasses.replace(part, options=options))
+        elif not isinstance(part, Drawing):
+            kept.append(part)
+    return tuple(kept)
 
 
 def _environment() -> jinja2.Environment:

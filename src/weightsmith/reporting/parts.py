@@ -20,7 +20,19 @@ from weightsmith.core.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "Choice", "Column", "Drawing", "Facts", "Notes", "Part", "Prose", "Section", "Shown", "Table"]
+__all__ = [
+    "Cell",
+    "Choice",
+    "Column",
+    "Drawing",
+    "Facts",
+    "Notes",
+    "Part",
+    "Prose",
+    "Section",
+    "Shown",
+    "Table",
+]
 
 Cell: TypeAlias = float | int | str | None
 
@@ -49,7 +61,7 @@ class Column:
 class Table(Displayed):
     """Rows under columns; the first column is the head of each row, and ``file`` the file name of its CSV.
 
-    A terminal leaves a table that is a ``detail`` to the page.
+    A terminal leaves a table that is a ``detail`` to the page, and shows of others the rows at the places in ``brief``.
 
     >>> Table("Sizes", (Column("layer"), Column("units", numeric=True)), (("fc1", 64), ("fc2",)))
     Traceback (most recent call last):
@@ -62,6 +74,7 @@ class Table(Displayed):
     caption: str = ""
     file: str = ""
     detail: bool = False
+    brief: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -72,13 +85,10 @@ class Table(Displayed):
                 raise UsageError(f"table {self.title!r}: row {number} has {cells} for {len(self.columns)} columns")
 
     def filled(self) -> Table:
-        """The table without the columns to spare that are empty."""
+        """The table without its empty columns."""
         values = [[cell.value if isinstance(cell, Shown) else cell for cell in row] for row in self.rows]
-        places = [
-            place
-            for place, column in enumerate(self.columns)
-            if not column.spare or any(row[place] is not None for row in values)
-        ]
+        filled = [any(row[place] is not None for row in values) for place in range(len(self.columns))]
+        places = [place for place, has_values in enumerate(filled) if has_values or not place]
         columns = tuple(self.columns[place] for place in places)
         return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in places) for row in self.rows))
 

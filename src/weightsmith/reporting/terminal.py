@@ -17,7 +17,18 @@ from rich.text import Text
 from weightsmith.reporting._blocks import paragraphs
 from weightsmith.reporting._sparks import for_encoding
 from weightsmith.reporting._words import number_text, plain
-from weightsmith.reporting.parts import Cell, Choice, Column, Facts, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.parts import (
+    Cell,
+    Choice,
+    Column,
+    Facts,
+    Notes,
+    Part,
+    Prose,
+    Section,
+    Shown,
+    Table,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,7 +39,7 @@ _NAMES = 10  # width of "look at", "try next", "files"
 _WIDEST_NAME = 30  # of a key number; longer ones wrap
 _MOST_LINES = 6  # notes of one kind; the others are counted
 _MOST_ROWS = 400  # rows of a table; the others are counted
-_MOST_FILES = 6
+_MOST_FILES = 12
 _WRAPPED = 30  # width at which a column of words wraps, if there is no room for it
 _SHORTEST_NAME = 8  # a row's head is cut to no less
 _GAP = (0, 1, 0, 0)
@@ -71,7 +82,8 @@ def show_table(table: Table, console: Console) -> None:
     if table.title:
         console.print()
         console.print(_text(table.title, console, "bold"))
-    rows = [[_cell(cell, console) for cell in row] for row in table.rows[:_MOST_ROWS]]
+    chosen = [table.rows[place] for place in table.brief] if table.brief else table.rows[:_MOST_ROWS]
+    rows = [[_cell(cell, console) for cell in row] for row in chosen]
     columns = _measured(table.columns, rows)
     if _width(columns) > console.width and 0 < len(rows) <= _MOST_TURNED:
         heads = [Column(""), *(Column(row[0], numeric=True) for row in rows)]
@@ -85,9 +97,10 @@ def show_table(table: Table, console: Console) -> None:
             return
     kept = _fitting(columns, console.width)
     if rows:
-        console.print(_grid(kept, rows, console))
+        narrow = _width(kept[1:]) + _SHORTEST_NAME >= console.width  # even so: heads and cells wrap
+        console.print(_grid(kept, rows, console, wrap=narrow))
     if len(rows) < len(table.rows):
-        console.print(_text(f"and {len(table.rows) - len(rows):,} more rows: --json has all", console, "dim"))
+        console.print(_text(f"{len(rows):,} of {len(table.rows):,} rows: --json has all", console, "dim"))
     _show_legend(table.caption, kept, [each.column.head for each in columns if each not in kept], console)
 
 
@@ -113,8 +126,12 @@ def _show_parts(parts: Iterable[Part], console: Console) -> None:
             case Prose(text=text):
                 for line in paragraphs(text):
                     console.print(_text(line, console))
-            case Choice(options=options, first=first):
-                _show_parts(options[first][1], console)
+            case Choice(label=label, options=options):
+                for name, inside in options:
+                    if any(isinstance(one, Table | Facts) and not one.detail for one in inside):
+                        console.print()
+                        console.print(_text(f"{label}: {name}", console, "bold"))
+                        _show_parts(inside, console)
 
 
 def _measured(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[_Fitted]:

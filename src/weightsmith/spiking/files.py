@@ -28,7 +28,7 @@ from weightsmith.networks.weights import open_weights
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Node, Pool, Scale, Shape, Synapses, shapes_of
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF, Neuron
+from weightsmith.spiking.neurons import IF, LIF, AnyNeuron, Graded, Neuron
 
 __all__ = ["assembled", "checked_spiking", "is_spiking", "load_spiking", "save_spiking", "spiking_digest"]
 
@@ -120,11 +120,16 @@ def _content(network: SpikingNetwork) -> dict[str, Any]:
     return {
         "spiking": _VERSION,
         "input_shape": list(network.input_shape),
-        "neuron": network.neuron.to_dict(),
+        "neuron": _plain_neuron(network.neuron),
         "encode": network.encode.to_dict(),
         "card": network.card.to_dict(),
         "nodes": [_described(node) for node in network.nodes],
     }
+
+
+def _plain_neuron(neuron: AnyNeuron) -> dict[str, Any]:
+    """A neuron without ``signed`` where it is false: files and digests stay those of before there were signed ones."""
+    return {name: value for name, value in neuron.to_dict().items() if name != "signed" or value}
 
 
 def _described(node: Node) -> dict[str, Any]:
@@ -164,7 +169,7 @@ def _rebuilt(path: Path, content: Mapping[str, Any], tensors: Mapping[str, Tenso
         card = Card.from_dict(content["card"])
     except (ValueError, TypeError, RecursionError) as error:
         raise FileRefused(path, f"its neuron, encoding or card cannot be read ({error})") from error
-    assert isinstance(neuron, IF | LIF)
+    assert isinstance(neuron, IF | LIF | Graded)
     assert isinstance(encode, Poisson | Constant)
     return assembled(path, nodes, shape, neuron=neuron, encode=encode, card=card)
 
@@ -224,7 +229,7 @@ def assembled(
     nodes: Sequence[Node],
     input_shape: Shape,
     *,
-    neuron: IF | LIF,
+    neuron: AnyNeuron,
     encode: Poisson | Constant,
     card: Card,
 ) -> SpikingNetwork:

@@ -18,7 +18,7 @@ from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import Gate, Neurons, Node, Shape, Synapses, is_finite, shapes_of
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, AnyNeuron, Graded, Precision
 
 if TYPE_CHECKING:
     from weightsmith.spiking.monitors.observing import Observer
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["Precision", "SpikingNetwork"]
-
-Precision = Literal["float32", "float64", "int8"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -39,14 +37,16 @@ class SpikingNetwork:
 
     nodes: tuple[Node, ...]
     input_shape: Shape
-    neuron: IF | LIF
+    neuron: AnyNeuron
     encode: Poisson | Constant
     card: Card = dataclasses.field(default_factory=Card)
 
     def __post_init__(self) -> None:
         shapes = shapes_of(self.nodes, self.input_shape)
-        if not isinstance(self.neuron, IF | LIF):
-            raise UsageError(f"{self.neuron}: the engines step if and lif and know no other neuron (docs/extending.md)")
+        if not isinstance(self.neuron, IF | LIF | Graded):
+            raise UsageError(
+                f"{self.neuron}: the engines step if, lif and graded and know no other neuron (docs/extending.md)"
+            )
         if not self.populations:
             raise UsageError("the network has no neurons: nothing in it would spike")
         for node in self.nodes:
@@ -64,8 +64,19 @@ class SpikingNetwork:
                 raise DataMismatch(
                     f"{population.name}: a threshold is not positive, so that it would fire at every step"
                 )
+        if isinstance(self.neuron, Graded):
+            self._check_graded()
         if isinstance(self.nodes[-1], Neurons) or len(shapes[self.nodes[-1].name]) != 1:
             raise UsageError(f"the last node {self.nodes[-1].name!r} must give one score per class, without firing")
+
+    def _check_graded(self) -> None:
+        if not isinstance(self.encode, Constant):
+            raise UsageError(f"{self.neuron} takes the input once, as it is, not {self.encode} spikes; encode=constant")
+        gate = next((node.name for node in self.nodes if isinstance(node, Gate)), None)
+        if gate is not None:
+            raise UsageError(
+                f"{gate}: max pooling of graded spikes would give sizes that no spike has; take if:signed=true"
+            )
 
     def __repr__(self) -> str:
         units = sum(math.prod(self.shapes[node.name]) for node in self.populations)
@@ -112,7 +123,7 @@ class SpikingNetwork:
             raise UnknownName("node", unknown, [node.name for node in self.nodes])
         return dataclasses.replace(self, nodes=tuple(new.get(node.name, node) for node in self.nodes))
 
-    def with_neuron(self, neuron: IF | LIF) -> SpikingNetwork:
+    def with_neuron(self, neuron: AnyNeuron) -> SpikingNetwork:
         """The same network made of other neurons."""
         return dataclasses.replace(self, neuron=neuron)
 

@@ -10,33 +10,74 @@ spike) + I). Every layer then answers one step later.
 
 >>> Neuron.parse("lif:0.95,reset=hard")
 LIF(leak=0.95, reset='hard', delay=False)
->>> IF().leak
-1.0
+>>> Neuron.parse("if:signed=true"), Neuron.parse("graded:5").payload_bits
+(IF(reset='soft', delay=False, signed=True), 4)
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+from weightsmith.core.errors import OptionError
 from weightsmith.core.options import Option, param
 
-__all__ = ["IF", "LIF", "Devices", "Mismatch", "Neuron"]
+__all__ = ["IF", "LIF", "AnyNeuron", "Devices", "Graded", "Mismatch", "Neuron", "Precision"]
+
+Precision = Literal["float32", "float64", "int8"]
+"""The numbers that neurons are computed with."""
 
 
 class Neuron(Option, family="neuron"):
-    """The family of neurons: ``if`` (integrate and fire) and ``lif`` (leaky)."""
+    """The family of neurons: ``if`` (integrate and fire), ``lif`` (leaky) and ``graded`` (spikes of several sizes).
+
+    ``largest`` is the size of the largest spike, counted in the smallest: 1 where all spikes have one size.
+    ``payload_bits`` is what an event says besides that it happened.
+    """
+
+    @property
+    def largest(self) -> int:
+        """Size of the largest spike in units of the smallest."""
+        return 1
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits that an event carries besides its address."""
+        return 0
 
 
 class IF(Neuron, name="if"):
-    """Integrate and fire: nothing leaks."""
+    """Integrate and fire: nothing leaks.
+
+    With ``signed`` a neuron that has fired more than its input warrants takes a spike back (Wang et al., "Signed neuron
+    with memory", IJCAI 2022). With n the sum of the spikes so far, 0 at the start:
+
+        v ← v + I        s = +1 where v > θ,   −1 where v < 0 and n > 0,   else 0        v ← v − s·θ,   n ← n + s
+
+    n is never negative, so that the zero of a ReLU is kept: without the memory n a neuron whose input is negative
+    would send negative spikes.
+    """
 
     reset: Literal["soft", "hard"] = param(default="soft", doc="soft takes the threshold away, hard sets to zero")
     delay: bool = param(default=False, doc="fire one step later, as the L4 paper's code base does")
+    signed: bool = param(default=False, doc="a spike too many is taken back by a spike −1; soft reset only")
+
+    def check(self) -> None:
+        """A spike can be taken back only where the reset took a threshold away at the same step."""
+        if self.signed and (self.reset == "hard" or self.delay):
+            wrong = "reset=hard" if self.reset == "hard" else "delay=true"
+            raise OptionError(
+                f"if: signed=true needs a soft reset without delay, not {wrong}; leave one of the two out"
+            )
 
     @property
     def leak(self) -> float:
         """The factor per step: 1."""
         return 1.0
+
+    @property
+    def payload_bits(self) -> int:
+        """The sign, where spikes have one."""
+        return int(self.signed)
 
 
 class LIF(Neuron, name="lif"):
@@ -45,6 +86,61 @@ class LIF(Neuron, name="lif"):
     leak: float = param(gt=0, le=1, doc="factor per step; 1 leaks nothing")
     reset: Literal["soft", "hard"] = param(default="soft", doc="soft takes the threshold away, hard sets to zero")
     delay: bool = param(default=False, doc="fire one step later, as the L4 paper's code base does")
+
+    @property
+    def signed(self) -> bool:
+        """Leaky neurons take no spike back."""
+        return False
+
+
+class Graded(Neuron, name="graded"):
+    """Spikes of K sizes, each half of the one before, for hardware whose spikes carry a payload.
+
+    A neuron adds up what it receives and sends what is missing between the ReLU of that sum and all it has sent, as the
+    nearest size. With z its sum (biases and constant inputs come once, at the first step, not at every step), m the
+    sum of the spikes sent, in units of the smallest size θ·2^−(K−1):
+
+        u = max(z, 0)/θ · 2^(K−1) − m
+        silent where |u| < ½, else a spike sign(u)·2^j,  j = min(K − 1, max(0, ⌊log₂(|u|/0.75)⌋)),        m ← m + spike
+
+    (1.5·2^j lies halfway between two sizes). What a layer has sent up to a step is its answer up to then: the sum of
+    the spikes is the activation, not their rate. Adding a spike to a membrane is a shift and an addition.
+    """
+
+    sizes: int = param(ge=1, le=7, doc="number of sizes of a spike; 5 suffice for deep networks, 3 do not")
+
+    @property
+    def leak(self) -> float:
+        """The factor per step: 1."""
+        return 1.0
+
+    @property
+    def reset(self) -> Literal["soft", "hard"]:
+        """What was sent is taken away."""
+        return "soft"
+
+    @property
+    def delay(self) -> bool:
+        """A neuron answers within the step."""
+        return False
+
+    @property
+    def signed(self) -> bool:
+        """What was too much is taken back."""
+        return True
+
+    @property
+    def largest(self) -> int:
+        """2^(K−1)."""
+        return 1 << (self.sizes - 1)
+
+    @property
+    def payload_bits(self) -> int:
+        """The number of the size, and the sign."""
+        return (self.sizes - 1).bit_length() + 1
+
+
+AnyNeuron = IF | LIF | Graded
 
 
 class Devices(Option, family="devices"):

@@ -12,7 +12,9 @@ from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
+from weightsmith.spiking.choices import Choice
 from weightsmith.spiking.conversion.balance import ThresholdRange
+from weightsmith.spiking.conversion.calibrate import Calibration
 from weightsmith.spiking.energy.cost import SpikeCost
 from weightsmith.spiking.l4.adjust import Adjustment
 from weightsmith.spiking.monitors.activity import ActivityRecord
@@ -109,6 +111,8 @@ class SpikeRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    calibration: Calibration | None = None
+    choice: Choice | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

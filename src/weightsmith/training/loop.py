@@ -8,42 +8,46 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import check_identity
 from weightsmith.core.options import Range, check_int
+from weightsmith.core.progress import as_callback
 from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
-from weightsmith.data.augment import Augment
-from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.card import Card, weights_digest, with_card
-from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.files import save
-from weightsmith.networks.models.architecture import Architecture
-from weightsmith.training.checkpoints import Checkpoints
-from weightsmith.training.clipping import Clip
-from weightsmith.training.distributed import team
-from weightsmith.training.drawing import own_random_state
-from weightsmith.training.losses import Loss
-from weightsmith.training.optimisers import Optimiser
-from weightsmith.training.penalties import Penalty
-from weightsmith.training.plan import TrainingPlan, TrainingWarning, make_plan
-from weightsmith.training.run import History, Hook, Progress, TrainRecord, TrainRun
 from weightsmith.training.schedules import Schedule, read_schedule
-from weightsmith.training.settings import Settings
-from weightsmith.training.stopping import Stop
-from weightsmith.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from weightsmith.data.augment import Augment
+    from weightsmith.data.normalise import Normalisation
+    from weightsmith.networks.card import Card
+    from weightsmith.networks.models.architecture import Architecture
+    from weightsmith.training.checkpoints import Checkpoints
+    from weightsmith.training.clipping import Clip
+    from weightsmith.training.losses import Loss
+    from weightsmith.training.optimisers import Optimiser
+    from weightsmith.training.penalties import Penalty
+    from weightsmith.training.plan import TrainingPlan
+    from weightsmith.training.run import Hook, Progress, TrainRun
+    from weightsmith.training.stopping import Stop
+    from weightsmith.training.trainer import Trainer
 
 __all__ = ["finish", "train", "write_run"]
 
 
-@verb
+def _read_normalisation(given: Normalisation | str) -> Normalisation:
+    """The normalisation that is meant by an object or text, ``none`` among them."""
+    from weightsmith.data.normalise import Normalisation
+
+    return Normalisation.parse(given) if isinstance(given, str) else given
+
+
+@verb(types=("training.settings", "training.losses", "data.normalise"))
 def train(
     network: nn.Module | Architecture | str | Path,
     data: Any,
@@ -69,19 +73,30 @@ def train(
     batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,
     epochs: Annotated[int, Range(ge=1), Doc("passes over the training images, at most")] = 10,
     validation: Annotated[
-        float | None, Range(ge=0, lt=1), Doc("share of the training images kept for validation; 0 for none")
+        float | None,
+        Range(ge=0, lt=1),
+        Doc(
+            "share of the training rows for validation; commands and recipes take 0.1 if the data have none, 0 for none"
+        ),
     ] = None,
     normalise: Annotated[
-        str | Normalisation | None, Doc("none, 0.5/0.5, imagenet …; without it the network's own, or the data's")
+        str | Normalisation | None,
+        Doc(
+            "none, 0.5/0.5, imagenet …; without it the network's own, or the data's",
+            read=_read_normalisation,
+            none=False,
+        ),
     ] = None,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = 1,
     out: str | Path | None = None,
-    keep: Annotated[Sequence[int] | int, Range(ge=0), Doc("epochs whose weights are kept, to rewind to")] = (),
+    keep: Annotated[
+        Sequence[int] | int, Range(ge=0), Doc("epochs whose weights are kept, to rewind to", rare=True)
+    ] = (),
     hooks: Sequence[Hook] | Hook = (),
-    progress: Callable[[Progress], None] | None = None,
-    diagnose: Annotated[bool, Doc("a verdict on the gradients of every layer")] = True,
+    progress: Callable[[Progress], None] | bool | None = None,
+    diagnose: Annotated[bool, Doc("a verdict on the gradients of every layer", rare=True)] = True,
 ) -> TrainRun:
     """Train a copy of ``network`` on the training split of ``data``.
 
@@ -100,6 +115,16 @@ def train(
     >>> run.stopped, len(run.history.rows), run.network.dense1
     (<Stopped.DONE: 'done'>, 2, Linear(in_features=64, out_features=16, bias=True))
     """
+    import torch
+
+    from weightsmith.training.checkpoints import Checkpoints
+    from weightsmith.training.distributed import team
+    from weightsmith.training.drawing import own_random_state
+    from weightsmith.training.losses import Loss
+    from weightsmith.training.plan import TrainingWarning, make_plan
+    from weightsmith.training.settings import Settings
+    from weightsmith.training.trainer import Trainer
+
     options = Settings.read(
         optimiser=optimiser,
         schedule=schedule,
@@ -140,7 +165,9 @@ def train(
         torch.enable_grad(),
         closing(members.unless_first_refuses(lambda: Checkpoints(folder, call))) as checkpoints,
     ):
-        trainer = Trainer(plan, members, checkpoints, keep=keep, hooks=hooks, progress=progress, diagnose=diagnose)
+        trainer = Trainer(
+            plan, members, checkpoints, keep=keep, hooks=hooks, progress=as_callback(progress), diagnose=diagnose
+        )
         run = finish(plan, trainer, written, origin)
         kept = {
             epoch: functools.partial(_as_it_was, run.network, checkpoints, epoch, plan.card_after(epoch))
@@ -155,6 +182,9 @@ def train(
 
 def finish(plan: TrainingPlan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
     """Train; then the network, taken out of the trainer and given its card, and the record."""
+    from weightsmith.networks.card import weights_digest, with_card
+    from weightsmith.training.run import History, TrainRecord, TrainRun
+
     ended = trainer.run()
     network, removed = trainer.release(ended)
     network = with_card(network.cpu(), plan.card_after(ended.restored)).eval()
@@ -180,6 +210,9 @@ def finish(plan: TrainingPlan, trainer: Trainer, written: dict[str, Any], origin
 
 def _as_it_was(network: nn.Module, checkpoints: Checkpoints, epoch: int, card: Card) -> nn.Module:
     """A copy of the network with the weights of an earlier epoch."""
+    from weightsmith.networks.card import with_card
+    from weightsmith.networks.editing.copying import copied
+
     earlier = copied(network)
     earlier.load_state_dict(checkpoints.kept(epoch))
     return with_card(earlier, card)
@@ -187,6 +220,8 @@ def _as_it_was(network: nn.Module, checkpoints: Checkpoints, epoch: int, card: C
 
 def write_run(folder: Path, run: TrainRun) -> None:
     """The files of a finished run: network, history as a table, and last, as its seal, the record."""
+    from weightsmith.networks.files import save
+
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())
     write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")

@@ -22,6 +22,7 @@ from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
+from weightsmith.networks.wrappers import check_open
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
 from weightsmith.training.layouts import plain_layout, trained_layout
@@ -95,6 +96,7 @@ def make_plan(
     """Build, read or copy the network, split the data, and refuse or warn of what will not work."""
     known, notes = _with_validation(data_of(data), settings)
     module, brings = _network(network, known, settings.seed)
+    check_open(module)
     check_state(module)
     card = card_of(module)
     # A network that was loaded or trained has its own normalisation.

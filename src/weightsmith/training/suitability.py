@@ -34,8 +34,8 @@ def check_labels(data: Data, outputs: int) -> None:
         highest = int(part.y.max())
         if name != "test" and highest >= outputs:
             raise DataMismatch(
-                f"{data.name}: the {name} split has the label {highest}, but the network has {outputs} outputs "
-                f"(labels 0 to {outputs - 1})"
+                f"{data.name}: the {name} split has the label {highest}, but the network has {outputs} outputs"
+                + ("; one score per class is needed" if outputs == 1 else f" (labels 0 to {outputs - 1})")
             )
 
 

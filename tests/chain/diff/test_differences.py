@@ -116,7 +116,7 @@ def test_angles_of_weights_are_those_of_a_slow_loop():
 
 
 def test_paired_counts_are_those_of_a_slow_loop(run, other, data):
-    found = quick(run.network, other.network, data, images=200, seed=3)
+    found = quick(run.network, other.network, data, test_rows=200, seed=3)
     paired = found.accuracy
     part = data.test
     from weightsmith.core.seeds import stream
@@ -237,10 +237,10 @@ def test_data_that_do_not_fit_one_network_are_a_note(run):
 def test_the_accuracy_of_the_one_that_can_answer_is_told(run, data, turned):
     other = nn.Sequential(nn.Flatten(), nn.Linear(30, 10))
     pair = (other, run.network) if turned else (run.network, other)
-    found = diff(*pair, data, evidence="none", images=50, repeats=2)
+    found = diff(*pair, data, evidence="none", test_rows=50, repeats=2)
     lone = found.lone_accuracy
     assert (found.accuracy, lone.of, lone.data, lone.split, lone.images) == (None, "AB"[turned], "digits", "test", 50)
-    assert lone.accuracy == quick(run.network, run.network, data, images=50).accuracy.a
+    assert lone.accuracy == quick(run.network, run.network, data, test_rows=50).accuracy.a
     assert f"accuracy of {lone.of} alone {lone.accuracy.value:.2%}" in str(found)
     assert sum("accuracy, activations and time of Sequential: " in note for note in found.notes) == 1
     assert [site.units_b if turned else site.units_a for site in found.units] == [24, 16]
@@ -314,13 +314,13 @@ def test_what_is_told_of_networks_must_be_of_use(own_files, run, tmp_path):
 
 def test_an_answer_that_is_not_finite_is_none(run, data):
     broken = scaled(run.network, "output", math.nan)
-    paired = quick(broken, broken, data, images=30).accuracy
+    paired = quick(broken, broken, data, test_rows=30).accuracy
     assert (paired.agreement.value, paired.neither) == (0.0, 30)
 
 
 def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
-    spiked = ws.spike(run.network, data, steps=12, images=40, out=tmp_path / "snn")
-    found = quick(run, tmp_path / "snn", data, images=40)
+    spiked = ws.spike(run.network, data, steps=12, test_rows=40, out=tmp_path / "snn")
+    found = quick(run, tmp_path / "snn", data, test_rows=40)
     decisions = spiked.record.decisions
     assert (found.accuracy.a, found.accuracy.b) == (decisions.network, decisions.spiking)
     assert (found.accuracy.difference.value, found.accuracy.p) == (decisions.cost.difference, decisions.cost.p)
@@ -334,9 +334,9 @@ def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
     ]
     assert [layer.name for layer in found.layers] == ["dense1", "dense2", "output"]
     assert found["dense1"].distance.cosine == pytest.approx(1, abs=1e-6)
-    assert quick(spiked, tmp_path / "snn", data, images=40).accuracy.agreement.value == 1.0
-    assert quick(run, spiked, data, images=40, steps=3).b.energy_basis == "counted over 3 steps"
-    timed = diff(run, spiked.network, data, images=5, evidence="none", repeats=2)
+    assert quick(spiked, tmp_path / "snn", data, test_rows=40).accuracy.agreement.value == 1.0
+    assert quick(run, spiked, data, test_rows=40, steps=3).b.energy_basis == "counted over 3 steps"
+    timed = diff(run, spiked.network, data, test_rows=5, evidence="none", repeats=2)
     assert timed.latency == ()
     assert any(note.startswith("time of SpikingNetwork: it spikes, and is simulated") for note in timed.notes)
     assert not any("balancing" in note for note in quick(spiked, tmp_path / "snn").notes)
@@ -346,13 +346,13 @@ def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
 @pytest.mark.slow
 def test_a_tailored_network_is_run_for_the_steps_it_was_judged_by(run, data, tmp_path):
     found = ws.tailor(
-        run, data, accuracy=0.3, energy=0.9, recover=None, rows=200, images=60, steps=8, out=tmp_path / "small"
+        run, data, accuracy=0.3, energy=0.9, recover=None, rows=200, test_rows=60, steps=8, out=tmp_path / "small"
     )
     best = found.record.best
     assert best.steps is not None
     assert best.steps < 8
     for given in (tmp_path / "small", found):
-        compared = quick(run, given, data, images=20)
+        compared = quick(run, given, data, test_rows=20)
         assert compared.b.energy_basis.endswith(f" over {best.steps} steps")
 
 
@@ -391,7 +391,7 @@ def test_cousins_are_told_by_their_common_ancestor():
 
 
 def test_angles_of_activations_are_those_of_a_slow_loop(run, data):
-    (site, _) = quick(run.network, run.network, data, images=60).units
+    (site, _) = quick(run.network, run.network, data, test_rows=60).units
     from weightsmith.core.seeds import stream
 
     rows = sorted(stream(0, "judging rows").choice(360, 60, replace=False).tolist())
@@ -410,9 +410,9 @@ def test_angles_of_activations_are_those_of_a_slow_loop(run, data):
 def test_the_same_bytes_for_the_same_seed_and_nothing_is_changed(run, other, data):
     network = copy.deepcopy(run.network).train()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    first = quick(network, other, data, images=50, seed=4)
-    assert first.to_json() == quick(network, other, data, images=50, seed=4).to_json()
-    assert first != quick(network, other, data, images=50, seed=5)
+    first = quick(network, other, data, test_rows=50, seed=4)
+    assert first.to_json() == quick(network, other, data, test_rows=50, seed=4).to_json()
+    assert first != quick(network, other, data, test_rows=50, seed=5)
     assert NetworkDiff.from_json(first.to_json()) == first
     assert network.training
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
@@ -422,7 +422,7 @@ def test_the_same_bytes_for_the_same_seed_and_nothing_is_changed(run, other, dat
 def test_a_larger_network_takes_longer_and_shapes_need_not_agree(data):
     dense = ws.networks.mlp(64, 4, 10)
     images = nn.Sequential(nn.Conv2d(1, 64, 3), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.Flatten(), nn.Linear(64 * 16, 10))
-    found = diff(dense, images, data, images=8, evidence="none", repeats=3, batches=(16,))
+    found = diff(dense, images, data, test_rows=8, evidence="none", repeats=3, batches=(16,))
     (time,) = found.latency
     assert time.batch == 16
     assert time.ratio > 3

@@ -46,7 +46,7 @@ def test_a_spiking_network_is_judged_after_its_steps_and_its_spikes_are_counted(
 
 
 def test_rows_draw_their_spikes_by_the_number_of_the_first(run, digits):
-    twin = ws.spike(run, digits, encode="poisson:0.5", steps=6, watch=0, images=40)
+    twin = ws.spike(run, digits, encode="poisson:0.5", steps=6, watch=0, test_rows=40)
     one, other = (
         answered(twin.network, digits, 6, precision="float32", prices=Prices(), seed=0, first=first)
         for first in (0, 500)

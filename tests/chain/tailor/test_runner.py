@@ -37,7 +37,7 @@ def network(digits):
 
 @pytest.fixture(scope="module")
 def rows(digits):
-    return divided(digits, images=None, tune_rows=None, seed=0)
+    return divided(digits, test_rows=None, tune_rows=None, seed=0)
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ import sys, weightsmith as ws
 from weightsmith.chain.tailor.tailoring import tailor
 digits = ws.data.load("digits").with_validation(0.2)
 limits = {"accuracy": 0.85, "energy": 0.2}
-tailor(sys.argv[1], digits, **limits, recover="fine-tune:2", rows=300, steps=6, images=60, out=sys.argv[2])
+tailor(sys.argv[1], digits, **limits, recover="fine-tune:2", rows=300, steps=6, test_rows=60, out=sys.argv[2])
 """
 
 
@@ -305,7 +305,7 @@ def test_a_module_of_the_users_own_is_tailored(digits):
 @pytest.mark.slow
 def test_a_residual_network_is_cut_and_converted(digits):
     run = ws.train("resnet:8,widths=[4,8,8],shortcut=conv", digits, schedule=0.05, epochs=1, seed=0)
-    found = tailor(run, digits, accuracy=0.15, energy=0.6, recover=None, rows=100, steps=6, images=40, budget="60s")
+    found = tailor(run, digits, accuracy=0.15, energy=0.6, recover=None, rows=100, steps=6, test_rows=40, budget="60s")
     assert {"whole", "reduced", "spiking"} <= {each.kind for each in found.record.candidates}
 
 
@@ -368,7 +368,7 @@ def test_what_is_no_network_is_refused(digits, given):
 
 
 def test_a_spiking_network_is_refused(network, digits, tmp_path):
-    twin = ws.spike(network, digits, steps=4, watch=0, images=4, out=tmp_path / "snn").network
+    twin = ws.spike(network, digits, steps=4, watch=0, test_rows=4, out=tmp_path / "snn").network
     for given in (twin, tmp_path / "snn"):
         with pytest.raises(UsageError, match="spiking network already"):
             tailor(given, digits, accuracy=0.9)
@@ -402,9 +402,9 @@ def test_one_line_tells_what_came_of_it(both):
 def test_a_vgg_is_tailored_within_a_budget(shared_data, tmp_path):
     network = ws.load(Path(shared_data) / "weights" / "vgg5_fc512.safetensors")
     found = tailor(
-        network, ws.data.load("cifar10"), accuracy=0.6, energy=0.3, images=50, tune_rows=500, rows=200, recover=None,
+        network, ws.data.load("cifar10"), accuracy=0.6, energy=0.3, test_rows=50, tune_rows=500, rows=200, recover=None,
         steps=8, budget="40s",
     )  # fmt: skip
     assert found.record.selection.rows == found.record.judging.rows == 50
     assert found.record.best.energy_share < 1
-    assert divided("cifar10", images=50, tune_rows=500, seed=0).inputs["judging"] == found.record.judging.sha256
+    assert divided("cifar10", test_rows=50, tune_rows=500, seed=0).inputs["judging"] == found.record.judging.sha256

@@ -7,7 +7,8 @@ from torch import nn
 from weightsmith.core.errors import UsageError
 from weightsmith.data.normalise import HALF
 from weightsmith.networks.card import Card, card_of, weights_digest, with_card
-from weightsmith.networks.editing.fold import fold_batch_norm, trace
+from weightsmith.networks.editing.fold import fold_batch_norm
+from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.mlp import mlp
 from weightsmith.networks.models.resnet import resnet
 from weightsmith.networks.models.vgg import vgg

@@ -412,8 +412,8 @@ class FakeContext:
         self.rows["first"][:, 2] = 1 - self.rows["first"][:, 0]
         self.rows["second"][:, 1] = 1 - self.rows["second"][:, 0]
         self.sites = (
-            SimpleNamespace(name="first", units=3, activation="sigmoid", takes_constants=True),
-            SimpleNamespace(name="second", units=2, activation="relu", takes_constants=False),
+            SimpleNamespace(name="first", units=3, activation="sigmoid", takes_constants=True, padded=False),
+            SimpleNamespace(name="second", units=2, activation="relu", takes_constants=False, padded=False),
         )
         self.asked: Any = None
 

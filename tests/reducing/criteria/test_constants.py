@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weightsmith.reducing.criteria.constants import constant_units, into_bias, short_units
+from weightsmith.reducing.criteria.constants import carried, constant_units, into_bias, short_units
 from weightsmith.reducing.criteria.gram import Gram
+from weightsmith.reducing.decisions import Choice, Removal
 
 
 def gram_of(columns: list[list[float]], centre: float = 0.0) -> Gram:
@@ -43,3 +44,25 @@ def test_the_mean_stands_in() -> None:
     removal = into_bias(gram, 0, "short")
     assert (removal.constant, removal.into, removal.reason) == (pytest.approx(3.0), (), "short")
     assert into_bias(gram, 0, "short", constants=False).constant == 0.0
+
+
+def test_constants_are_carried_by_the_largest_constant_unit() -> None:
+    gram = Gram(4)
+    gram.add(np.array([[1.0, -2.0, 0.2, 0.8], [1.0, -2.0, 0.3, 0.7]]))
+    removals = (Removal(0, constant=1.0), Removal(1, constant=-2.0), Removal(3, (2,), (-1.0,), 1.0))
+    found = carried(Choice("a", 4, removals), gram)
+    assert found.kept == (1, 2)
+    assert [(each.unit, each.into, each.factors, each.constant) for each in found.removals] == [
+        (0, (1,), (-0.5,), 0.0),
+        (3, (2, 1), (-1.0, -0.5), 0.0),
+    ]
+    assert "unit 1" in found.notes[0]
+
+
+def test_a_lone_constant_and_units_at_zero_carry_nothing() -> None:
+    gram = Gram(3)
+    gram.add(np.array([[0.0, 3.0, 0.2], [0.0, 3.0, 0.3]]))
+    lone = Choice("a", 3, (Removal(1, constant=3.0),))
+    assert carried(lone, gram) is lone
+    silent = Choice("a", 3, (Removal(0), Removal(2, (1,), (1.0,), 0.5)))
+    assert carried(silent, gram) is silent

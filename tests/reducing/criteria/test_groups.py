@@ -238,8 +238,8 @@ def test_method_measures_each_site_from_its_mean() -> None:
 
     class FakeContext:
         sites = (
-            SimpleNamespace(name="free", units=4, activation="relu", takes_constants=True),
-            SimpleNamespace(name="bound", units=4, activation="relu", takes_constants=False),
+            SimpleNamespace(name="free", units=4, activation="relu", takes_constants=True, padded=False),
+            SimpleNamespace(name="bound", units=4, activation="relu", takes_constants=False, padded=False),
         )
 
         def reading_norms(self, site: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.reporting.page import render
-from weightsmith.reporting.parts import Choice, Drawing
+from weightsmith.reporting.parts import Choice, Drawing, Facts
 from weightsmith.reporting.sections import angles as module
 from weightsmith.reporting.sections.angles import angles_section
 
@@ -53,7 +53,7 @@ def test_every_layer_has_its_map_its_tree_and_its_pairs(found, read):
         rows = reader.table(f"Nearest pairs of {site.name}")
         assert [row["pair"] for row in rows] == [f"{pair.a}, {pair.b}" for pair in site.pairs]
         assert [row["angle"] for row in rows] == [pair.degrees for pair in site.pairs]
-        within = [row["within"] == "yes" for row in rows]
+        within = [row["within 40°"] == "yes" for row in rows]
         assert within == [min(pair.degrees, 180 - pair.degrees) < 40 for pair in site.pairs]
     reader.draw_all()
 
@@ -126,8 +126,9 @@ def test_units_that_could_go_are_named_and_notes_stand_first(found, read):
         dataclasses.replace(second, groups=(), combined=(), constant=(), short=()),
     )
     reader = read(angles_section(dataclasses.replace(found.record, sites=sites), "x"))
-    assert "Groups that would be merged into their first unit: 3 + 5, 1 + 7 + 9." in reader.prose
-    assert "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more." in reader.prose
+    named = [pair for part in reader.of(Facts) if not part.detail for pair in part.pairs]
+    assert ("groups that would be merged into their first unit", "2: 3 + 5, 1 + 7 + 9") in named
+    assert ("units that hardly vary", "14: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more") in named
     assert reader.notes == ["dense1: odd"]
 
 
@@ -135,7 +136,7 @@ def test_a_network_without_hidden_units_has_a_section_too(found, read):
     record = dataclasses.replace(found.record, sites=())
     reader = read(angles_section(record, "x"))
     assert "has no hidden units" in reader.section.lead
-    assert reader.table("Layers left out") == [{"layer": "output", "why": record.obstacles["output"]}]
+    assert reader.table("Layers that are never cut") == [{"why": record.obstacles["output"], "layers": "output"}]
     assert reader.facts["angle"] == "40.0"
 
 

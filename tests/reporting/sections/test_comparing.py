@@ -28,7 +28,10 @@ def test_a_row_per_measure_and_a_column_per_network(networks, read):
     assert "τ" not in alpha
     assert reader.drawings == ["α against depth", "Histogram of α"]
     assert [row["network"] for row in reader.drawing("α against depth").rows] == [one.source for one in networks]
-    assert [row["graded"] for row in reader.table("Coverage")] == list(comparison.coverage)
+    coverage = reader.table("Coverage")
+    assert [row["graded"] for row in coverage] == list(comparison.coverage)
+    assert [row["network"] for row in coverage] == [one.source for one in networks]
+    assert all(row["α by layer"].startswith("▁  ") for row in coverage)
     reader.draw_all()
 
 
@@ -36,7 +39,10 @@ def test_with_accuracies_correlations_stand_beside_them(read):
     networks = [grade(ws.networks.mlp(24, 12 + 4 * seed, 10, seed=seed), evidence="none") for seed in range(3)]
     comparison = compare(networks, accuracy=[90.0, 91.0, 92.0])
     reader = read(comparison_section(comparison, networks))
-    assert reader.notes == [comparison.sentence, *comparison.notes]
+    assert reader.section.lead.endswith(comparison.sentence)
+    assert reader.notes == [*comparison.notes, *comparison.ranking.lines]
+    (p,) = [column.meaning for column in reader.section["Measures of all networks"].columns if column.head == "p of τ"]
+    assert p == "two-sided; exact, all 6 orders"
     for row, measure in zip(reader.table("Measures of all networks"), comparison.measures, strict=True):
         tau, rho = measure.kendall, measure.spearman
         assert (row["τ"], row["p of τ"]) == ((None, None) if tau is None else (tau.value, tau.p))

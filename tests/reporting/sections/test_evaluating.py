@@ -57,10 +57,10 @@ def test_the_lead_and_the_chips_are_the_accuracy_with_its_interval(section, eval
         f"{100 * share.value:.1f} %"
     )
     assert f"between {100 * share.low:.1f} and {100 * share.high:.1f} %" in section.section.lead
-    assert section.chips["accuracy"] == f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+    ends = f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+    assert section.chips["accuracy"] == f"{ends} of 360 rows (test)"
     assert section.chips["among the best five"].startswith(f"{100 * evaluation.top5.value:.1f} %")
     assert float(section.chips["loss"]) == pytest.approx(evaluation.loss, rel=1e-3)
-    assert section.chips["images"] == "360"
 
 
 def test_classes_are_counted_as_the_matrix_has_them(section, evaluation):
@@ -112,7 +112,7 @@ def test_a_class_without_images_has_no_recall(read):
 def test_images_without_an_answer_are_named_and_not_counted_as_another_class(read):
     evaluation = by_hand([[3, 0], [0, 0]], not_finite=4, recall=(0.5, 0.0))
     reader = read(evaluation_section(evaluation, "x"))
-    assert reader.notes[0].startswith("4 images give NaN or infinity")
+    assert reader.section.look_at == ("4 of 7 images gave NaN or infinity; they count as wrong",)
     assert reader.chips["without an answer"] == "4"
     assert "loss" not in reader.chips
     # Three found are half of six; of a class with nothing found the matrix cannot tell how many it has.

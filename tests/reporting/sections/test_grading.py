@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import weightsmith as ws
+from weightsmith.grading.answer import answer
 from weightsmith.grading.results import Omitted, Status, VerdictKind
 from weightsmith.reporting.parts import Choice, Table
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
@@ -27,11 +28,17 @@ def section(grades, read):
 
 def test_the_lead_says_how_much_was_graded(section, grades):
     assert section.section.title == "Grades: after training"
-    assert section.section.lead.startswith(f"{grades.coverage.line}. ")
+    lines = section.section.lead.split("\n\n")
+    assert [line.removesuffix(".") for line in lines[:3]] == list(answer(grades).lines)
+    assert lines[3].startswith(f"{grades.coverage.line}. ")
 
 
-def test_chips_count_the_verdicts(section, grades):
-    assert sum(int(text.split()[0]) for text in section.chips.values()) == len(grades.layers) == 3
+def test_chips_count_the_verdicts_and_draw_alpha_by_layer(section, grades):
+    counts = [text.split()[0] for name, text in section.chips.items() if name != "α by layer"]
+    assert sum(map(int, counts)) == len(grades.layers) == 3
+    first, last = grades.layers[0].alpha, grades.layers[2].alpha
+    bars = "▁·█" if first < last else "█·▁"
+    assert section.chips["α by layer"] == f"{bars}  {min(first, last):.2f} – {max(first, last):.2f}"
     for kind, count in grades.verdicts().items():
         (text,) = [text for name, text in section.chips.items() if name.endswith(f" {kind.value}")]
         assert text == f"{count} layer{'s' * (count != 1)}"
@@ -41,7 +48,6 @@ def test_the_table_of_layers_is_the_record(section, grades):
     for row, layer in zip(section.table("Layers"), grades.layers, strict=True):
         assert row["layer"] == layer.name
         assert row["verdict"] == layer.verdict.kind.value
-        assert row["because"] == layer.verdict.because
         assert (row["α"], row["size"], row["eigenvalues"]) == (layer.alpha, layer.parameters, layer.evals)
         if layer.fit is not None:
             assert (row["λ_min"], row["D"], row["tail"]) == (layer.fit.xmin, layer.fit.D, layer.fit.tail)
@@ -49,14 +55,32 @@ def test_the_table_of_layers_is_the_record(section, grades):
             assert (row["p of fit"], row["spikes"]) == (layer.goodness.p, layer.bulk.spikes)
     shown = section.texts("Layers")[0]
     interval = grades.layers[0].interval
-    assert shown["interval"] == f"[{interval.low:.3g}, {interval.high:.3g}]"
+    assert shown["interval"] == f"[{interval.low:.2f}, {interval.high:.2f}]"
+    assert shown["α"] == f"{grades.layers[0].alpha:.2f}"
+    assert section.texts("Layers")[1]["verdict"].endswith(" zero")
     assert shown["size"] == "64 × 48"
-    assert section.table("Layers")[1]["because"] == "zero: all weights are zero"
+    assert len(shown["spectrum"]) == 12
 
 
-def test_every_column_has_a_meaning_and_none_is_empty(section):
+def test_what_verdicts_rest_on_is_a_detail_unless_asked_for(grades, section):
+    assert [row["because"] for row in section.table("Why")] == [layer.verdict.because for layer in grades.layers]
+    assert section.table("Why")[1]["because"] == "zero: all weights are zero"
+    assert section.section["Why"].detail
+    assert not grading_section(grades, "x", why=True)["Why"].detail
+    assert "--why" not in str(grading_section(grades, "x", why=True)["What the verdicts mean"])
+
+
+def test_layers_without_numbers_and_networks_without_layers_must_be_looked_at(make_layer, make_network):
+    broken = [make_layer(f"l{n}", status=Status.NON_FINITE, reason="NaN") for n in range(5)]
+    assert grading_section(make_network(*broken), "net.pt").look_at == (
+        "NaN or infinity in l0, l1, l2 and 2 more: not graded",
+    )
+    (nothing,) = grading_section(make_network(), "net.pt").look_at
+    assert nothing.startswith("nothing to grade in net.pt")
+
+
+def test_no_column_is_empty(section):
     (table,) = [part for part in section.of(Table) if part.title == "Layers"]
-    assert all(column.meaning for column in table.columns)
     for head, column in zip(section.table("Layers")[0], zip(*table.rows, strict=True), strict=True):
         assert any(cell is not None for cell in column), head
 
@@ -64,8 +88,9 @@ def test_every_column_has_a_meaning_and_none_is_empty(section):
 def test_measures_stand_with_value_and_meaning(section, grades):
     rows = section.table("Measures of the whole network")
     expected = [(row["measure"], row["value"], row["layers"], row["what is in it"]) for row in rows]
-    assert expected == [(one.name, one.value, one.layers, one.meaning) for one in grades.measures]
-    assert [row["needs a fit"] == "no" for row in rows] == [one.baseline for one in grades.measures]
+    fits_first = sorted(grades.measures, key=lambda one: one.baseline)
+    assert expected == [(one.name, one.value, one.layers, one.meaning) for one in fits_first]
+    assert [row["needs a fit"] == "no" for row in rows] == [one.baseline for one in fits_first]
     assert {row["needs a fit"] for row in rows} == {"yes", "no"}
 
 
@@ -128,10 +153,10 @@ def test_nothing_left_out_is_said(make_layer, make_network, make_pareto, read):
 def test_a_network_without_any_fit(make_layer, make_network, read):
     flat = make_layer("flat", [2.0] * 9, status=Status.FLAT, reason="all equal")
     reader = read(grading_section(make_network(make_layer("dead"), flat), "x"))
-    assert reader.section.lead.startswith("0 of 2 layers fitted")
+    assert "0 of 2 layers fitted" in reader.section.lead
     assert reader.drawings == ["α against depth", "Spectrum of flat"]
     assert "α" not in reader.table("Layers")[0]
-    assert [row["because"] for row in reader.table("Layers")] == ["zero: all weights are zero", "flat: all equal"]
+    assert [row["because"] for row in reader.table("Why")] == ["zero: all weights are zero", "flat: all equal"]
     reader.draw_all()
 
 

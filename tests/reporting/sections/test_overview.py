@@ -35,7 +35,7 @@ def results():
             found["judged"] = ws.evaluate(run.network, data)
             found["grades"] = ws.grade(run.network, evidence="none")
             for adjust in (None, "l4:1"):
-                spiking = ws.spike(small.network, data, steps=4, images=60, watch=0, adjust=adjust)
+                spiking = ws.spike(small.network, data, steps=4, test_rows=60, watch=0, adjust=adjust)
                 found[f"spike-{adjust or 'plain'}"] = spiking.record
     return list(found.items())
 
@@ -199,7 +199,7 @@ def test_a_network_that_came_in_is_called_by_its_file(results):
     assert list(rows) == ["big", "small-0"]
     assert rows["big"]["made"] == "as it came"
     unnamed = table(overview_section([("small-0", records["small-0"])]), "Networks")
-    assert list(unnamed) == [f"network {records['train-0'].network[:6]}", "small-0"]
+    assert list(unnamed) == [f"mlp:12 ({records['train-0'].network[:6]})", "small-0"]
 
 
 def test_networks_of_kinds_from_elsewhere_join(results):
@@ -363,7 +363,7 @@ def test_graded_networks_are_ordered_by_their_accuracies(results):
     section = graded_section([*several, *judged])
     measures = next(each for each in parts(section, Table) if each.title == "Measures of all networks")
     assert [column.head for column in measures.columns][1:5] == ["net 0", "net 1", "net 2", "τ"]
-    assert measures.caption == "Accuracies: net 0 0.5, net 1 0.51, net 2 0.52."
+    assert measures.caption == "Accuracies as given: net 0 50.0 %, net 1 51.0 %, net 2 52.0 %."
     plain = next(each for each in parts(graded_section(several), Table) if each.title == "Measures of all networks")
     assert "τ" not in [column.head for column in plain.columns]
     odd = dataclasses.replace(several[0][1], settings={**graded.settings, "conv": "slices"})
@@ -379,6 +379,6 @@ def test_a_transfer_comes_from_its_base():
     assert (row["accuracy"], row["images"]) == (best.accuracy.value, record.stages[1].gain.n)
     assert row["parameters"] == best.training.parameters
     assert [(each["generation"], each["network"]) for each in part(section, "Ancestry").rows] == [
-        (0, f"network {record.origin.inputs['base'][:6]}"),
+        (0, f"network ({record.origin.inputs['base'][:6]})"),
         (1, "moved"),
     ]

@@ -46,7 +46,9 @@ def searched(trained) -> ReductionRecord:
 def bare(record) -> ReductionRecord:
     """The same cut without anything beside it."""
     settings = record.settings | {"recover": None}
-    return dataclasses.replace(record, settings=settings, random=None, scratch=None, training=(), obstacles={})
+    return dataclasses.replace(
+        record, settings=settings, random=None, scratch=None, training=(), obstacles={}, notes=(), recovery=()
+    )
 
 
 def six_digits(rows):

@@ -44,7 +44,7 @@ def record(network) -> SpikeRecord:
 
 @pytest.fixture(scope="module")
 def bare(network) -> SpikeRecord:
-    return ws.spike(network, "digits", steps=12, watch=0, images=100, early="margin:3").record
+    return ws.spike(network, "digits", steps=12, watch=0, test_rows=100, early="margin:3").record
 
 
 def test_the_lead_says_how_right_at_what_cost(record):

@@ -14,7 +14,7 @@ from weightsmith.reporting.sections._spiking_findings import advice, concerns
 def record():
     """A finished conversion, to be changed by tests."""
     run = ws.train("mlp:24", "digits", optimiser="adam", schedule=0.01, epochs=4)
-    return ws.spike(run, "digits", steps=20, images=120, watch=2).record
+    return ws.spike(run, "digits", steps=20, test_rows=120, watch=2).record
 
 
 def of_decisions(record, **changes):
@@ -60,7 +60,7 @@ def test_advice_follows_the_numbers(record):
     assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
     assert not any("points were lost" in line for line in advice(fine, kept=True))
     waiting = of_decisions(rising, undecided=np.full(20, 2))
-    assert [line[:11] for line in advice(waiting, kept=True)] == ["--steps 40:", "--balance p", "--balance p"]
+    assert [line[:11] for line in advice(waiting, kept=True)] == ["--steps 40:", "--balance p", "--within 1,"]
     assert "--steps" not in advice(of_decisions(flat, undecided=np.full(20, 1)), kept=True)[0]
     assert advice(lost, kept=False)[-1] == "--out FOLDER: the spiking network was not kept"
     assert len(advice(with_settings(rising, encode="poisson", neuron="lif:0.9"), kept=False)) == 3

@@ -24,14 +24,14 @@ def network():
 @pytest.fixture(scope="module")
 def sweep(network) -> SpikeSweep:
     grid = {"leaks": (0.9, 1.0), "resets": ("soft", "hard"), "factors": (0.5, 1.0), "smoothings": (1.0,)}
-    return ws.spike_sweep(network, "digits", **grid, steps=(6, 12), train_images=60, test_images=100)
+    return ws.spike_sweep(network, "digits", **grid, steps=(6, 12), rows=60, test_rows=100)
 
 
 @pytest.fixture(scope="module")
 def bare(network) -> SpikeSweep:
     """A single number of steps, nothing adjusted."""
     grid = {"leaks": (0.9, 1.0), "resets": ("soft",), "factors": (0.5, 1.0), "smoothings": ()}
-    return ws.spike_sweep(network, "digits", **grid, steps=8, train_images=40, test_images=50)
+    return ws.spike_sweep(network, "digits", **grid, steps=8, rows=40, test_rows=50)
 
 
 def right(sweep, setting, steps):

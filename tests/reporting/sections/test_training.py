@@ -68,7 +68,8 @@ def test_the_lead_says_what_was_trained_on_what_and_why_it_ended(section, record
 
 def test_chips_are_of_the_epoch_whose_weights_were_kept(section, record, read):
     last = record.history.rows[-1]
-    assert section.chips == {
+    plain = {name: text for name, text in section.chips.items() if not name.endswith(" by epoch")}
+    assert plain == {
         "validation accuracy": f"{100 * last.validation_accuracy:.1f} %",
         "training accuracy": f"{100 * last.train_accuracy:.1f} %",
         "epochs": "3",
@@ -227,7 +228,7 @@ def test_a_bare_run_shows_what_there_is(bare):
 
 def test_a_run_that_diverged_says_so_first(diverged):
     record, shown = diverged
-    assert shown.notes[0] == f"The run diverged: {record.reason}"
+    assert shown.section.look_at == (record.reason,)
     assert f"it diverged after 0 epochs: {record.reason}" in shown.section.lead
     assert shown.section.lead.endswith("The network has the weights from before training.")
     assert "No epoch was finished" in shown.prose
@@ -252,3 +253,29 @@ def test_what_penalties_removed_is_told(record, read):
 def test_a_single_epoch_can_be_drawn(record, read):
     row = EpochRow(1, 5, 0.1, 0.0, 1.0, extra={"alpha/a": 2.0})
     read(training_section(replace(record, history=History((row,)), best_epoch=1, restored=1), "x")).draw_all()
+
+
+def test_curves_are_bars_with_their_ends(record):
+    rows = tuple(
+        replace(record.history.rows[0], epoch=n, train_loss=loss, validation_accuracy=0.875)
+        for n, loss in enumerate((0.5, 0.25, 0.375), 1)
+    )
+    changed = replace(record, history=History(rows), monitor="train_loss", best_epoch=2)
+    chips = dict(training_section(changed, "x").chips)
+    assert chips["training loss by epoch"] == "█▁▅  0.5000 → 0.3750"  # 3.5 of 7 steps up is rounded to the even 4
+    assert chips["validation accuracy by epoch"] == "▁▁▁  87.5 % → 87.5 %"
+
+
+def test_a_terminal_is_shown_first_last_and_best_epoch(record):
+    row = record.history.rows[0]
+    history = History(tuple(replace(row, epoch=n) for n in range(1, 101)))
+    table = training_section(replace(record, history=history, best_epoch=37), "x")["Epochs"]
+    assert {0, 36, 99} <= set(table.brief)
+    assert len(table.brief) <= 13
+    assert len(table.rows) == 100
+
+
+def test_evaluations_stand_with_their_rows(record):
+    evaluation = ws.evaluate(ws.networks.mlp(64, 8, 10), "digits")
+    chips = dict(training_section(record, "x", results={"test": evaluation}).chips)
+    assert chips["accuracy in test"].endswith(f" of {evaluation.images} rows (test)")

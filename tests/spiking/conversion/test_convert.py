@@ -590,7 +590,7 @@ def test_a_conversion_that_computes_something_else_is_refused():
 
 @pytest.mark.filterwarnings("ignore")
 def test_modules_that_hide_or_lack_their_weights_are_refused():
-    with pytest.raises(UsageError, match="a scripted module hides its layers"):
+    with pytest.raises(UsageError, match="is a scripted module, which hides its layers"):
         converted(torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))), (4,))
     with pytest.raises(UsageError, match=r"0\.weight: has no size yet"):
         converted(nn.Sequential(nn.LazyLinear(3), nn.ReLU(), nn.Linear(3, 2)), (4,))

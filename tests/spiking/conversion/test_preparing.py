@@ -14,7 +14,8 @@ from torch.nn import functional
 
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
-from weightsmith.spiking.conversion.balance import Percentile
+from weightsmith.spiking.conversion.balance import Mse, Percentile
+from weightsmith.spiking.conversion.calibrate import CalibrateBias
 from weightsmith.spiking.conversion.preparing import (
     ConversionSettings,
     calibration_rows,
@@ -116,20 +117,6 @@ def test_progress_is_that_of_the_balance() -> None:
     prepare(subject(), recipe(), lambda done, total: calls.append((done, total)))
     assert calls
     assert calls[-1][0] == calls[-1][1]
-
-
-def test_a_recipe_as_records_keep_it() -> None:
-    written = recipe(neuron=LIF(0.9, reset="hard"), adjust=L4(2.0), precision="int8").written()
-    assert written == {
-        "neuron": "lif:0.9,reset=hard",
-        "encode": "constant",
-        "balance": str(Percentile()),
-        "adjust": str(L4(2.0)),
-        "mismatch": None,
-        "precision": "int8",
-        "steps": 8,
-        "seed": 0,
-    }
 
 
 def test_calibration_rows() -> None:
@@ -297,3 +284,24 @@ def test_spreads_have_a_range():
         Mismatch(threshold=-0.1)
     with pytest.raises(OptionError, match="seed must be"):
         with_mismatch(network(), Mismatch(0.1), -1)
+
+
+def test_calibration_is_part_of_what_is_prepared() -> None:
+    asked = recipe(neuron=IF(signed=True), balance=Mse(), calibrate=CalibrateBias(images=16))
+    found = prepare(subject(), asked)
+    assert found.calibration is not None
+    assert (found.calibration.images, found.calibration.steps) == (16, asked.steps)
+    assert "bias:images=16" in found.network.card.lineage.operation
+    assert prepare(subject(), recipe()).calibration is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"neuron": IF(signed=True), "adjust": L4(1.0)}, "l4:1.0 is made for spikes of one sign"),
+        ({"calibrate": CalibrateBias(), "adjust": L4(1.0)}, "calibrate=bias brings it back; leave one of them out"),
+    ],
+)
+def test_options_that_work_against_each_other(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        recipe(**changes)

@@ -101,7 +101,7 @@ def test_what_is_no_network(given, digits):
 
 
 def test_what_spikes_already(trained, digits):
-    run = ws.spike(trained, digits, steps=2, images=5, watch=0)
+    run = ws.spike(trained, digits, steps=2, test_rows=5, watch=0)
     for given, way in ((run, "its network.run()"), (run.network, "its run()")):
         with pytest.raises(UsageError, match=re.escape(f"this is a spiking network already: {way} runs it")):
             read_subject(given, digits, images=None, seed=0)

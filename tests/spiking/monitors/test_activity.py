@@ -13,8 +13,10 @@ from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
 from weightsmith.spiking.monitors.activity import ActivityRecord, Statistics
+from weightsmith.spiking.monitors.correspondence import Rates
+from weightsmith.spiking.monitors.raster import Raster
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF
+from weightsmith.spiking.neurons import IF, Graded
 from weightsmith.spiking.simulation.exits import Margin
 
 
@@ -247,3 +249,33 @@ def test_what_cannot_be_watched_is_refused():
         net.run(inputs(3, 2), 5, observers=[statistics])
     with pytest.raises(UsageError, match="'other' was not watched"):
         statistics.record().of("other")
+
+
+def test_spikes_taken_back_are_counted_apart():
+    nodes = (
+        Neurons("on", INPUT, torch.tensor([0.5, 2.9])),
+        Synapses("a", "on", torch.tensor([[0.7, -1.6]])),
+        Neurons("relu", "a", torch.tensor([0.5])),
+        Synapses("out", "relu", torch.ones(1, 1)),
+    )
+    net = SpikingNetwork(nodes, (2,), IF(signed=True), Constant())
+    statistics = Statistics(net, images=1, window=2)
+    raster = Raster(net, images=1)
+    net.run(torch.tensor([[0.75, 1.0]]), 4, observers=[statistics, raster])
+    found = statistics.record().of("relu")
+    # v: 0.7 (+1), 0.9 (+1), 0.4 + 0.7 − 1.6 = −0.5 (−1), 0.7 (+1)
+    assert (found.spikes, found.taken_back) == (4, 0.25)
+    assert found.overshoot == pytest.approx((0.4 + 0.8 + 0.4) / 3, abs=1e-6)
+    assert raster.record().populations[1].spike_sizes.tolist() == [1, 1, -1, 1]
+    plain = Statistics(net.with_neuron(IF()), images=1)
+    net.with_neuron(IF()).run(torch.tensor([[0.75, 1.0]]), 4, observers=[plain])
+    assert plain.record().of("relu").taken_back is None
+
+
+def test_graded_spikes_have_no_overshoot():
+    net = network(1, threshold=2.0, encode=Constant()).with_neuron(Graded(3))
+    statistics, rates = Statistics(net, images=1), Rates(net, images=1)
+    net.run(torch.tensor([[1.3]]), 3, observers=[statistics, rates])
+    found = statistics.record().of("relu")
+    assert (found.spikes, found.overshoot) == (2, None)  # 2.6 quarters of a threshold: two of them, then one
+    assert rates.of("relu").reshape(-1).tolist() == [0.75]

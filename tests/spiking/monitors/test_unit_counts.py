@@ -111,7 +111,7 @@ def test_what_cannot_be_counted_is_refused():
         counts.see("one", np.arange(1), 0, np.zeros((1, 1, 3, 20), np.uint8), None)
 
 
-def from_stepping(gate, steps, images):
+def from_stepping(gate, steps, images, neuron=None):
     """Spikes in front of a gate and behind it, (images, steps, positions, channels), from the reference engine."""
     generator = torch.Generator().manual_seed(3)
     nodes = (
@@ -121,7 +121,8 @@ def from_stepping(gate, steps, images):
         Flatten("flat", gate.name),
     )
     shape = SpikingNetwork(nodes, (2, 5, 6), IF(), Poisson()).shapes["flat"]
-    network = SpikingNetwork((*nodes, Synapses("out", "flat", torch.ones(2, *shape))), (2, 5, 6), IF(), Poisson())
+    last = Synapses("out", "flat", torch.ones(2, *shape))
+    network = SpikingNetwork((*nodes, last), (2, 5, 6), neuron or IF(), Poisson())
     stepper = Stepper(network)
     state = stepper.begin(images)
     before, behind = [], []
@@ -129,7 +130,7 @@ def from_stepping(gate, steps, images):
         values, _ = stepper.step(state, torch.randint(-1, 2, (images, 2, 5, 6), generator=generator))
         before.append(values["one"].flatten(2).transpose(1, 2))
         behind.append(values[gate.name].flatten(2).transpose(1, 2))
-    return (torch.stack(part, dim=1).to(torch.uint8).numpy() for part in (before, behind))
+    return (torch.stack(part, dim=1).to(torch.int8).numpy() for part in (before, behind))
 
 
 @pytest.mark.parametrize("window", [((2, 2), (2, 2), (0, 0)), ((3, 2), (2, 1), (1, 1))])
@@ -148,6 +149,19 @@ def test_what_passes_is_what_the_reference_lets_pass(window, chunk, monkeypatch)
         part = slice(step, step + chunk)
         found = passing.passed(np.array(kept) + 10, step, before[kept, part])
         assert np.array_equal(found, behind[kept, part])
+
+
+def test_of_signed_spikes_the_change_of_the_largest_count_passes():
+    gate = Gate("most", "one", (3, 2), (2, 1), (1, 1))
+    before, behind = from_stepping(gate, 11, 5, IF(signed=True))
+    assert (before < 0).sum() > 100
+    passing = Passing(gate, (3, 5, 6), signed=True)
+    parts = [passing.passed(np.arange(5), step, before[:, step : step + 4]) for step in (0, 4, 8)]
+    assert np.array_equal(np.concatenate(parts, axis=1), behind)
+    # Its sum is the largest sum of each window, whatever led before.
+    sums = before.sum(axis=1).transpose(0, 2, 1).reshape(5, 3, 5, 6)
+    pooled = torch.nn.functional.max_pool2d(torch.from_numpy(sums).float(), (3, 2), (2, 1), (1, 1))
+    assert np.array_equal(behind.sum(axis=1).transpose(0, 2, 1).reshape(pooled.shape), pooled.numpy())
 
 
 def test_a_new_block_begins_with_clean_counts():

@@ -473,6 +473,7 @@ def refused_networks() -> dict[str, tuple[SpikingNetwork, str]]:
     return {
         "gate": (dataclasses.replace(plain, nodes=gate), "pop gates spikes .max pooling.* use average pooling"),
         "delay": (network(IF(delay=True)), "fires a step late.*use delay=False"),
+        "signed": (network(IF(signed=True)), r"if:signed=true: NIR has no neuron that takes spikes back.*--for nir"),
         "start": (
             plain.replaced([dataclasses.replace(first, start=0.5)]),
             r"if starts at 0.5 .*percentile:half=false",

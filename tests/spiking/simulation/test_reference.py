@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.spiking.networks import KINDS, NEURONS, SpikeRecorder, chain, inputs, network
+from tests.spiking.networks import KINDS, NEURONS, SIGNED, SpikeRecorder, chain, inputs, network
 from torch.nn.functional import conv2d
 
 from weightsmith.core.errors import UsageError
@@ -25,7 +25,7 @@ class _Slow:
     """One image through a network, one value after the other: nothing but loops and sums."""
 
     def __init__(self, found):
-        self.found, self.membranes, self.counts = found, {}, {}
+        self.found, self.membranes, self.counts, self.sent = found, {}, {}, {}
         for node in found.nodes:
             if isinstance(node, Neurons):
                 shape = found.shapes[node.name]
@@ -41,8 +41,12 @@ class _Slow:
                 case Neurons():
                     values[node.name] = self._fire(node, before, shape)
                 case Gate():
+                    last = self.counts[node.name].copy()
                     self.counts[node.name] += before
                     values[node.name] = _gate(node, before, self.counts[node.name], shape)
+                    if self.found.neuron.signed:
+                        largest = [_largest(node, counts, shape) for counts in (self.counts[node.name], last)]
+                        values[node.name] = largest[0] - largest[1]
                 case Pool():
                     values[node.name] = _pool(node, before, shape)
                 case Synapses():
@@ -61,6 +65,12 @@ class _Slow:
         v = self.membranes[node.name]
         if not neuron.delay:
             v = leak * v + current
+        if neuron.signed:
+            sent = self.sent.setdefault(node.name, np.zeros(shape))
+            signs = np.where(v > threshold, 1.0, np.where((v < 0) & (sent > 0), -1.0, 0.0))
+            sent += signs
+            self.membranes[node.name] = v - threshold * signs
+            return signs
         fires = v > threshold
         if neuron.delay:
             v = leak * (v * ~fires if neuron.reset == "hard" else v) + current
@@ -116,10 +126,17 @@ def _gate(node, spikes, counts, shape):
     return out
 
 
+def _largest(node, counts, shape):
+    out = np.zeros(shape)
+    for unit, row, column in itertools.product(*map(range, shape)):
+        out[unit, row, column] = max(counts[unit, y, x] for y, x in _window(node, counts, row, column))
+    return out
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wide mlp", "eights")])
 def test_every_value_of_every_node_by_loops(kind):
     steps = 4
-    for neuron in NEURONS[:: 1 if kind in ("mlp", "flattened") else 5]:
+    for neuron in (*NEURONS[:: 1 if kind in ("mlp", "flattened") else 5], SIGNED):
         found = network(kind, neuron)
         x = inputs(found, 1)
         source, stepper, slow = source_of(found, x, 1, 0), Stepper(found, torch.float64), _Slow(found)

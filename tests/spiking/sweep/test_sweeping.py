@@ -29,9 +29,9 @@ GRID: dict[str, Any] = {
     "smoothings": (1.0, 5.0),
     "steps": (6, 24),
     "balance": "max-current:32,24",
-    "train_images": 40,
-    "test_images": 60,
-    "mean_images": 16,
+    "rows": 40,
+    "test_rows": 60,
+    "mean_rows": 16,
     "race": "racing:0.05,least=16",
 }
 
@@ -179,7 +179,7 @@ def test_input_without_first_synapses_of_its_own_is_not_shared() -> None:
 
     images = torch.rand((30, 1, 8, 8), generator=torch.Generator().manual_seed(1))
     labels = torch.arange(30) % 10
-    grid = {**GRID, "smoothings": (), "steps": 12, "train_images": 16, "test_images": None, "leaks": (1.0,)}
+    grid = {**GRID, "smoothings": (), "steps": 12, "rows": 16, "test_rows": None, "leaks": (1.0,)}
     result = spike_sweep(Pooled(), (images, labels), **grid)
     assert all(chosen.adjusted is None and chosen.gain is None for chosen in result.chosen)
 
@@ -194,7 +194,7 @@ def test_input_without_first_synapses_of_its_own_is_not_shared() -> None:
         ({"steps": ()}, "number of steps"),
         ({"leaks": (1.1,)}, "leak"),
         ({"resets": ("none",)}, "reset"),
-        ({"train_images": 0}, "train_images"),
+        ({"rows": 0}, "rows"),
         ({"precision": "int4"}, "precision"),
         ({"factors": (0.0,)}, "factor"),
         ({"smoothings": (-1.0,)}, "smoothing"),

@@ -46,7 +46,7 @@ from weightsmith.chain.diff._sides import Asked, Side, open_sides
 from weightsmith.chain.reading.results import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.options import check_int
-from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
+from weightsmith.core.progress import ProgressCallback, StepCallback, as_callback, for_stage, shows_progress
 from weightsmith.core.records import Lineage, Origin
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.models.architecture import Architecture
@@ -68,13 +68,14 @@ __all__ = [
 ]
 
 
+@shows_progress
 def diff(
     a: Any,
     b: Any,
     data: Any = None,
     *,
     split: str | None = None,
-    images: int | None = None,
+    test_rows: int | None = None,
     steps: int | None = None,
     seed: int = 0,
     network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
@@ -84,12 +85,12 @@ def diff(
     latency: bool = True,
     batches: Sequence[int] = (1, 64),
     repeats: int = 20,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> NetworkDiff:
     """Compare network ``b`` with network ``a``: modules, spiking networks, runs of verbs, files or result folders.
 
-    Layers are matched by name. ``data`` add what needs rows: both networks answer the same ``images`` of ``split`` (the
-    test split; None: all its rows), spiking ones after ``steps`` (those of their record, or 64); ``latency`` measures
+    Layers are matched by name. ``data`` add what needs rows: both networks answer the same ``test_rows`` of ``split``
+    (the test split; None: all of it), spiking ones after ``steps`` (those of their record, or 64); ``latency`` measures
     the time per image in ``batches`` by ``repeats`` samples on one thread. ``evidence`` is that of ``grade``.
     ``network`` says how to build files without a card (``package.module:function``, as in ``load``),
     ``normalise`` how inputs of network files are normalised; both hold for A and B. Comparisons that are impossible
@@ -98,11 +99,10 @@ def diff(
     price: Prices = PriceList.of(prices)  # type: ignore[assignment]  # the family has one member
     timing = tuple(check_int("batches", batch) for batch in batches), check_int("repeats", repeats, least=2)
     length = None if steps is None else check_int("steps", steps)
-    how = _How(length, seed, price, timing if latency else None, progress)
+    how = _How(length, seed, price, timing if latency else None, as_callback(progress))
     chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
-    rows = (
-        None if data is None else draw_rows(data, split, None if images is None else check_int("images", images), seed)
-    )
+    count = None if test_rows is None else check_int("test_rows", test_rows)
+    rows = None if data is None else draw_rows(data, split, count, seed)
     asked = Asked(network, chosen)
     if rows is not None:
         asked = dataclasses.replace(asked, input_shape=rows.data.input_shape, classes=len(rows.data.classes))

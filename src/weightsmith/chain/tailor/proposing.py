@@ -21,7 +21,7 @@ from typing import Literal
 from weightsmith.chain.tailor.candidates import Candidate, on_front
 from weightsmith.chain.tailor.choosing import Preference
 from weightsmith.chain.tailor.configurations import Configuration, Conversion, Kind, PruningStep
-from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
+from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Mse, Percentile
 
 __all__ = ["Menu", "Proposer"]
 
@@ -223,5 +223,5 @@ def _times(balance: str, factor: float) -> str:
     'percentile:percent=99.0,factor=1.4'
     """
     option = Balance.parse(balance)
-    assert isinstance(option, Percentile | MaxCurrent)  # the members of the family
+    assert isinstance(option, Percentile | Mse | MaxCurrent)  # the members of the family
     return str(dataclasses.replace(option, factor=option.factor * factor))

@@ -52,10 +52,10 @@ class Divided:
         return {"train": self.train.sha256, "selection": self.selection.sha256, "judging": self.judged.sha256}
 
 
-def divided(given: Any, *, images: int | None, tune_rows: int | None, seed: int) -> Divided:
+def divided(given: Any, *, test_rows: int | None, tune_rows: int | None, seed: int) -> Divided:
     """The rows of ``given`` for each purpose, drawn by the seed.
 
-    ``images`` of selection rows and as many of judging rows (None: all there are, of one split half and half), and
+    ``test_rows`` of selection rows and as many of judging rows (None: all there are, of one split half and half), and
     ``tune_rows`` training rows (None: all).
     """
     known = load_all(given) if isinstance(given, str | Path | Source) else as_data(given)
@@ -69,11 +69,11 @@ def divided(given: Any, *, images: int | None, tune_rows: int | None, seed: int)
     if len(held_out) == 2:
         names = ("validation", "test")
         first, second = known.split(names[0]), known.split(names[1])
-        chosen, other = _some(first, images, seed), _some(second, images, seed)
+        chosen, other = _some(first, test_rows, seed), _some(second, test_rows, seed)
     else:
         names = (held_out[0], held_out[0])
         first = second = known.split(held_out[0])
-        chosen, other = _halves(known.name, first, images, seed)
+        chosen, other = _halves(known.name, first, test_rows, seed)
     selection, judging, training = first.take(chosen), second.take(other), train.take(_some(train, tune_rows, seed))
     return Divided(
         choosing=_with(known, training, selection),

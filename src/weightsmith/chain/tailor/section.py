@@ -55,7 +55,7 @@ def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]
     if parent is not None:
         yield KnownNetwork(
             digest=parent,
-            name=f"network {parent[:6]}",
+            name=f"network ({parent[:6]})",
             making="given",
             operation="as it came",
             judged=Judged(record.whole, rows.split, rows.rows),

@@ -22,7 +22,7 @@ from weightsmith.chain.tailor.runner import CandidateRunner, Conditions
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import check_int
-from weightsmith.core.progress import ProgressCallback
+from weightsmith.core.progress import ProgressCallback, as_callback, shows_progress
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
@@ -44,6 +44,7 @@ __all__ = ["tailor"]
 _SEARCHING = 2.0  # standard errors, until the number of configurations is known
 
 
+@shows_progress
 def tailor(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
@@ -53,7 +54,7 @@ def tailor(
     params: float | str | None = None,
     budget: float | str | None = None,
     margin: float | None = None,
-    images: int | None = None,
+    test_rows: int | None = None,
     recover: FineTune | str | None = "fine-tune:3,schedule=cosine:0.01",
     tune_rows: int | None = None,
     rows: int | None = 2000,
@@ -68,14 +69,14 @@ def tailor(
     batch: int = 256,
     threads: int = 1,
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> Tailored:
     """The cheapest network that meets the limits: reduced, fine-tuned, converted to spikes, or a combination.
 
     ``accuracy`` is a share of correct answers (0.9, ``"90%"``); ``energy`` a share of the network's own or an amount
     per input (0.2, ``"1.5uJ"``); ``params`` a share or a number (0.5, 20000). Candidates are chosen on the validation
     split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy limit (None: growing with
-    the number of configurations); the chosen one is judged once on other rows (``images`` of each; None: all).
+    the number of configurations); the chosen one is judged once on other rows (``test_rows`` of each; None: all).
     ``recover`` sets how cut networks are trained, on ``tune_rows`` training rows (None: all; ``recover=None``: not at
     all), ``rows`` how many rows pruning methods use. Conversions are tried unless only the size is limited, or as
     ``spiking`` says, for at most ``steps`` steps.
@@ -110,7 +111,7 @@ def tailor(
         batch=check_int("batch", batch),
         threads=check_int("threads", threads),
     )
-    counts = {"images": images, "tune_rows": tune_rows}
+    counts = {"test_rows": test_rows, "tune_rows": tune_rows}
     counts = {name: None if count is None else check_int(name, count) for name, count in counts.items()}
     module = _network(network)
     found = divided(data, **counts, seed=conditions.seed)
@@ -125,11 +126,11 @@ def tailor(
         limits = asked.wanted.of(energy=runner.energy, params=runner.parameters)
         menu = asked.menu(limits, runner)
         preference = Preference(limits, _SEARCHING if asked.margin is None else asked.margin)
-        untried = _search(runner, Proposer(menu, preference, runner.candidates), asked.budget, progress)
+        untried = _search(runner, Proposer(menu, preference, runner.candidates), asked.budget, as_callback(progress))
         check_any(runner)
         tried = len({candidate.way.key for candidate in runner.candidates})
         final = Preference(limits, margin_for(tried) if asked.margin is None else asked.margin)
-        judged = judge(runner, final, progress)
+        judged = judge(runner, final, as_callback(progress))
         made = runner.made(judged.best.way)
         options = {
             "accuracy": accuracy,

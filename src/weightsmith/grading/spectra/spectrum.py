@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,11 +25,9 @@ from torch import Tensor
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
+from weightsmith.grading.choices import Method, Precision
 
 __all__ = ["Spectrum", "spectrum"]
-
-Method = Literal["gram", "svd"]
-Precision = Literal["float64", "float32"]
 
 _BLOCK = 1 << 22  # values that are converted at a time: 32 MB in float64
 _SMALL, _SMALLEST = 128, 32  # matrices up to this size are decomposed as a stack, a single one up to the second

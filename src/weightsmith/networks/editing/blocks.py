@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.editing.fold import trace
+from weightsmith.networks.editing.tracing import trace
 
 __all__ = ["Block", "Chain", "without_last_dense"]
 
@@ -45,8 +45,8 @@ class Chain:
 
     blocks: tuple[Block, ...]
 
-    def __init__(self, network: nn.Module) -> None:
-        self._whole = trace(network)
+    def __init__(self, network: nn.Module, example: Tensor | None = None) -> None:
+        self._whole = trace(network, example)
         inputs = [node.name for node in self._whole.graph.nodes if node.op == "placeholder"]
         if len(inputs) != 1:
             raise UsageError(f"{type(network).__name__} takes {len(inputs)} inputs ({', '.join(inputs)}), not one")

@@ -8,12 +8,13 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.wrappers import unwrapped
 
 __all__ = ["copied"]
 
 
 def copied(network: nn.Module) -> nn.Module:
-    """An independent copy of ``network``.
+    """An independent copy of ``network``, without ``torch.compile`` or a parallel wrapper around it.
 
     Refused by name: layers without a size yet, gradient hooks on parameters (a copy does not keep them), and weights
     that are computed anew from others by the older tools of torch (pruning masks, weight norm), which cannot be copied.
@@ -27,7 +28,7 @@ def copied(network: nn.Module) -> nn.Module:
                 "(torch.nn.utils.parametrize) instead"
             )
     try:
-        return copy.deepcopy(network)
+        return copy.deepcopy(unwrapped(network))
     except TypeError as error:  # Python's own: it holds a lock, an open file …
         raise UsageError(f"{type(network).__name__} cannot be copied ({error}); hand over one that can") from error
     except RuntimeError as error:

@@ -10,21 +10,17 @@ size is meaningless), spiking converts it. torch.fx finds the data flow, so any 
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
-from weightsmith.core.errors import UsageError
 from weightsmith.networks.card import card_of, with_card
-from weightsmith.networks.models.dropout import Dropout
-from weightsmith.networks.models.resnet import ZeroPad
+from weightsmith.networks.editing.tracing import trace
 
-__all__ = ["Folded", "fold_batch_norm", "trace"]
+__all__ = ["Folded", "fold_batch_norm"]
 
-_LEAVES = (Dropout, ZeroPad, nn.modules.batchnorm._BatchNorm)
 _Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
@@ -37,12 +33,13 @@ class Folded:
     kept: dict[str, str]
 
 
-def fold_batch_norm(network: nn.Module) -> Folded:
+def fold_batch_norm(network: nn.Module, example: Tensor | None = None) -> Folded:
     """A folded copy of ``network`` in ``eval`` mode, its card attached; the network itself is not changed.
 
-    Dense layers are assumed to take rows (n, features), where batch norm acts on their outputs.
+    ``example`` is a batch as the network takes it, for modules that cannot be traced without (:func:`trace`). Dense
+    layers are assumed to take rows (n, features), where batch norm acts on their outputs.
     """
-    graph = trace(network)
+    graph = trace(network, example)
     modules = dict(graph.named_modules())
     folded: dict[str, str] = {}
     kept: dict[str, str] = {}
@@ -65,22 +62,6 @@ def fold_batch_norm(network: nn.Module) -> Folded:
     graph.recompile()
     with_card(graph, card_of(network))
     return Folded(graph, folded, kept)
-
-
-def trace(network: nn.Module) -> fx.GraphModule:
-    """The data flow of a copy of ``network`` in ``eval`` mode; what cannot be traced is refused with the reason."""
-    copied = copy.deepcopy(network).eval()
-    try:
-        graph = _Tracer().trace(copied)
-    except (fx.proxy.TraceError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"{type(network).__name__}: its data flow cannot be traced ({reason})") from error
-    return fx.GraphModule(copied, graph)
-
-
-class _Tracer(fx.Tracer):
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, _LEAVES) or super().is_leaf_module(m, module_qualified_name)
 
 
 def _obstacle(node: fx.Node, modules: dict[str, nn.Module], norm: Any) -> str | None:

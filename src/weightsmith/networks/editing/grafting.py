@@ -32,6 +32,8 @@ from weightsmith.networks.editing.blocks import Block, Chain, without_last_dense
 from weightsmith.networks.models.architecture import Architecture, WidthSlot, architecture_of
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.networks.precision import like_of
+from weightsmith.networks.running import FAILURES, cannot_take
+from weightsmith.networks.wrappers import check_open
 
 __all__ = ["Brightness", "Channels", "Grafted", "Resize", "fit_inputs", "graft", "reused"]
 
@@ -181,16 +183,18 @@ class _Graft(nn.Sequential):
 def _on_own_module(base: nn.Module, takes: tuple[int, ...], reuse: int | None, spec: Grafted, seed: int) -> nn.Module:
     """A graft on a user-defined module."""
     try:
-        chain = Chain(base)
+        chain = Chain(base, _example(base, takes))
         lower = chain.lower(len(chain.blocks) - 1 if reuse is None else reuse)
         blocks = chain.blocks[: reuse if reuse is not None else -1]
     except UsageError:
+        check_open(base)
         lower, blocks = without_last_dense(base, _example(base, takes))
         if reuse not in (None, len(blocks)):
             raise
     pool, width = _pooled(_features(lower, takes), spec.pool)
     inputs = fit_inputs(spec.input_shape, takes, Normalisation.parse(spec.normalise))
-    return _Graft(inputs, lower, blocks, pool, spec.head(width).build(seed))
+    head = spec.head(width).build(seed).to(like_of(base).dtype)
+    return _Graft(inputs, lower, blocks, pool, head)
 
 
 def _example(network: nn.Module, shape: tuple[int, ...]) -> Tensor:
@@ -204,8 +208,8 @@ def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
     example = _example(lower, shape)
     try:
         found = lower.eval()(example)
-    except (RuntimeError, ValueError) as error:
-        raise DataMismatch(f"the base cannot take inputs of shape {shape} ({str(error).splitlines()[0]})") from error
+    except FAILURES as error:
+        raise cannot_take(lower, example, error) from error
     if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[0] != 2:
         what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise UsageError(

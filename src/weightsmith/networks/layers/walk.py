@@ -25,6 +25,7 @@ from weightsmith.networks.layers.modules import find_in_module
 from weightsmith.networks.layers.names import find_in_weights
 from weightsmith.networks.layers.pending import Findings, PendingLayer
 from weightsmith.networks.weights import Entry, LeftOut, Weights, open_weights
+from weightsmith.networks.wrappers import unwrapped
 
 __all__ = ["LayerOutline", "LayerWeights", "Walk", "find_layers", "network_digest", "opened", "walk", "why_no_values"]
 
@@ -171,7 +172,9 @@ def opened(network: object) -> nn.Module | Weights:
         from weightsmith.networks.layers.live import KerasModelWeights
 
         return KerasModelWeights(network)
-    if isinstance(network, nn.Module | Weights):
+    if isinstance(network, nn.Module):
+        return unwrapped(network)
+    if isinstance(network, Weights):
         return network
     if isinstance(network, str | Path):
         return open_weights(network)

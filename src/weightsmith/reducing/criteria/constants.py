@@ -5,14 +5,21 @@ The 1991 paper names both kinds: units with the same output on every row, and un
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reducing.criteria.gram import Gram
-from weightsmith.reducing.decisions import Removal
+from weightsmith.reducing.decisions import Choice, Removal
 
-__all__ = ["constant_units", "into_bias", "least_kept", "short_units"]
+if TYPE_CHECKING:
+    from weightsmith.reducing.surgery.sites import Site
+
+__all__ = ["carried", "carried_past_padding", "constant_units", "into_bias", "least_kept", "short_units"]
 
 
 def constant_units(gram: Gram, share: float, *, constants: bool = True) -> list[int]:
@@ -41,6 +48,49 @@ def short_units(gram: Gram, share: float, among: NDArray[np.bool_]) -> list[int]
 def into_bias(gram: Gram, unit: int, reason: str, *, constants: bool = True) -> Removal:
     """Remove ``unit`` and replace it by its mean; without ``constants``, by nothing."""
     return Removal(unit, constant=float(gram.means[unit]) if constants else 0.0, reason=reason)
+
+
+def carried_past_padding(
+    sites: Sequence[Site], grams: Mapping[str, Gram], choices: tuple[Choice, ...]
+) -> tuple[Choice, ...]:
+    """Each choice with its constants :func:`carried` by a unit, if a reader of its site pads with zeros."""
+    padded = {site.name for site in sites if site.padded}
+    return tuple(carried(choice, grams[choice.site]) if choice.site in padded else choice for choice in choices)
+
+
+def carried(choice: Choice, gram: Gram) -> Choice:
+    """The same removals with their constants carried by one constant unit that stays; for readers that pad with zeros.
+
+    A bias reaches every position, a unit only those that are not padding: a constant moved into the bias changes the
+    output at the border. A unit that always gives v ≠ 0 can carry it instead, c = (c/v)·v, and is padded like the unit
+    that goes. Without such a unit, or if nothing else needs a constant, the choice is returned as it is.
+
+    >>> gram = Gram(3)
+    >>> gram.add(np.array([[2.0, 0.2, 0.5], [2.0, 0.3, 0.5]]))
+    >>> goes = Choice("a", 3, (Removal(0, constant=2.0), Removal(2, constant=0.5)))
+    >>> [(removal.unit, removal.into, removal.factors, removal.constant) for removal in carried(goes, gram).removals]
+    [(2, (0,), (0.25,), 0.0)]
+    """
+    steady = (gram.minima == gram.maxima) & (gram.means != 0)
+    alone = [removal.unit for removal in choice.removals if not removal.into and steady[removal.unit]]
+    needing = [removal for removal in choice.removals if removal.constant]
+    if not alone or len(needing) < 2 or any(removal.inputs != "keep" for removal in choice.removals):
+        return choice
+    carrier = max(alone, key=lambda unit: (abs(gram.means[unit]), -unit))
+    removals = tuple(
+        dataclasses.replace(
+            removal,
+            into=(*removal.into, carrier),
+            factors=(*removal.factors, removal.constant / float(gram.means[carrier])),
+            constant=0.0,
+        )
+        if removal.constant
+        else removal
+        for removal in choice.removals
+        if removal.unit != carrier
+    )
+    note = f"unit {carrier}, which is constant, stays to carry the constants of {len(needing) - 1} others"
+    return dataclasses.replace(choice, removals=removals, notes=(*choice.notes, f"{note} past zero padding"))
 
 
 def _ascending(sizes: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[int]:

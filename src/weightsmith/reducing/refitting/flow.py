@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.editing.fold import trace
+from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 
 __all__ = ["SideBySide", "Stop", "Values"]

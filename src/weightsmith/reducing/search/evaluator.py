@@ -70,7 +70,7 @@ def _one_by_one(context: PruningContext, batches: Sequence[Tensor], y: Tensor, m
     found = np.empty(len(masks))
     for row, mask in enumerate(masks):
         with silenced(context.network, context.sites, context.split(mask)):
-            called = torch.cat([context.network(inputs).argmax(dim=1).cpu() for inputs in batches])
+            called = torch.cat([context.network(inputs.clone()).argmax(dim=1).cpu() for inputs in batches])
         found[row] = 100 * float((called == y).sum()) / len(y)
     return found
 

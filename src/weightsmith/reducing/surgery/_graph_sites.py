@@ -67,8 +67,17 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
         try:
             return torch_pruning.DependencyGraph().build_dependency(twin, example_inputs=example.clone(), verbose=False)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError, KeyError) as error:
-            name = type(twin).__name__
-            raise UsageError(f"{name}: its layers cannot be traced for cutting ({_first_line(error)})") from error
+            recurrent = [
+                f"{name} ({type(m).__name__})" for name, m in twin.named_modules() if isinstance(m, nn.RNNBase)
+            ]
+            raise UsageError(
+                f"{type(twin).__name__}: its layers cannot be traced for cutting ({_first_line(error)}); "
+                + (
+                    f"{recurrent[0]} is recurrent, which torch-pruning does not follow"
+                    if recurrent
+                    else "cut a part of it"
+                )
+            ) from error
 
 
 def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module) -> RawSite | str:

@@ -15,20 +15,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.reducing.decisions import Choice
-from weightsmith.reducing.surgery.sites import Port, Site
+from weightsmith.reducing.surgery.sites import Port, Site, pads_with_zeros
 
 __all__ = ["masked", "silenced", "unit_axis"]
 
 
 @contextmanager
-def masked(network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice]) -> Iterator[nn.Module]:
-    """``network`` itself, whose readers receive the replacements of the units that ``choices`` remove."""
+def masked(
+    network: nn.Module, sites: Sequence[Site], choices: Sequence[Choice], *, borders: bool = False
+) -> Iterator[nn.Module]:
+    """``network`` itself, whose readers receive the replacements of the units that ``choices`` remove.
+
+    A constant that replaces a unit in front of zero padding is added to the output of the reader at every position, as
+    a cut does it with the bias. With ``borders`` it is put in place of the unit itself, so that the padding stays 0:
+    what replaces the unit is then read as the unit was.
+    """
     known = {site.name: site for site in sites}
     with ExitStack() as hooks:
         for choice in choices:
             for port in known[choice.site].readers:
                 reader = network.get_submodule(port.layer)
-                pads = _pads(reader)
+                pads = pads_with_zeros(reader) and not borders
                 replace = _Replace(port, choice, constants=not pads)
                 hooks.callback(reader.register_forward_pre_hook(replace).remove)
                 if pads:
@@ -106,8 +113,3 @@ class _Shift:
         weight = module.get_parameter("weight")[:, self.indices].double().flatten(3).sum(dim=(2, 3))
         shift = (weight @ self.constants.to(weight.device)).to(output.dtype)
         return output + shift.reshape(-1, *[1] * (output.dim() - 2))
-
-
-def _pads(module: nn.Module) -> bool:
-    padding = getattr(module, "padding", 0)
-    return padding == "same" if isinstance(padding, str) else bool(np.any(padding))

@@ -90,10 +90,10 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     for choice in choices:
         _change_inputs(reference, known[choice.site], choice)
     with masked(reference, list(known.values()), choices):
-        expected = reference(x)
+        expected = reference(x.clone())  # it may begin with an operation in place
     try:
         smaller = _carried_out(copy.deepcopy(network).to(dtype), known, choices).eval()
-        given = smaller(x)
+        given = smaller(x.clone())
     except _RUNS_INTO as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         return f"the network does not run without these units ({reason})"
@@ -102,7 +102,7 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     if not bool(torch.isfinite(given).all()):
         return "the output is not finite without these units"
     difference = float((given - expected).abs().max())
-    if not _spread(network(batch)):
+    if not _spread(network(batch.clone())):
         return "the network gives the same for all rows it is checked with: they tell nothing of a cut"
     tolerance = _tolerance(_spread(expected), float(expected.abs().max()), dtype)
     if not difference <= tolerance:  # NaN counts as a difference
@@ -131,7 +131,7 @@ _RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, 
 def _check_dtype(network: nn.Module, batch: Tensor) -> torch.dtype:
     """float64, unless the network runs only in its own dtype because of tensors inside it."""
     try:
-        copy.deepcopy(network).double().eval()(batch.double())
+        copy.deepcopy(network).double().eval()(batch.clone().double())
     except RuntimeError:
         return batch.dtype
     return torch.float64
@@ -139,7 +139,8 @@ def _check_dtype(network: nn.Module, batch: Tensor) -> torch.dtype:
 
 def _with_original_dtypes(smaller: nn.Module, network: nn.Module) -> nn.Module:
     """Convert every tensor to its original dtype."""
-    types = {name: value.dtype for name, value in network.state_dict(keep_vars=True).items()}
+    tensors = (*network.named_parameters(remove_duplicate=False), *network.named_buffers(remove_duplicate=False))
+    types = {name: value.dtype for name, value in tensors}
     for module_name, module in smaller.named_modules():
         for name, value in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
             before = types.get(f"{module_name}.{name}" if module_name else name, value.dtype)

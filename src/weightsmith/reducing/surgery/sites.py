@@ -29,11 +29,13 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from weightsmith.core.errors import UnknownName, UsageError
-from weightsmith.networks.editing.fold import fold_batch_norm, trace
+from weightsmith.networks.editing.fold import fold_batch_norm
+from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
+from weightsmith.networks.wrappers import check_open
 from weightsmith.reducing.surgery._graph_sites import RawSite, RawSites, graph_sites
 
-__all__ = ["Port", "Site", "Sites", "find_sites"]
+__all__ = ["Port", "Site", "Sites", "find_sites", "pads_with_zeros"]
 
 
 Indices = NDArray[np.int64]
@@ -57,6 +59,7 @@ class Site:
 
     ``activation`` is the last one before they are read (None: none was seen). ``shifts`` names, for each reader that
     can absorb a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean.
+    ``padded``: some reader pads the units with zeros.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Site:
     carriers: tuple[Port, ...]
     readers: tuple[Port, ...]
     shifts: dict[str, str]
+    padded: bool = False
 
     @property
     def takes_constants(self) -> bool:
@@ -100,7 +104,10 @@ class Sites:
         """The sites with a layer that matches one of the globs; a layer that cannot be cut raises with the reason."""
         if layers is None:
             if not self.sites:
-                raise UsageError(f"nothing can be taken out of this network: {self._reasons()}")
+                raise UsageError(
+                    f"nothing can be taken out of this network: {self._reasons()}; what can lose units are dense "
+                    "layers and convolutions that plain dense layers, convolutions and batch norms read"
+                )
             return self.sites
         globs = [layers] if isinstance(layers, str) else list(layers)
         if not globs:
@@ -124,6 +131,7 @@ class Sites:
 
 def find_sites(network: nn.Module, example: Tensor) -> Sites:
     """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
+    check_open(network)
     found = _found(network, example)
     modules = dict(network.named_modules())
     following = _following_norms(network)
@@ -141,6 +149,7 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
                 for layer, _ in raw.readers
                 if getattr(modules[layer], "bias", None) is not None or layer in following
             },
+            padded=any(pads_with_zeros(modules[layer]) for layer, _ in raw.readers),
         )
         for raw in found.sites
     ]
@@ -178,6 +187,14 @@ def _ports(raw: Iterator[tuple[str, Indices]] | Sequence[tuple[str, Indices]]) -
 
 def _spatial(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.conv._ConvNd)
+
+
+def pads_with_zeros(module: nn.Module) -> bool:
+    """Whether a layer reads zeros beyond the border of its input."""
+    if getattr(module, "padding_mode", "zeros") != "zeros":
+        return False
+    padding = getattr(module, "padding", 0)
+    return padding == "same" if isinstance(padding, str) else bool(np.any(padding))
 
 
 def _shared(network: nn.Module) -> dict[str, str]:

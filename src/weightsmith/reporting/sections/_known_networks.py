@@ -310,11 +310,14 @@ def _cost(record: Record) -> Comparison | None:
 
 
 def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> str:
-    """The name of the result that made it; else the graded file; else its digest."""
+    """The name of the result that made it; else the graded file; else what it is, told apart by its digest."""
     if made:
         return made[0][0]
     graded = next((record.source for _, record in seen if isinstance(record, Grades)), None)
-    return f"network {digest[:6]}" if graded is None else network_labels([graded])[0]
+    if graded is not None:
+        return network_labels([graded])[0]
+    told = (each.network for _, each in seen if isinstance(each, ReductionRecord | SpikeRecord | SpikeSweep))
+    return f"{_short(next(told, 'network'))} ({digest[:6]})"
 
 
 def _short(architecture: object) -> str:

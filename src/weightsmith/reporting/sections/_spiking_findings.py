@@ -94,6 +94,8 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     lines.append(_other_thresholds(settings["balance"], lost))
     if settings["early"]:
         lines.append(f"a larger margin than --early {settings['early']}, or none ({lost})")
+    if settings["neuron"] == "if" and not settings.get("adjust") and not settings.get("calibrate"):
+        lines.append(f"--within 1, without --neuron, --balance and --steps: chooses neurons for few steps ({lost})")
     return lines
 
 
@@ -103,16 +105,17 @@ def _other_thresholds(text: str, lost: str) -> str:
     balance = Balance.parse(text)
     if isinstance(balance, MaxCurrent):
         return f"--balance percentile, or another factor, as {_with_lower_thresholds(text)} ({lost})"
-    assert isinstance(balance, Percentile)
+    if not isinstance(balance, Percentile):
+        return f"--balance percentile ({lost})"
     others = [percent for percent in (99.0, 99.9, 99.99) if percent != balance.percent]
     return f"--balance {_replaced(balance, percent=others[0])} or {_replaced(balance, percent=others[-1])} ({lost})"
 
 
 def _with_lower_thresholds(text: str) -> str:
-    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
+    from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Mse, Percentile
 
     balance = Balance.parse(text)
-    assert isinstance(balance, MaxCurrent | Percentile)
+    assert isinstance(balance, MaxCurrent | Mse | Percentile)
     return _replaced(balance, factor=round(_LOWER * balance.factor, 3))
 
 
@@ -130,7 +133,8 @@ def _to_save(record: SpikeRecord) -> list[str]:
             f"--steps {enough}: from there on no more than {_CLOSE:g} points below the network, at "
             f"{100 * share:.0f} % of the energy of {record.steps} steps"
         )
-    if cost.ratio is not None and cost.ratio > 1 and not record.settings["early"]:
+    graded = record.settings["neuron"].startswith("graded")
+    if cost.ratio is not None and cost.ratio > 1 and not record.settings["early"] and not graded:
         lines.append(
             f"--early margin:3: images that are clear end sooner (the energy is {cost.ratio:.2g} × the network's)"
         )
@@ -139,7 +143,10 @@ def _to_save(record: SpikeRecord) -> list[str]:
 
 def _to_hand_over(record: SpikeRecord) -> list[str]:
     from weightsmith.spiking.conversion.balance import Balance, Percentile
+    from weightsmith.spiking.neurons import Neuron
 
+    if Neuron.parse(record.settings["neuron"]).payload_bits:
+        return ["--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size"]
     changes, because = [], []
     balance = Balance.parse(record.settings["balance"])
     if isinstance(balance, Percentile) and balance.half:

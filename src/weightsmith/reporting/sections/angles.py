@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from weightsmith.reducing.inspecting import AnglesRecord, SiteAngles, UnitAngles
 from weightsmith.reporting.figures.angles import draw_angles, draw_dendrogram
-from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.sections._never_cut import never_cut
 from weightsmith.reporting.sections._wording import MOST_ROWS, counted, facts_of, gathered, rounded, short_network
 
 if TYPE_CHECKING:
@@ -30,11 +31,23 @@ def angles_section(angles: UnitAngles | AnglesRecord, name: str) -> Section:
     if record.sites:
         parts.append(_overview(record))
         parts.append(_layers(record, angles if isinstance(angles, UnitAngles) else None))
-    if record.obstacles:
-        columns = (Column("layer"), Column("why", "what keeps its units from being taken out"))
-        parts.append(Table("Layers left out", columns, tuple(record.obstacles.items()), file="left-out.csv"))
+    parts += never_cut(record.obstacles)
     parts.append(facts_of(record.settings, record.origin, before=[("network", record.network)]))
-    return Section(f"Angles: {name}", _lead(record), tuple(parts), _chips(record))
+    about = (
+        f"{record.network} · angles of activations over the training rows, similar below {_degrees(record)}, "
+        f"complementary above {180 - record.settings['angle']:g}°"
+    )
+    return Section(f"Angles: {name}", _lead(record), tuple(parts), _chips(record), about, try_next=(_next(record),))
+
+
+def _next(record: AnglesRecord) -> str:
+    """A command that acts on these angles."""
+    angle = record.settings["angle"]
+    if any(site.left < site.units for site in record.sites):
+        return f"weightsmith reduce … --by angles:{angle:g}: takes out what stands beside another"
+    if any(site.combined for site in record.sites):
+        return f"weightsmith reduce … --by groups:{angle:g}: none is near to one other, some are to several together"
+    return f"a larger --angle: no unit has another within {angle:g}°, nor within it of all others together"
 
 
 def _degrees(record: AnglesRecord) -> str:
@@ -90,9 +103,10 @@ def _notes(record: AnglesRecord) -> Iterator[Notes]:
 def _overview(record: AnglesRecord) -> Table:
     within = _degrees(record)
     columns = [
-        Column("layer", "the first that writes the units"),
+        Column("layer"),
         Column("units", numeric=True),
-        Column("activation", "and what activations are measured from: a number, or each unit’s own mean"),
+        Column("values", "of each unit", numeric=True, spare=1),
+        Column("activation", "and what it is measured from: a number, or each unit’s own mean", spare=2),
         Column("nearest", "the angle of the pair nearest to 0° or 180°", numeric=True),
         Column("similar", f"pairs within {within} of 0°", numeric=True),
         Column("complementary", f"pairs within {within} of 180°", numeric=True),
@@ -110,7 +124,19 @@ def _overview(record: AnglesRecord) -> Table:
         nearest = Shown(near, "–" if near is None else f"{near:.1f}°")
         measured = f"{site.activation or 'none'}, from {site.centre}"
         counts = (len(getattr(site, key)) for key in more.values())
-        rows.append((site.name, site.units, measured, nearest, site.similar, site.complementary, site.left, *counts))
+        rows.append(
+            (
+                site.name,
+                site.units,
+                site.entries,
+                measured,
+                nearest,
+                site.similar,
+                site.complementary,
+                site.left,
+                *counts,
+            )
+        )
     return Table("Layers", (*columns, *more), tuple(rows), file="angles-by-layer.csv")
 
 
@@ -187,33 +213,33 @@ def _pairs(site: SiteAngles, number: int, within: str) -> Iterator[Table]:
         return
     near = site.similar + site.complementary
     columns = (
-        Column("pair", "the numbers of its units"),
-        Column("angle", "between their activations over the training rows", numeric=True),
+        Column("pair"),
+        Column("angle", numeric=True),
         Column("kind"),
-        Column("within", f"whether it lies within {within}"),
+        Column(f"within {within}"),
     )
     rows = tuple(
         (f"{pair.a}, {pair.b}", Shown(pair.degrees, f"{pair.degrees:.2f}°"), pair.kind, "yes" if index < near else "no")
         for index, pair in enumerate(site.pairs)
     )
     more = near - len(site.pairs)
-    caption = f"{more:,} more pairs lie within {within}." if more > 0 else ""
+    caption = f"{more:,} more {'lies' if more == 1 else 'lie'} within {within} (--top {near})." if more > 0 else ""
     yield Table(f"Nearest pairs of {site.name}", columns, rows, caption, file=f"pairs-{number}.csv")
 
 
-def _named(site: SiteAngles) -> Iterator[Prose]:
+def _named(site: SiteAngles) -> Iterator[Facts]:
     """The redundant units by name."""
     groups = [" + ".join(map(str, group)) for group in site.groups]
     lists = (
-        ("Groups that would be merged into their first unit", groups),
-        ("Units that several others together could replace", [str(unit) for unit in site.combined]),
-        ("Units that hardly vary", [str(unit) for unit in site.constant]),
-        ("Units that are much shorter than others", [str(unit) for unit in site.short]),
+        ("groups that would be merged into their first unit", groups),
+        ("units that several others together could replace", [str(unit) for unit in site.combined]),
+        ("units that hardly vary", [str(unit) for unit in site.constant]),
+        ("units that are much shorter than others", [str(unit) for unit in site.short]),
     )
-    paragraphs = []
+    pairs = []
     for what, items in lists:
         if items:
             more = f" and {len(items) - _LISTED:,} more" if len(items) > _LISTED else ""
-            paragraphs.append(f"{what}: {', '.join(items[:_LISTED])}{more}.")
-    if paragraphs:
-        yield Prose("\n\n".join(paragraphs))
+            pairs.append((what, f"{len(items):,}: {', '.join(items[:_LISTED])}{more}"))
+    if pairs:
+        yield Facts(f"Redundant units of {site.name}", tuple(pairs))

@@ -6,26 +6,37 @@ from collections.abc import Iterator, Sequence
 
 from weightsmith.grading.comparison import GradeComparison
 from weightsmith.grading.results import Grades, LayerGrade
+from weightsmith.reporting._sparks import spark
 from weightsmith.reporting.figures.comparison import comparison_figure, contest_measures
 from weightsmith.reporting.figures.depth import alpha_figure, alpha_histogram
 from weightsmith.reporting.figures.labels import layer_label, network_labels
 from weightsmith.reporting.figures.spectra import cut_figure, drawn_cuts, spectral_density, spectrum_figure
-from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._wording import counted
+from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._grading_words import settings_words, verdict_words
+from weightsmith.reporting.sections._wording import chance, counted, percent, points
 
-__all__ = ["comparison_section", "layer_drawings", "network_drawings"]
+__all__ = ["alpha_curve", "comparison_section", "layer_drawings", "network_drawings"]
+
+_BARS = 40  # of the line of α by layer; of more layers some are shown
 
 
 def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] = ()) -> Section:
-    """The section of a comparison, with figures of all ``networks`` if their grades are given."""
-    lines = (*filter(None, [comparison.sentence]), *comparison.notes)
-    parts: list[Part] = [Notes(lines)] if lines else []
+    """The description of a comparison, with figures and verdicts of all ``networks`` if their grades are given."""
+    parts: list[Part] = [Notes(comparison.notes)] if comparison.notes else []
     parts += _comparison_drawings(comparison)
     if len(networks) > 1:
         parts += network_drawings(networks, "comparison")
-    parts += [_measures(comparison), _coverage(comparison)]
+    parts += [_coverage(comparison, networks), _measures(comparison)]
+    parts.append(Facts("What the measures are", tuple((one.name, one.meaning) for one in comparison.measures)))
+    if layers := [layer for network in networks for layer in network.layers]:
+        words = verdict_words(layers, "--why with one network tells for each")
+        parts.append(Facts("What the verdicts mean", tuple(words)))
+    if comparison.ranking is not None:
+        parts.append(Notes(comparison.ranking.lines))
     sizes = f"{counted(len(comparison.measures), 'measure')} of {counted(len(comparison.names), 'network')}"
-    return Section("Networks side by side", f"{sizes}, each over the layers with a fit.", tuple(parts))
+    lead = " ".join(filter(None, [f"{sizes}, each over the layers with a fit.", comparison.sentence]))
+    about = settings_words(networks[0]) if networks else ""
+    return Section("Networks side by side", lead, tuple(parts), about=about)
 
 
 def _measures(comparison: GradeComparison) -> Table:
@@ -34,31 +45,58 @@ def _measures(comparison: GradeComparison) -> Table:
     columns = [Column("measure")]
     columns += [Column(label, numeric=True) for label in network_labels(comparison.names)]
     if judged:
+        ways = {one.kendall.method.partition(", ")[2] for one in comparison.measures if one.kendall is not None}
         columns += [
             Column("τ", "Kendall’s correlation with the accuracies", numeric=True),
-            Column("p of τ", "two-sided, exact for few networks", numeric=True),
+            Column("p of τ", f"two-sided; {' or '.join(sorted(ways))}", numeric=True),
             Column("ρ", "Spearman’s correlation with the accuracies", numeric=True),
         ]
-    columns += [Column("needs a fit"), Column("what is in it")]
+    columns += [Column("better", "as claimed", spare=3), Column("needs a fit", spare=2), Column("remark", spare=1)]
     rows: list[tuple[Cell | Shown, ...]] = []
     for measure in comparison.measures:
         cells: list[Cell | Shown] = [measure.name, *measure.values]
         if judged:
             tau, rho = measure.kendall, measure.spearman
-            cells += [None, None] if tau is None else [tau.value, tau.p]
-            cells += [None] if rho is None else [rho.value]
-        meaning = measure.meaning + (f" ({measure.reason})" if measure.reason else "")
-        rows.append((*cells, "no" if measure.baseline else "yes", meaning))
+            cells += [None, None] if tau is None else [Shown(tau.value, points(tau.value, 1, 2)), _p(tau.p)]
+            cells += [None] if rho is None else [Shown(rho.value, points(rho.value, 1, 2))]
+        rows.append((*cells, measure.better, "no" if measure.baseline else "yes", measure.reason))
     caption = ""
     if comparison.accuracy is not None:
-        pairs = zip(network_labels(comparison.names), comparison.accuracy, strict=True)
-        caption = f"Accuracies: {', '.join(f'{name} {value:g}' for name, value in pairs)}."
-    return Table("Measures of all networks", tuple(columns), tuple(rows), caption, file="comparison")
+        shares = all(value <= 1 for value in comparison.accuracy)
+        texts = [percent(value) if shares else f"{value:g}" for value in comparison.accuracy]
+        pairs = zip(network_labels(comparison.names), texts, strict=True)
+        caption = f"Accuracies as given: {', '.join(f'{name} {text}' for name, text in pairs)}."
+    return Table("Measures of all networks", tuple(columns), tuple(rows), caption, file="comparison").filled()
 
 
-def _coverage(comparison: GradeComparison) -> Table:
-    columns = (Column("network"), Column("graded", "how much of it has a fit"))
-    return Table("Coverage", columns, tuple(zip(comparison.names, comparison.coverage, strict=True)))
+def _p(p: float) -> Shown:
+    return Shown(p, chance(p).removeprefix("p ").removeprefix("= "))
+
+
+def _coverage(comparison: GradeComparison, networks: Sequence[Grades]) -> Table:
+    """How much of each network was graded, and with which outcome."""
+    columns = [Column("network"), Column("graded", "how much of it has a fit")]
+    labels = network_labels(comparison.names)
+    names = [
+        Shown(name, label if label == name else f"{label} ({name})")
+        for name, label in zip(comparison.names, labels, strict=True)
+    ]
+    rows: list[tuple[Cell | Shown, ...]] = list(zip(names, comparison.coverage, strict=True))
+    if len(networks) == len(rows):
+        columns += [Column("verdicts"), Column("α by layer", "from the least to the largest")]
+        found = [", ".join(f"{count:,} {kind.value}" for kind, count in one.verdicts().items()) for one in networks]
+        curves = map(alpha_curve, networks)
+        rows = [(*row, words or None, curve or None) for row, words, curve in zip(rows, found, curves, strict=True)]
+    return Table("Coverage", tuple(columns), tuple(rows), file="coverage")
+
+
+def alpha_curve(grades: Grades) -> str:
+    """α from the first layer to the last as bars, a dot for no fit, and its ends; empty without a fit."""
+    alphas = [layer.alpha for layer in grades.layers if layer.alpha is not None]
+    if not alphas:
+        return ""
+    bars = spark([layer.alpha for layer in grades.layers], _BARS, ascii_only=False)
+    return f"{bars}  {min(alphas):.2f} – {max(alphas):.2f}"
 
 
 # The drawings of graded networks: each with a sentence on how to read it, and its numbers as rows.

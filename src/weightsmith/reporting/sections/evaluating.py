@@ -1,32 +1,77 @@
-"""The section of an evaluation: accuracy with its interval, and the confusions."""
+"""The description of an evaluation: accuracy with its interval, and the confusions."""
 
 from __future__ import annotations
 
-from weightsmith.core.statistics import wilson
+from collections.abc import Mapping
+from typing import Any
+
+from weightsmith.core.statistics import Interval, wilson
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reporting._words import number_text
 from weightsmith.reporting.figures.confusion import class_sizes, confusion_figure, recall_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._wording import counted, facts_of, percent, percent_within
+from weightsmith.reporting.sections._spiking_layers import shown_steps
+from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent, percent_within, significant
 
-__all__ = ["evaluation_section"]
+__all__ = ["below", "evaluation_section", "spiking_evaluation_section"]
 
 _MOST_CLASSES = 200  # beyond, a matrix is neither readable nor small
 _MOST_PAIRS = 20
+_MOST_TAKEN = 3
 
 
-def evaluation_section(evaluation: Evaluation, name: str) -> Section:
-    """The section of an evaluation named ``name``."""
-    parts: list[Part] = []
-    notes = [*_unanswered(evaluation), *evaluation.notes]
-    if notes:
-        parts.append(Notes(tuple(notes)))
+def evaluation_section(evaluation: Evaluation, name: str, *, least_accuracy: float | None = None) -> Section:
+    """The description of an evaluation named ``name``; ``least_accuracy`` is the bar in per cent that was asked for."""
+    parts: list[Part] = [Notes(evaluation.notes)] if evaluation.notes else []
     if evaluation.images > evaluation.not_finite:
         parts += [*_matrix(evaluation, name), _recalls(evaluation, name), *_pairs(evaluation, name)]
     parts.append(_classes(evaluation, name))
     settings = {"data": evaluation.data, "split": evaluation.split, "normalisation": evaluation.normalisation}
     parts.append(facts_of(settings, evaluation.origin))
-    return Section(f"Evaluation: {name}", _lead(evaluation), tuple(parts), _chips(evaluation))
+    look_at = (*_unanswered(evaluation), *below(evaluation.accuracy.value, least_accuracy))
+    return Section(f"Evaluation: {name}", _lead(evaluation), tuple(parts), _chips(evaluation), look_at=look_at)
+
+
+def below(share: float, least_accuracy: float | None) -> list[str]:
+    """A concern if the accuracy is below the bar, which is in per cent."""
+    if least_accuracy is None or 100 * share >= least_accuracy:
+        return []
+    return [f"accuracy {100 * share:.2f} % is below the {least_accuracy:g} % asked for"]
+
+
+def spiking_evaluation_section(report: Mapping[str, Any], *, least_accuracy: float | None = None) -> Section:
+    """The description of a run of a spiking network: accuracy by steps, and rates."""
+    columns = (Column("steps", numeric=True), Column("accuracy", numeric=True), Column("undecided", numeric=True))
+    images, split, by_step = report["images"], report["split"], report["steps"]
+    shares = [Interval(row["accuracy"], row["low"], row["high"], 0.95, "Wilson") for row in by_step]
+    rows = tuple(
+        (steps, Shown(shares[steps - 1].value, percent_within(shares[steps - 1])), by_step[steps - 1]["undecided"])
+        for steps in shown_steps(len(by_step))
+    )
+    caption = f"On {counted(images, 'row')} ({split}), with 95 % Wilson intervals."
+    steps = Table("After so many steps", columns, rows, caption, file="steps.csv")
+    heads = (("neurons", ""), ("rate", "spikes per neuron and step"), ("spikes", "per image"))
+    layers = Table(
+        "Populations",
+        (Column("layer"), *(Column(head, meaning, numeric=True) for head, meaning in heads)),
+        tuple(
+            (row["layer"], row["neurons"], *(Shown(row[key], significant(row[key])) for key in ("rate", "spikes")))
+            for row in report["layers"]
+        ),
+        file="populations.csv",
+    )
+    last, after = shares[-1], counted(len(by_step), "step")
+    rows_of = f"{counted(images, 'row')} of the {split} split of {report['data']}"
+    lead = f"Right on {percent(last.value)} of {rows_of} after {after}."
+    silent = [f"{row['layer']} never fires" for row in report["layers"] if not row["rate"]]
+    return Section(
+        f"Evaluation: {report['file']}",
+        lead,
+        (steps, layers),
+        ((f"accuracy after {after}", accuracy(last, images, split)),),
+        " · ".join([report["neuron"], report["encode"], f"seed {report['seed']}"]),
+        (*silent, *below(last.value, least_accuracy)),
+    )
 
 
 def _lead(evaluation: Evaluation) -> str:
@@ -39,21 +84,21 @@ def _lead(evaluation: Evaluation) -> str:
 
 
 def _chips(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
-    chips = [("accuracy", percent_within(evaluation.accuracy))]
+    rows = (evaluation.images, evaluation.split)
+    chips = [("accuracy", accuracy(evaluation.accuracy, *rows))]
     if evaluation.top5 is not None:
-        chips.append(("among the best five", percent_within(evaluation.top5)))
+        chips.append(("among the best five", accuracy(evaluation.top5, *rows)))
     if evaluation.loss is not None:
         chips.append(("loss", number_text(evaluation.loss)))
     if evaluation.not_finite:
         chips.append(("without an answer", f"{evaluation.not_finite:,}"))
-    return (*chips, ("images", f"{evaluation.images:,}"))
+    return tuple(chips)
 
 
 def _unanswered(evaluation: Evaluation) -> list[str]:
     if not evaluation.not_finite:
         return []
-    gives = "image gives" if evaluation.not_finite == 1 else "images give"
-    return [f"{evaluation.not_finite:,} {gives} NaN or infinity: these have no answer, and count as wrong."]
+    return [f"{evaluation.not_finite:,} of {evaluation.images:,} images gave NaN or infinity; they count as wrong"]
 
 
 def _matrix(evaluation: Evaluation, name: str) -> list[Part]:
@@ -107,18 +152,19 @@ def _pairs(evaluation: Evaluation, name: str) -> list[Part]:
         rows.append((evaluation.classes[one], evaluation.classes[other], -less, Shown(share, percent(share))))
     left = len(found) - len(rows)
     caption = f"The {len(rows)} most frequent of {len(found):,} pairs." if left else ""
-    return [Table("Mistakes", columns, tuple(rows), caption, file=f"{name}-mistakes")]
+    return [Table("Mistakes", columns, tuple(rows), caption, file=f"{name}-mistakes", detail=True)]
 
 
 def _classes(evaluation: Evaluation, name: str) -> Table:
     columns = (
         Column("class"),
         Column("images", "of this class", numeric=True),
-        Column("right", "how many of them the network finds", numeric=True),
-        Column("recall", "right ÷ images of the class", numeric=True),
-        Column("95 % interval", "Wilson’s, of the recall; sorted by its width", numeric=True),
-        Column("called so", "images of any class that the network gives this name", numeric=True),
-        Column("precision", "right ÷ called so", numeric=True),
+        Column("right", "of them", numeric=True, spare=3),
+        Column("recall", "right ÷ images", numeric=True),
+        Column("95 % interval", "Wilson’s, of the recall", numeric=True),
+        Column("called so", "images of any class", numeric=True, spare=2),
+        Column("precision", "right ÷ called so", numeric=True, spare=1),
+        Column("most often taken for"),
     )
     rows = tuple(_class_row(evaluation, index, size) for index, size in enumerate(class_sizes(evaluation)))
     return Table("Classes", columns, rows, file=f"{name}-classes")
@@ -140,4 +186,14 @@ def _class_row(evaluation: Evaluation, index: int, size: int | None) -> tuple[Ce
         interval,
         called,
         Shown(precision, percent(precision)),
+        _taken_for(evaluation, index),
     )
+
+
+def _taken_for(evaluation: Evaluation, index: int) -> str | None:
+    """The classes that images of a class are most often taken for."""
+    counts = enumerate(evaluation.confusion[index])
+    wrong = sorted(
+        ((count, evaluation.classes[other]) for other, count in counts if other != index and count), reverse=True
+    )
+    return ", ".join(f"{other} ({count:,} ×)" for count, other in wrong[:_MOST_TAKEN]) or None

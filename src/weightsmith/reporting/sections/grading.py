@@ -1,24 +1,31 @@
-"""The section of grades: how well each layer is trained by its weights, and the layers without a grade."""
+"""The description of grades: how well each layer is trained by its weights, and the layers without a grade."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from weightsmith.grading.answer import answer
 from weightsmith.grading.classes import HEAVIEST, LIGHTEST
-from weightsmith.grading.results import Coverage, Grades, LayerGrade, Measure, VerdictKind
+from weightsmith.grading.results import Coverage, Grades, LayerGrade, Measure, Status, VerdictKind
+from weightsmith.reporting._sparks import spectrum_spark
 from weightsmith.reporting.figures._networks import MARKS
 from weightsmith.reporting.figures.labels import layer_label
-from weightsmith.reporting.parts import Cell, Choice, Column, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.figures.shares import shares_figure
+from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.sections._grading_words import settings_words, verdict_words
 from weightsmith.reporting.sections._wording import counted, facts_of
-from weightsmith.reporting.sections.comparing import layer_drawings, network_drawings
+from weightsmith.reporting.sections.comparing import alpha_curve, layer_drawings, network_drawings
 
-__all__ = ["MOST_SPECTRA", "grading_section"]
+__all__ = ["MOST_SPECTRA", "concerns", "grading_section"]
 
 
 MOST_SPECTRA = 48
 """Spectra that fit on a page: two drawings each, about 40,000 characters together, for any size of layer."""
 
+_BARS = 12  # of the histogram of a spectrum
+_SHARES = ("name", "slice", "words", "share_over_regularised", "share_well_trained", "share_weakly_trained")
 _NAMED = 3  # omitted tensors that are named with their reason; the CSV has all
 _ASKED_FIRST = (
     VerdictKind.OVER_REGULARISED,
@@ -31,30 +38,59 @@ _ASKED_FIRST = (
 )
 _VERDICTS = (
     "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond the noise "
-    "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected, or the "
-    "interval of α reaches into more than one class, it cannot be said. Otherwise α below "
+    "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected it cannot be "
+    "said; where the interval of α reaches into more than one class, the layer leans to the one with 75 % of its "
+    "resamples or more, or is undecided. Otherwise α below "
     f"{HEAVIEST:g} is over-regularised, up to {LIGHTEST:g} well trained, beyond weakly trained."
 )
 
 
-def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA) -> Section:
-    """The section of grades named ``name``.
+def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, why: bool = False) -> Section:
+    """The description of grades named ``name``; ``why``: what each verdict rests on is no detail.
 
     The spectra of up to ``spectra`` layers are drawn, first of those with a conspicuous verdict, then of the
     largest; the section says how many it leaves out. Several networks on one page share :data:`MOST_SPECTRA`.
     """
-    parts: list[Part] = []
-    if grades.notes:
-        parts.append(Notes(grades.notes))
+    layers = grades.layers
+    parts: list[Part] = [Notes(grades.notes)] if grades.notes else []
     parts += network_drawings([grades], name)
-    parts.append(_measures(grades.measures, name))
-    if grades.layers:
-        parts += [_layer_table(grades.layers, name), Prose(_VERDICTS), *_spectra(grades, name, spectra)]
-    parts.append(_left_out(grades.coverage, name))
+    if any(layer.shares is not None for layer in layers):
+        how = "How to read it: a bar is a layer, its colours the shares of its resamples; a bar of one colour is sure."
+        rows = [{key: layer.row()[key] for key in _SHARES} for layer in layers if layer.shares is not None]
+        parts.append(
+            Drawing("How sure each verdict is", how, lambda: shares_figure(grades), rows, file=f"{name}-shares")
+        )
+    if layers:
+        meanings = verdict_words(layers, "" if why else "--why tells for each")
+        parts += [_layer_table(layers, name), Facts("What the verdicts mean", tuple(meanings))]
+        parts += [_reasons(layers, name, detail=not why), *_spectra(grades, name, spectra)]
+    parts += [_measures(grades.measures, name), _left_out(grades.coverage, name)]
     parts.append(facts_of(grades.settings, grades.origin, before=[("source", grades.source)]))
-    chips = tuple((_marked(kind), counted(count, "layer")) for kind, count in grades.verdicts().items())
-    lead = f"{grades.coverage.line}. Whether a layer is well trained is told from the spectrum of its weights alone."
-    return Section(f"Grades: {name}", lead, tuple(parts), chips)
+    counts = grades.verdicts().items()
+    found = f" Verdicts: {', '.join(f'{count:,} {kind.value}' for kind, count in counts)}." if layers else ""
+    how = "Whether a layer is well trained is told from the spectrum of its weights alone."
+    first = [f"{line}." for line in answer(grades).lines] if layers else []
+    lead = "\n\n".join([*first, f"{grades.coverage.line}.{found} {how}"])
+    chips = [(_marked(kind), counted(count, "layer")) for kind, count in counts]
+    if curve := alpha_curve(grades):
+        chips.append(("α by layer", curve))
+    return Section(
+        f"Grades: {name}", lead, tuple(parts), tuple(chips), settings_words(grades), tuple(concerns(grades, name))
+    )
+
+
+def concerns(grades: Grades, name: str) -> list[str]:
+    """Layers that hold no numbers, and a network without layers."""
+    if not grades.layers:
+        return [f"nothing to grade in {name}: no tensor is a layer (see weightsmith inspect)"]
+    broken = [layer_label(layer) for layer in grades.layers if layer.status is Status.NON_FINITE]
+    return [f"NaN or infinity in {_some(broken)}: not graded"] if broken else []
+
+
+def _reasons(layers: Sequence[LayerGrade], name: str, *, detail: bool) -> Table:
+    columns = (Column("layer"), Column("verdict"), Column("because", "the numbers that the verdict rests on"))
+    rows = tuple((layer_label(layer), layer.words, layer.verdict.because) for layer in layers)
+    return Table("Why", columns, rows, _VERDICTS, file=f"{name}-why", detail=detail)
 
 
 def _measures(measures: Sequence[Measure], name: str) -> Table:
@@ -65,10 +101,11 @@ def _measures(measures: Sequence[Measure], name: str) -> Table:
         Column("measure"),
         Column("value", numeric=True),
         Column("layers", "how many are in it", numeric=True),
-        Column("needs a fit", "whether it is made of α, or of plain norms"),
+        Column("needs a fit", "made of α, not of plain norms alone", spare=1),
         Column("what is in it"),
     )
-    rows = tuple((m.name, m.value, m.layers, "no" if m.baseline else "yes", m.meaning) for m in measures)
+    ordered = sorted(measures, key=lambda measure: measure.baseline)
+    rows = tuple((m.name, m.value, m.layers, "no" if m.baseline else "yes", m.meaning) for m in ordered)
     return Table("Measures of the whole network", columns, rows, caption, file=f"{name}-measures")
 
 
@@ -142,22 +179,15 @@ def _some(names: Sequence[str]) -> str:
 _SYMBOLS = {"v": "▼", "o": "●", "^": "▲", "D": "◆", "s": "■", "h": "⬢", "X": "✖"}
 
 
-class _LayerColumn(NamedTuple):
-    """A column: its head, its meaning, its key in :func:`_values`, and whether it is a number."""
-
-    head: str
-    meaning: str
-    key: str
-    numeric: bool = True
-
-
 def _layer_table(layers: Sequence[LayerGrade], name: str) -> Table:
     """A row per layer of the network ``name``, in the columns in which at least one layer has a value."""
+    confidences = sorted({layer.interval.confidence for layer in layers if layer.interval is not None})
+    of = f"of α, {' and '.join(f'{100 * confidence:g} %' for confidence in confidences)}, the choice of λ_min included"
+    columns = tuple(replace(each, meaning=of) if each.head == "interval" else each for each in _COLUMNS.values())
     found = [_values(layer) for layer in layers]
-    shown = [column for column in _COLUMNS if any(_value(values[column.key]) is not None for values in found)]
-    columns = tuple(Column(column.head, column.meaning, column.numeric) for column in shown)
-    rows = tuple(tuple(values[column.key] for column in shown) for values in found)
-    return Table("Layers", columns or (Column("layer"),), rows, file=f"{name}-layers")
+    rows = tuple(tuple(values[key] for key in _COLUMNS) for values in found)
+    caption = "In the order of the file or module."
+    return Table("Layers", columns, rows, caption, file=f"{name}-layers").filled()
 
 
 def _marked(kind: VerdictKind) -> str:
@@ -169,52 +199,54 @@ def _values(layer: LayerGrade) -> dict[str, Cell | Shown]:
     """The flat row of the layer, with extra display values."""
     better = [other.name for other in layer.alternatives if other.favours == other.name]
     size = f"{layer.N:,} × {layer.M:,}" + (f" · {layer.matrices:,}" if layer.matrices > 1 else "")
-    interval = layer.interval
+    interval, fit, row = layer.interval, layer.fit, layer.row()
     tied = (f"same weight as {', '.join(layer.tied_with)}",) if layer.tied_with else ()
-    return layer.row() | {
+    verdict = _marked(layer.verdict.kind).replace(layer.verdict.kind.value, layer.words)
+    span = (
+        None if interval is None else Shown(interval.high - interval.low, f"[{interval.low:.2f}, {interval.high:.2f}]")
+    )
+    return row | {
         "layer": layer_label(layer),
-        "verdict": Shown(layer.verdict.kind.value, _marked(layer.verdict.kind)),
-        "interval": None
-        if interval is None
-        else Shown(interval.high - interval.low, f"[{interval.low:.3g}, {interval.high:.3g}]"),
+        "verdict": Shown(layer.verdict.kind.value, verdict + (" (groups: a guess)" if layer.guessed else "")),
+        "alpha": None if layer.alpha is None else Shown(layer.alpha, f"{layer.alpha:.2f}"),
+        "interval": span,
+        "D": None if fit is None else Shown(fit.D, f"{fit.D:.3f}"),
+        "xmin": None if fit is None else Shown(fit.xmin, f"{fit.xmin:.3g}"),
+        "lambda_max": None
+        if layer.metrics is None
+        else Shown(layer.metrics.lambda_max, f"{layer.metrics.lambda_max:.3g}"),
+        "spikes": None if fit is None else row["spikes"],
         "better": (", ".join(better) or "none") if layer.alternatives else None,
         "parameters": Shown(layer.parameters, size),
+        "spectrum": spectrum_spark(layer.eigenvalues, _BARS, ascii_only=False) or None,
         "remarks": "; ".join((*tied, *layer.notes)) or None,
     }
 
 
-def _value(cell: Cell | Shown) -> Cell:
-    return cell.value if isinstance(cell, Shown) else cell
-
-
-_COLUMNS = (
-    _LayerColumn("layer", "its name, with the number of the matrix where each has a row", "layer", numeric=False),
-    _LayerColumn("verdict", "what can be said of it, in the shape it has in the figures", "verdict", numeric=False),
-    _LayerColumn("α", "the exponent of the power law fitted to the tail", "alpha"),
-    _LayerColumn("interval", "of α by resampling, the choice of λ_min included; sorted by its width", "interval"),
-    _LayerColumn("λ_min", "where the tail begins", "xmin"),
-    _LayerColumn("D", "the largest distance between the tail and the law, 0 to 1", "D"),
-    _LayerColumn("tail", "how many eigenvalues the law was fitted to", "tail"),
-    _LayerColumn("eigenvalues", "how many eigenvalues the matrices have together", "evals"),
-    _LayerColumn(
-        "p of fit", "how often a tail drawn from the law lies further from it; below 0.1 it is rejected", "p_fit"
+_COLUMNS = {
+    "layer": Column("layer"),
+    "parameters": Column("size", "rows × columns of its matrices · how many", numeric=True, spare=16),
+    "evals": Column("eigenvalues", numeric=True, spare=14),
+    "alpha": Column("α", "exponent of the tail", numeric=True),
+    "interval": Column("interval", numeric=True),
+    "xmin": Column("λ_min", "where the tail begins", numeric=True, spare=13),
+    "D": Column("D", "distance of the tail to the law", numeric=True, spare=10),
+    "tail": Column("tail", "eigenvalues in it", numeric=True, spare=12),
+    "lambda_max": Column("λ_max", "largest eigenvalue", numeric=True, spare=11),
+    "spikes": Column("spikes", "eigenvalues beyond noise", numeric=True, spare=15),
+    "spectrum": Column("spectrum", "log counts by log λ", spare=9),
+    "verdict": Column("verdict"),
+    "p_fit": Column("p of fit", "below 0.1 the law is rejected", numeric=True, spare=8),
+    "better": Column("better laws", "that suit the tail better at p < 0.1", spare=7),
+    "stable_rank": Column("stable rank", "Σλ / λ_max", numeric=True, spare=6),
+    "twin_distance": Column(
+        "twin distance", "to the spectrum of the same weights in random order", numeric=True, spare=5
     ),
-    _LayerColumn(
-        "better laws",
-        "of exponential, lognormal and truncated power law those that suit the tail better at p < 0.1",
-        "better",
-        numeric=False,
+    "traps": Column("traps", "eigenvalues beyond noise even in random order", numeric=True, spare=4),
+    "alpha_fixed_aspect": Column(
+        "α, fixed aspect", "of sub-matrices of one shape, because α drifts with N / M", numeric=True, spare=3
     ),
-    _LayerColumn("λ_max", "the largest eigenvalue", "lambda_max"),
-    _LayerColumn("stable rank", "Σλ / λ_max", "stable_rank"),
-    _LayerColumn("spikes", "eigenvalues beyond what noise of that size reaches", "spikes"),
-    _LayerColumn("twin distance", "between the spectrum and that of the same weights in random order", "twin_distance"),
-    _LayerColumn("traps", "eigenvalues beyond the noise even with the weights in random order", "traps"),
-    _LayerColumn(
-        "α, fixed aspect", "α of sub-matrices of one shape, because α drifts with N / M", "alpha_fixed_aspect"
-    ),
-    _LayerColumn("size", "rows N × columns M of each matrix · how many matrices; sorted by parameters", "parameters"),
-    _LayerColumn("kind", "what sort of layer it is", "kind", numeric=False),
-    _LayerColumn("because", "the numbers that the verdict rests on", "because", numeric=False),
-    _LayerColumn("remarks", "shared weights, and what was noted while reading", "remarks", numeric=False),
-)
+    "kind": Column("kind", spare=1),
+    "remarks": Column("remarks", spare=2),
+}
+"""The columns of the table of layers, by their key in :func:`_values`."""

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from weightsmith.core.statistics import Interval
+from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import FrontPoint
 from weightsmith.reducing.results import Reduction, ReductionRecord, SiteReduction
 from weightsmith.reporting.figures.reducing import draw_front, draw_sites, draw_sizes, draw_trace, gone_by_reason
 from weightsmith.reporting.figures.training import curves
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.sections._never_cut import never_cut
 from weightsmith.reporting.sections._reducing_findings import advice, concerns
 from weightsmith.reporting.sections._wording import (
     accuracy,
@@ -26,7 +28,6 @@ from weightsmith.reporting.sections._wording import (
     rounded,
     seconds_text,
     short_network,
-    some,
     thinned,
 )
 from weightsmith.training.run import TrainRecord
@@ -38,7 +39,6 @@ __all__ = [
     "SIZES",
     "about_reduction",
     "chosen_of_front",
-    "never_cut",
     "notes_of",
     "points_of",
     "ratio_text",
@@ -68,7 +68,7 @@ def reduction_section(
     parts += _search(record)
     if record.sites:
         parts += [_units(record), _sites(record)]
-    parts += [*_recovery(record), *never_cut(record), _facts(record)]
+    parts += [*_recovery(record), *never_cut(record.obstacles), _facts(record)]
     return Section(
         f"Reduction: {name}",
         _lead(record),
@@ -168,6 +168,16 @@ def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _shared_out(budget: BudgetRecord) -> str:
+    """Which way of sharing out a target was taken, and what the others would have cost."""
+    ways = {"all": "over all layers", "inner": "inside of blocks only", "uniform": "evenly"}
+    others = ", ".join(
+        f"{ways[name]} {value:.3g}" for name, value in budget.divergences.items() if name != budget.taken
+    )
+    least = budget.divergences[budget.taken]
+    return f"The target was shared out {ways[budget.taken]}: outputs diverge by {least:.3g} (others: {others})."
+
+
 def notes_of(record: ReductionRecord) -> tuple[str, ...]:
     """The reduction's own notes, those of its layers, and what its baselines say."""
     recovered = map(str, record.recovery)
@@ -177,7 +187,10 @@ def notes_of(record: ReductionRecord) -> tuple[str, ...]:
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
         record.random.accuracies
     ):
-        lines += ("Just after the cut, random masks of the same size were as good: what was gained, training gained.",)
+        gain = "training" if record.refit is None else "the refit"
+        lines += (f"Just after the cut, random masks of the same size were as good: what was gained, {gain} gained.",)
+    if record.budget is not None:
+        lines += (_shared_out(record.budget),)
     return lines
 
 
@@ -226,17 +239,19 @@ def _accuracies(record: ReductionRecord) -> Table:
     )
     rows = [
         _accuracy("before", measured.whole, "the network that came in"),
-        _accuracy("just cut", measured.cut, "without its units, nothing trained since"),
+        _accuracy("just cut", measured.unfitted or measured.cut, "without its units, nothing trained since"),
     ]
+    if measured.unfitted is not None and record.refit is not None:
+        remark = f"readers solved anew by least squares on {counted(record.refit.rows, 'unlabelled row')}"
+        rows.append(_accuracy("refitted", measured.cut, remark))
     if record.settings["recover"]:
         rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
     if random is not None:
         good = random.as_good(100 * measured.cut.value)
         spread = "" if random.deviation is None else f", standard deviation {random.deviation:.1f}"
-        remark = (
-            f"{counted(len(random.accuracies), 'mask')} of this size, untrained{spread}; {good or 'none'} as good as "
-            "the cut"
-        )
+        how = "untrained" if record.refit is None else "refitted"
+        masks = counted(len(random.accuracies), "mask")
+        remark = f"{masks} of this size, {how}{spread}; {good or 'none'} as good as the cut"
         rows.append(_accuracy("random masks", random.interval, remark, random.mean / 100, 100))
     if scratch is not None:
         mean = scratch.accuracies[0] if scratch.mean is None else scratch.mean
@@ -338,17 +353,6 @@ def _curves(training: TrainRecord, number: int) -> Drawing:
     how = "How to read it: the smaller network learns again; where the curves level off, more epochs bring little."
     figure = functools.partial(curves, history, best=training.best_epoch or None)
     return Drawing("Training after the cut", how, figure, rounded(thinned(rows)), file=f"recovery-{number}.csv")
-
-
-def never_cut(record: ReductionRecord) -> Iterator[Table]:
-    """The layers without units that can be removed, by reason."""
-    if record.obstacles:
-        groups: dict[str, list[str]] = {}
-        for layer, reason in record.obstacles.items():
-            groups.setdefault(reason, []).append(layer)
-        columns = (Column("why"), Column("layers"))
-        rows = tuple((reason, Shown(", ".join(names), some(names))) for reason, names in groups.items())
-        yield Table("Layers that are never cut", columns, rows, file="never-cut.csv")
 
 
 def _facts(record: ReductionRecord) -> Facts:

@@ -10,9 +10,10 @@ from weightsmith.reducing.results import Reduction, ReductionRecord
 from weightsmith.reporting.figures.reducing import draw_sizes
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Section, Shown, Table
 from weightsmith.reporting.sections._known_networks import HOLM, change_cells, network_in, reduced_how
+from weightsmith.reporting.sections._never_cut import never_cut
 from weightsmith.reporting.sections._reducing_findings import advice, concerns
 from weightsmith.reporting.sections._wording import accuracy, counted, percent, percent_within, rounded, seconds_text
-from weightsmith.reporting.sections.reducing import SIZES, about_reduction, never_cut, notes_of, ratio_text
+from weightsmith.reporting.sections.reducing import SIZES, about_reduction, notes_of, ratio_text
 
 __all__ = ["methods_section", "reduction_parts"]
 
@@ -31,7 +32,12 @@ def methods_section(
     notes = [(f"{label.partition(' ')[0]}: ", notes_of(record)) for label, record in named]
     lines = tuple(_shared(notes))
     parts: list[Part] = [Notes(lines)] if lines else []
-    parts += [*reduction_parts(named, numbered=True), _sizes(results), _layers(records), *never_cut(records[0])]
+    parts += [
+        *reduction_parts(named, numbered=True),
+        _sizes(results),
+        _layers(records),
+        *never_cut(records[0].obstacles),
+    ]
     look_at = [(f"{record.settings['by']}: ", concerns(record, least_accuracy)) for record in records]
     return Section(
         f"Reductions: {name}",

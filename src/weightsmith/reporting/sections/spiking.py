@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weightsmith.reporting.figures.spiking.catalogue import figures_of
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
+from weightsmith.reporting.sections._spiking_choice import calibration_table, choice_table, chosen_note
 from weightsmith.reporting.sections._spiking_findings import advice, concerns
 from weightsmith.reporting.sections._spiking_rows import rows_of
 from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
@@ -103,7 +104,7 @@ def spiking_section(
     """
     known = tuple(classes) if len(classes) == len(record.decisions.confusion.matrix) else ()
     drawings = _drawings(record, known)
-    parts: list[Part] = [*_notes(record)]
+    parts: list[Part] = [*_notes(record), *choice_table(record)]
     parts += [*_taken(drawings, "accuracy", "energy"), steps_table(record)]
     parts += [
         *_taken(drawings, "layer-energy"),
@@ -112,7 +113,7 @@ def spiking_section(
         *population_tables(record),
     ]
     parts += drawings.values()
-    parts += [*_adjustment(record), _facts(record)]
+    parts += [*calibration_table(record), *_adjustment(record), _facts(record)]
     return Section(
         f"Spiking: {name}",
         _lead(record),
@@ -127,7 +128,7 @@ def spiking_section(
 def _about(record: SpikeRecord) -> str:
     """The network and the settings, in the order of the conversion."""
     settings = record.settings
-    keys = ("neuron", "encode", "balance", "adjust", "mismatch", "early", "precision")
+    keys = ("neuron", "encode", "balance", "calibrate", "adjust", "mismatch", "early", "precision")
     words = [record.network, *(str(settings[key]) for key in keys if settings.get(key) not in (None, "float32"))]
     return " · ".join([*words, counted(record.steps, "step"), f"seed {record.origin.seed}"])
 
@@ -175,6 +176,8 @@ def _notes(record: SpikeRecord) -> Iterator[Notes]:
     if still_open > _OPEN * decisions.images:
         undecided = f"{still_open:,} of {counted(decisions.images, 'image')}"
         lines.append(f"{undecided} have no answer after {counted(record.steps, 'step')}, and count as wrong.")
+    note = chosen_note(record)
+    lines += [] if note is None else [note]
     if lines or record.notes:
         yield Notes((*lines, *record.notes))
 

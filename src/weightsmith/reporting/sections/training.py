@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weightsmith.grading.classes import HEAVIEST, LIGHTEST
+from weightsmith.networks.evaluation import Evaluation
+from weightsmith.reporting._sparks import first_to_last, spark
 from weightsmith.reporting.figures.gradients import gradient_figure
 from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.training import curves, watched_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._wording import counted, facts_of, percent
+from weightsmith.reporting.sections._training_findings import advice
+from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health
 from weightsmith.training.run import EpochRow, History, Stopped, TrainRecord
 
@@ -22,8 +25,8 @@ __all__ = ["training_section"]
 
 
 _COLUMNS = {
-    "epoch": Column("epoch", "counted from 1"),
-    "steps": Column("steps", "updates of the weights in the epoch", numeric=True),
+    "epoch": Column("epoch", numeric=True),
+    "steps": Column("steps", "updates of the weights in the epoch", numeric=True, spare=1),
     "rate": Column("rate", "learning rate of the last step", numeric=True),
     "train_loss": Column("training loss", "mean per image, while the weights moved", numeric=True),
     "train_accuracy": Column("training accuracy", "on the batches, while the weights moved", numeric=True),
@@ -33,6 +36,7 @@ _COLUMNS = {
     "clipped": Column("clipped", "share of steps whose gradient was clipped", numeric=True),
 }
 _MOST_VALUES, _FEWEST_EPOCHS = 20_000, 50  # values of one figure; if there are more, epochs are thinned evenly
+_FEW_EPOCHS, _BARS = 12, 40  # epochs in a terminal's table; bars of a curve, at most
 _SHARES = ("train_accuracy", "validation_accuracy", "clipped")
 _MEASURED = {
     "alpha": (
@@ -52,9 +56,9 @@ _MEASURED = {
 """Measures of the pipeline's hooks, by the word before the slash: title, axis and how to read it."""
 
 
-def training_section(record: TrainRecord, name: str) -> Section:
-    """The section of a run named ``name``."""
-    rows = record.history.rows
+def training_section(record: TrainRecord, name: str, *, results: Mapping[str, Evaluation] | None = None) -> Section:
+    """The description of a run named ``name``; ``results`` are evaluations by the name of their split."""
+    rows, evaluated = record.history.rows, results or {}
     parts: list[Part] = [*_notes(record)]
     if rows:
         parts += [_curves(record, name), *_steps(record, name), *_measured(record, name)]
@@ -68,7 +72,39 @@ def training_section(record: TrainRecord, name: str) -> Section:
         parts.append(Prose("Removed by the penalties: " + "; ".join(record.removed) + "."))
     after = [("SHA-256 of the trained network", record.network)]
     parts.append(facts_of(record.settings, record.origin, after=after))
-    return Section(f"Training: {name}", _lead(record), tuple(parts), _chips(record))
+    return Section(
+        f"Training: {name}",
+        _lead(record),
+        tuple(parts),
+        (*_accuracies(evaluated), *_chips(record, evaluated), *_sparks(record)),
+        _about(record),
+        (record.reason,) if record.stopped is Stopped.DIVERGED else (),
+        tuple(advice(record, evaluated.get("validation"))),
+    )
+
+
+def _about(record: TrainRecord) -> str:
+    """The settings that most runs differ in."""
+    settings = record.settings
+    words = [str(settings[key]) for key in ("optimiser", "schedule", "clip", "stop") if settings.get(key)]
+    words += [*settings.get("penalties", ()), f"batch {settings.get('batch')}", f"seed {record.origin.seed}"]
+    return " · ".join([*words, f"inputs normalised by {settings.get('normalise')}"])
+
+
+def _accuracies(results: Mapping[str, Evaluation]) -> list[tuple[str, str]]:
+    return [
+        (f"accuracy in {split}", accuracy(result.accuracy, result.images, split)) for split, result in results.items()
+    ]
+
+
+def _sparks(record: TrainRecord) -> Iterator[tuple[str, str]]:
+    """Loss, the watched measure and validation accuracy over the epochs: bars, then first → last."""
+    for name in dict.fromkeys(("train_loss", record.monitor, "validation_accuracy")):
+        values = record.history.column(name)
+        if sum(value is not None for value in values) > 1:
+            ends = first_to_last(values, "{:.1%}" if name in _SHARES else "{:.4f}").replace("%", " %")
+            head = _COLUMNS[name].head if name in _COLUMNS else name
+            yield f"{head} by epoch", f"{spark(values, _BARS, ascii_only=False)}  {ends}"
 
 
 def _lead(record: TrainRecord) -> str:
@@ -92,11 +128,11 @@ def _weights(record: TrainRecord) -> str:
     return f"The network has the weights of epoch {record.restored}, the best by {by}."
 
 
-def _chips(record: TrainRecord) -> tuple[tuple[str, str], ...]:
-    """Accuracies of the epoch whose weights were kept, and sizes."""
+def _chips(record: TrainRecord, evaluated: Mapping[str, Evaluation]) -> tuple[tuple[str, str], ...]:
+    """Accuracies of the epoch whose weights were kept, unless evaluated since, and sizes."""
     kept = next((row for row in record.history.rows if row.epoch == record.restored), None)
     chips = []
-    if kept is not None and kept.validation_accuracy is not None:
+    if kept is not None and kept.validation_accuracy is not None and "validation" not in evaluated:
         chips.append(("validation accuracy", percent(kept.validation_accuracy)))
     if kept is not None:
         chips.append(("training accuracy", percent(kept.train_accuracy)))
@@ -113,8 +149,6 @@ def _chips(record: TrainRecord) -> tuple[tuple[str, str], ...]:
 def _notes(record: TrainRecord) -> Iterator[Notes]:
     """Warnings, divergence, and gradients that do not arrive."""
     lines = [*record.warnings, *record.notes]
-    if record.stopped is Stopped.DIVERGED:
-        lines.insert(0, f"The run diverged: {record.reason}")
     if record.gradients is not None and _needs_attention(record.gradients):
         lines.append(_gradient_sentence(record.gradients))
     if lines:
@@ -213,7 +247,11 @@ def _epochs(record: TrainRecord, name: str) -> Table:
     shown = _plain_columns(record.history)
     columns = tuple(_COLUMNS.get(column, Column(column, "measured by a hook", numeric=True)) for column in shown)
     rows = tuple(tuple(_cell(row, column) for column in shown) for row in record.history.rows)
-    return Table("Epochs", columns, rows, file=f"{name}-epochs")
+    few = sorted({*spread(len(rows), _FEW_EPOCHS), record.best_epoch - 1} - {-1})
+    caption = (
+        f"The best by {record.monitor.replace('_', ' ')} was epoch {record.best_epoch}." if record.best_epoch else ""
+    )
+    return Table("Epochs", columns, rows, caption, file=f"{name}-epochs", brief=tuple(few))
 
 
 def _cell(row: EpochRow, name: str) -> Cell | Shown:

@@ -4,6 +4,9 @@
 a spike is worth its threshold, so that rate · threshold equals the activation; biases flow as currents at every step.
 Starting at half a threshold rounds rates to the nearest instead of down.
 
+``mse``: thresholds for a number of steps (``squared_error.py``): the least squared error of what so many steps can say.
+Else as ``percentile``.
+
 ``max-current``: the way of the L4-norm paper (seed 000). Spikes are worth 1, and the threshold of a layer is the
 largest current that ever reaches it (``max_current.py``), times one factor for all layers.
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -30,15 +34,18 @@ from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 from weightsmith.spiking.conversion.convert import Converted
 from weightsmith.spiking.conversion.max_current import in_residual_blocks, largest_currents
+from weightsmith.spiking.conversion.squared_error import least_squared_error, sampled_activations
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.graph import INPUT, Neurons
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.sources import source_of
 
 __all__ = [
     "Balance",
     "Balanced",
     "MaxCurrent",
+    "Mse",
     "Percentile",
     "RunningPercentile",
     "ThresholdRange",
@@ -49,7 +56,7 @@ __all__ = [
 
 
 class Balance(Option, family="balance"):
-    """The family of ways to find thresholds: ``percentile`` and ``max-current``."""
+    """The family of ways to find thresholds: ``percentile``, ``mse`` and ``max-current``."""
 
 
 class Percentile(Balance, name="percentile"):
@@ -59,6 +66,18 @@ class Percentile(Balance, name="percentile"):
     per_channel: bool = param(default=True, doc="one threshold for each channel, not one for each layer")
     half: bool = param(default=True, doc="membranes start at half a threshold")
     images: int = param(default=512, ge=1, doc="training images that are looked at")
+    factor: float = param(default=1.0, gt=0, doc="by which every threshold is multiplied")
+
+
+class Mse(Balance, name="mse"):
+    """Thresholds with the least squared error of what the steps of the run can say; a spike is worth its threshold."""
+
+    images: int = param(default=256, ge=1, doc="training images that are looked at")
+    samples: int = param(default=8192, ge=1, doc="activations of each channel that are looked at")
+    ratios: int = param(
+        default=35, ge=1, doc="thresholds that are tried, as evenly spaced ratios of the largest sample"
+    )
+    least: float = param(default=0.15, gt=0, le=1, doc="the smallest ratio; the largest is 1")
     factor: float = param(default=1.0, gt=0, doc="by which every threshold is multiplied")
 
 
@@ -94,16 +113,17 @@ class Balanced:
 
 def balanced(
     converted: Converted,
-    balance: Percentile | MaxCurrent,
+    balance: Percentile | Mse | MaxCurrent,
     x: Tensor,
     *,
+    steps: int | None = None,
     seed: int = 0,
     progress: StepCallback | None = None,
 ) -> Balanced:
     """Find thresholds for ``converted`` on training inputs ``x`` as they come from the data.
 
-    From more inputs than the method needs, ``seed`` draws; it also draws the spikes of Poisson inputs. ``progress``
-    is called with (parts done, parts in all).
+    From more inputs than the method needs, ``seed`` draws; it also draws the spikes of Poisson inputs. ``steps``, the
+    length of the run, is needed by ``Mse``. ``progress`` is called with (parts done, parts in all).
     """
     if len(x) == 0:
         raise UsageError("there are no calibration images; balancing needs some of the training data")
@@ -113,6 +133,8 @@ def balanced(
     with pinned_threads(1):
         if isinstance(balance, Percentile):
             network, notes = _by_percentile(converted, balance, x, progress)
+        elif isinstance(balance, Mse):
+            network, notes = _by_squared_error(converted, balance, x, steps, seed=seed, progress=progress)
         else:
             network, notes = _by_current(converted.network, balance, x, seed, progress)
     return Balanced(network, tuple(notes), {node.name: threshold_range(node) for node in network.populations})
@@ -127,39 +149,72 @@ def _by_percentile(
         node.name: _level_of(node, levels[node.name], balance.percent, notes).expand(network.shapes[node.name][0])
         for node in network.populations
     }
+    return _placed(network, thresholds, balance.factor, half=balance.half), notes
+
+
+def _by_squared_error(
+    converted: Converted,
+    balance: Mse,
+    x: Tensor,
+    steps: int | None,
+    *,
+    seed: int,
+    progress: StepCallback | None,
+) -> tuple[SpikingNetwork, list[str]]:
+    network, notes = converted.network, list[str]()
+    if steps is None:
+        raise UsageError("mse finds thresholds for a number of steps: give steps")
+    if isinstance(network.neuron, Graded):
+        raise UsageError(f"mse is made for spikes of one size, not for {network.neuron}; use balance=percentile")
+    ratios = torch.linspace(balance.least, 1, balance.ratios)
+    thresholds = {}
+    for name, samples in sampled_activations(converted, x, balance.samples, seed=seed, progress=progress).items():
+        node = network.node(name)
+        assert isinstance(node, Neurons)
+        found = least_squared_error(samples, steps, ratios).double()
+        thresholds[name] = _without_zeros(node, found, notes)
+    return _placed(network, thresholds, balance.factor, half=True), notes
+
+
+def _placed(network: SpikingNetwork, thresholds: Mapping[str, Tensor], factor: float, *, half: bool) -> SpikingNetwork:
+    """The network with these thresholds, a spike being worth its threshold."""
+    start = 0.5 if half and not isinstance(network.neuron, Graded) else 0.0
     placed = network.replaced(
-        dataclasses.replace(
-            node,
-            threshold=(thresholds[node.name] * balance.factor).to(node.threshold.dtype),
-            start=0.5 if balance.half else 0.0,
-        )
+        dataclasses.replace(node, threshold=(thresholds[node.name] * factor).to(node.threshold.dtype), start=start)
         for node in network.populations
     )
     worth = {node.name: node.threshold for node in placed.populations}
     if isinstance(network.encode, Poisson) and network.encode.scale != 1:
         # Pixels fire at scale·|x|: each of their spikes represents more than 1.
         worth[INPUT] = torch.full((network.input_shape[0],), 1 / network.encode.scale)
-    return with_amplitudes(placed, worth), notes
+    return with_amplitudes(placed, worth)
 
 
 def _level_of(node: Neurons, level: _Level, percent: float, notes: list[str]) -> Tensor:
     """The percentiles, zeros replaced; a layer that never fires is refused."""
-    name = f"{node.name} (after {node.layer})" if node.layer else node.name
-    if not bool((level.largest > 0).any()):
+    rare = (level.percentile <= 0) & (level.largest > 0)
+    if bool(rare.any()):
+        notes.append(
+            f"{_named(node)}: {int(rare.sum())} of {len(rare)} threshold(s) are the largest activation, because "
+            f"percentile {percent:g} is zero"
+        )
+    return _without_zeros(node, torch.where(rare, level.largest.double(), level.percentile), notes)
+
+
+def _named(node: Neurons) -> str:
+    return f"{node.name} (after {node.layer})" if node.layer else node.name
+
+
+def _without_zeros(node: Neurons, found: Tensor, notes: list[str]) -> Tensor:
+    """Thresholds with the largest of the layer in place of zeros; a layer of zeros is refused."""
+    name, many = _named(node), len(found)
+    if not bool((found > 0).any()):
         raise DataMismatch(
             f"dead layer: {name} gives nothing but zeros on the calibration images, so that it has no threshold; "
             "look at its weights and biases, or give other images"
         )
-    rare = (level.percentile <= 0) & (level.largest > 0)
-    found = torch.where(rare, level.largest.double(), level.percentile)
     silent = found <= 0
     found = torch.where(silent, found.max(), found)
-    many = len(found)
-    if bool(rare.any()):
-        notes.append(
-            f"{name}: {int(rare.sum())} of {many} threshold(s) are the largest activation, because percentile "
-            f"{percent:g} is zero"
-        )
     if bool(silent.any()):
         notes.append(
             f"{name}: {int(silent.sum())} of {many} channel(s) never fire on the calibration images and have the "
@@ -171,6 +226,8 @@ def _level_of(node: Neurons, level: _Level, percent: float, notes: list[str]) ->
 def _by_current(
     network: SpikingNetwork, balance: MaxCurrent, x: Tensor, seed: int, progress: StepCallback | None
 ) -> tuple[SpikingNetwork, list[str]]:
+    if isinstance(network.neuron, Graded):
+        raise UsageError(f"max-current is made for spikes that are worth 1, not for {network.neuron}; use percentile")
     for node in network.synapses:
         if node.bias is not None and bool((node.bias != 0).any()):
             raise UsageError(

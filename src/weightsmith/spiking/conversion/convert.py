@@ -26,13 +26,14 @@ from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.networks.running import arranged
+from weightsmith.networks.wrappers import check_open
 from weightsmith.spiking.conversion._building import built
 from weightsmith.spiking.conversion._flow import flow_of
 from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import AnyNeuron
 from weightsmith.spiking.simulation.reference import linear
 
 __all__ = ["Converted", "convert", "plain_scores"]
@@ -85,13 +86,14 @@ class _Watch(fx.Interpreter):
 
 
 def convert(
-    network: nn.Module, neuron: IF | LIF, encode: Poisson | Constant, *, input_shape: Shape | None = None
+    network: nn.Module, neuron: AnyNeuron, encode: Poisson | Constant, *, input_shape: Shape | None = None
 ) -> Converted:
     """Convert ``network``, which is not changed; all thresholds are 1 and wait to be balanced.
 
     ``input_shape`` is needed where the card of the network does not say it.
 
     >>> from weightsmith.networks.models.vgg import vgg
+    >>> from weightsmith.spiking.neurons import IF
     >>> found = convert(vgg(5, (3, 8, 8), widths=(4, 4, 4), classifier=(8,)), IF(), Poisson())
     >>> [(node.name, node.layer) for node in found.network.populations]
     [('features.1', 'features.0'), ('features.4', 'features.3'), ('features.7', 'features.6'),
@@ -106,7 +108,7 @@ def convert(
     plain = _plain_copy(network)
     _check_finite(plain)
     example = torch.randn(_EXAMPLES, *shape, generator=torch_stream(0, "conversion"))
-    folded = _tidied(plain)
+    folded = _tidied(plain, example)
     with pinned_threads(1):
         flow = flow_of(folded, example)
         nodes, fx_names = built(flow)
@@ -118,8 +120,7 @@ def convert(
 
 def _plain_copy(network: nn.Module) -> nn.Module:
     """A copy in float32 on the CPU whose weights are plain tensors, not computed anew from others in each pass."""
-    if isinstance(network, torch.jit.ScriptModule):
-        raise UsageError("a scripted module hides its layers; give the module that it was scripted from")
+    check_open(network)
     plain = copied(network).eval()
     for module in list(plain.modules()):
         if parametrize.is_parametrized(module):
@@ -201,9 +202,9 @@ _PLAIN: dict[Any, Any] = {
 }
 
 
-def _tidied(network: nn.Module) -> fx.GraphModule:
+def _tidied(network: nn.Module, example: Tensor) -> fx.GraphModule:
     """A simplified copy of ``network`` in ``eval`` mode; a batch norm that cannot be folded is refused by name."""
-    folded = fold_batch_norm(network)
+    folded = fold_batch_norm(network, example)
     modules = dict(folded.network.named_modules())
     for name, reason in folded.kept.items():
         kind = type(modules[name]).__name__ if name in modules else "batch_norm"
@@ -214,6 +215,9 @@ def _tidied(network: nn.Module) -> fx.GraphModule:
     _without_idle(graph, modules)
     _out_of_place(graph, modules)
     _without(graph, [node for node in graph.nodes if kind_of(node, modules) == "copy"])
+    for node in graph.nodes:  # a view may have needed the copy that was there
+        if node.op == "call_method" and node.target == "view" and not isinstance(node.args[-1], torch.dtype):
+            node.target = "reshape"
     graph.eliminate_dead_code()
     _relu_first(graph, modules)
     folded.network.delete_all_unused_submodules()

@@ -32,7 +32,7 @@ from weightsmith.spiking.simulation.chunked import ChunkEngine
 from weightsmith.spiking.simulation.sources import Source
 from weightsmith.spiking.simulation.values import Values
 
-__all__ = ["PackedSpikes", "ancestors", "feeding", "in_residual_blocks", "largest_currents"]
+__all__ = ["PackedSpikes", "ancestors", "feeding", "in_residual_blocks", "largest_currents", "leading"]
 
 
 def largest_currents(
@@ -155,7 +155,12 @@ def feeding(nodes: Sequence[Node], population: Neurons) -> list[Node]:
 
     These are included; the input is not a node.
     """
-    reached, found = {population.source}, list[Node]()
+    return leading(nodes, population.source)
+
+
+def leading(nodes: Sequence[Node], name: str) -> list[Node]:
+    """The node ``name`` and those from which it is computed, back to populations, which are included."""
+    reached, found = {name}, list[Node]()
     for node in reversed(nodes):
         if node.name in reached:
             found.append(node)

@@ -14,7 +14,8 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
-from weightsmith.spiking.conversion.balance import Balanced, MaxCurrent, Percentile, balanced
+from weightsmith.spiking.conversion.balance import Balanced, MaxCurrent, Mse, Percentile, balanced
+from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights, Calibration, calibrated
 from weightsmith.spiking.conversion.convert import Converted, convert
 from weightsmith.spiking.conversion.quantise import quantised, units_of
 from weightsmith.spiking.conversion.subject import Subject
@@ -22,7 +23,7 @@ from weightsmith.spiking.encoding import Constant, Encode, Poisson
 from weightsmith.spiking.graph import Neurons, Shape
 from weightsmith.spiking.l4.adjust import L4, Adjustment, adjusted
 from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF, Mismatch
+from weightsmith.spiking.neurons import AnyNeuron, Mismatch
 from weightsmith.training.schedules import Constant as Rate
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Prepared",
     "calibration_rows",
     "checked_precision",
+    "converted_of",
     "encoding_of",
     "prepare",
     "with_mismatch",
@@ -40,19 +42,24 @@ __all__ = [
 class ConversionSettings:
     """The settings of a conversion."""
 
-    neuron: IF | LIF
+    neuron: AnyNeuron
     encode: Poisson | Constant
-    balance: Percentile | MaxCurrent
+    balance: Percentile | Mse | MaxCurrent
     adjust: L4 | None
     mismatch: Mismatch | None
     precision: Precision
     steps: int
     seed: int
+    calibrate: CalibrateBias | CalibrateWeights | None = None
 
-    def written(self) -> dict[str, Any]:
-        """Every option in its text form, as records keep them."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value if isinstance(value, int | str | None) else str(value) for name, value in values.items()}
+    def __post_init__(self) -> None:
+        if self.adjust is not None and self.neuron.signed:
+            raise UsageError(f"{self.adjust} is made for spikes of one sign and size, not for {self.neuron}")
+        if self.adjust is not None and self.calibrate is not None:
+            raise UsageError(
+                f"{self.adjust} moves the first layer away from the network and calibrate={self.calibrate} brings it "
+                "back; leave one of them out"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +71,22 @@ class Prepared:
     balance: Balanced
     adjustment: Adjustment | None
     notes: tuple[str, ...]
+    calibration: Calibration | None = None
 
 
 def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback | None = None) -> Prepared:
-    """Convert, balance, adjust, quantise, and give neurons their spread, in this order."""
-    converted = convert(subject.network, recipe.neuron, recipe.encode, input_shape=_shape(subject))
-    found = balanced(converted, recipe.balance, subject.train.x, seed=recipe.seed, progress=progress)
-    network, notes, report = found.network, list(found.notes), None
+    """Convert, balance, calibrate or adjust, quantise, and give neurons their spread, in this order."""
+    converted = converted_of(subject, recipe.neuron, recipe.encode)
+    found = balanced(
+        converted, recipe.balance, subject.train.x, steps=recipe.steps, seed=recipe.seed, progress=progress
+    )
+    network, notes, report, moved = found.network, list(found.notes), None, None
+    if recipe.calibrate is not None:
+        rows = calibration_rows(len(subject.train), recipe.calibrate.images, recipe.seed)
+        network, moved, more = calibrated(
+            network, converted.network, recipe.calibrate, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed
+        )
+        notes += more
     if recipe.adjust is not None:
         rows = calibration_rows(len(subject.train), recipe.adjust.images, recipe.seed)
         made = adjusted(network, recipe.adjust, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed)
@@ -88,7 +104,12 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
             notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
     lineage = network.card.lineage.then(_operation(recipe), subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
-    return Prepared(network, converted, found, report, tuple(notes))
+    return Prepared(network, converted, found, report, tuple(notes), moved)
+
+
+def converted_of(subject: Subject, neuron: AnyNeuron, encode: Poisson | Constant) -> Converted:
+    """The network of ``subject`` with neurons in place of ReLUs; its thresholds wait to be balanced."""
+    return convert(subject.network, neuron, encode, input_shape=_shape(subject))
 
 
 def _small_thresholds(network: SpikingNetwork) -> list[str]:
@@ -109,7 +130,7 @@ def _small_thresholds(network: SpikingNetwork) -> list[str]:
 def _operation(recipe: ConversionSettings) -> str:
     """The operation for the lineage, from its options: ``spike lif:0.9, poisson, l4:1.0``."""
     words = [f"spike {recipe.neuron}", str(recipe.encode)]
-    words += [str(option) for option in (recipe.adjust, recipe.mismatch) if option is not None]
+    words += [str(option) for option in (recipe.calibrate, recipe.adjust, recipe.mismatch) if option is not None]
     return ", ".join([*words, *(["int8"] if recipe.precision == "int8" else [])])
 
 

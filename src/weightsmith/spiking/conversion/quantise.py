@@ -25,6 +25,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.packing import writes
 
 __all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
@@ -40,6 +41,7 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
     Where constant currents flow in, the first layer keeps its weights: it is computed once per image, and its currents
     are no whole numbers anyway.
     """
+    _check_sizes(network)
     summed = _summed(network)
     before = {node.name: node for node in summed}
     new: dict[str, Node] = dict(before)
@@ -94,6 +96,7 @@ def _check_readers(network: SpikingNetwork, rounded: set[str], floating: set[str
 
 def check_quantised(network: SpikingNetwork) -> None:
     """Refuse a network whose weights are not whole numbers of 8 bits, or that averages."""
+    _check_sizes(network)
     floating = floating_nodes(network)
     for node in network.nodes:
         if isinstance(node, Pool) and node.average and node.name not in floating:
@@ -105,6 +108,13 @@ def check_quantised(network: SpikingNetwork) -> None:
         if not torch.equal(node.weight, node.weight.round()) or float(node.weight.abs().max()) > LARGEST:
             raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
         _WHOLE[node] = written
+
+
+def _check_sizes(network: SpikingNetwork) -> None:
+    if isinstance(network.neuron, Graded):
+        raise UsageError(
+            f"{network.neuron} has no exact form in 8 bits: its sizes are fractions of a threshold; float32"
+        )
 
 
 def _summed(network: SpikingNetwork) -> tuple[Node, ...]:

@@ -5,6 +5,7 @@ and accumulates at every weight, once for an image (MAC). What is counted, per i
 
     accumulates    spikes · reach, the reach of each unit being exact: borders, strides, groups, no weights of 0
     constants      one AC for each unit with a bias, at every step; or for each unit that is fed a constant current
+                   (graded neurons get both once)
     multiplies     MACs: once for what a constant input flows through, at every step where values that are no spikes
                    arrive (weights behind weights, without neurons between them)
 
@@ -35,6 +36,7 @@ from weightsmith.spiking.energy.fan_out import Landing, landings_of
 from weightsmith.spiking.graph import INPUT, Neurons, Synapses
 from weightsmith.spiking.monitors.unit_counts import UnitCounts
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["LayerCost", "NeuronCost", "PriceList", "Prices", "SpikeCost", "UnitCounts", "estimate", "spike_cost"]
@@ -101,13 +103,16 @@ def _layer(
     macs = 0
     if isinstance(node, Synapses) and not _copies(node):
         macs = node.weight.numel() * math.prod(network.shapes[node.name][1:])
+    constants = _constants(network, landing) if landing.lasting else 0
+    if isinstance(network.neuron, Graded):  # what never changes comes once, at the first step
+        per_step, constants = per_step + constants * responses.images * (np.arange(responses.steps) == 0), 0
     return LayerCost(
         name=landing.name,
         kind=landing.kind,
         macs=macs,
         spikes=float(sum(part.spikes.sum() for part in parts) / responses.images),
         accumulates=per_step.cumsum() / responses.images,
-        constants=_constants(network, landing) if landing.lasting else 0,
+        constants=constants,
         multiplies_once=macs if landing.constant else 0,
         multiplies_per_step=macs if landing.graded else 0,
         basis="counted" if all(part.exact for part in parts) else "estimate",

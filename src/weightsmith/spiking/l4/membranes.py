@@ -48,7 +48,7 @@ class MembraneMoments:
         population: str,
         images: NDArray[np.int64],  # noqa: ARG002 (part of the protocol)
         step: int,  # noqa: ARG002
-        spikes: NDArray[np.uint8],  # noqa: ARG002
+        spikes: NDArray[np.integer],  # noqa: ARG002
         membranes: NDArray[np.floating] | None,
     ) -> None:
         """Take in membranes (images, steps, positions, channels)."""
@@ -189,7 +189,7 @@ class _Watch:
         population: str,
         images: NDArray[np.int64],  # noqa: ARG002 (part of the protocol)
         step: int,  # noqa: ARG002
-        spikes: NDArray[np.uint8],
+        spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,  # noqa: ARG002
     ) -> None:
         if population != self._root:

@@ -28,6 +28,7 @@ from weightsmith.core.records import Record
 from weightsmith.spiking.graph import Neurons
 from weightsmith.spiking.monitors._watching import Watched, check_units, chosen, per_unit
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 
 __all__ = ["ActivityRecord", "PopulationStatistics", "Statistics"]
 
@@ -39,7 +40,9 @@ class PopulationStatistics(Record):
     ``rate`` is spikes per unit and step, ``rate_variance`` the variance over units of each unit's rate over all images,
     ``silent`` the share of units that fired for no image. ``rate_noise`` is the variance over windows of the rate
     within them, averaged over all trains: the temporal noise that the next layer is given. ``fano`` and ``interval_cv``
-    are means over ``fano_trains`` and ``interval_trains`` trains, ``overshoot`` over all spikes, as thresholds.
+    are means over ``fano_trains`` and ``interval_trains`` trains, ``overshoot`` over all spikes above a threshold, as
+    thresholds (None for graded neurons, which have no one threshold). ``taken_back`` is the share of the spikes that
+    are negative, None for neurons without signs; all other figures count spikes of either sign alike.
     """
 
     name: str
@@ -55,6 +58,7 @@ class PopulationStatistics(Record):
     interval_cv: float | None
     interval_trains: int
     overshoot: float | None
+    taken_back: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,7 +99,7 @@ class Statistics:
     ) -> None:
         if window < 1 or skip < 0:
             raise UsageError(f"window must be ≥ 1 and skip ≥ 0, not {window} and {skip}")
-        self.membranes, self.inputs = overshoot, False
+        self.membranes, self.inputs = overshoot and not isinstance(network.neuron, Graded), False
         self._network, self._window, self._skip = network, window, skip
         nodes = chosen(network, populations)
         self._watched = Watched(images, nodes)
@@ -106,7 +110,7 @@ class Statistics:
         population: str,
         images: NDArray[np.int64],
         step: int,
-        spikes: NDArray[np.uint8],
+        spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
         """Take up a part of the run."""
@@ -117,7 +121,7 @@ class Statistics:
         early = min(max(self._skip - step, 0), spikes.shape[1])
         if len(here) == 0 or early == spikes.shape[1]:
             return
-        tested = None if membranes is None else membranes[here, early:]
+        tested = None if membranes is None or not self.membranes else membranes[here, early:]
         self._trains[population].add(mine, step + early - self._skip, spikes[here, early:], tested)
 
     def record(self) -> ActivityRecord:
@@ -148,13 +152,15 @@ class _Trains:
         self._intervals_squared = np.zeros(trains, np.int64)
         self._in_window, self._in_windows = np.zeros(trains, np.int32), np.zeros(trains, np.int32)
         self._windows_squared = np.zeros(trains, np.int32)
-        self._overshoot = 0.0
+        self._overshoot, self._signed, self._negative = 0.0, network.neuron.signed, 0
         self._tested = 0
 
     def add(
-        self, images: NDArray[np.int64], step: int, spikes: NDArray[np.uint8], membranes: NDArray[np.floating] | None
+        self, images: NDArray[np.int64], step: int, spikes: NDArray[np.integer], membranes: NDArray[np.floating] | None
     ) -> None:
-        fired = spikes.reshape(len(images), spikes.shape[1], self._units)
+        signs = spikes.reshape(len(images), spikes.shape[1], self._units)
+        fired = (signs != 0).view(np.uint8)
+        self._negative += int((signs < 0).sum())
         trains = (images[:, None] * self._units + np.arange(self._units)).reshape(-1)
         self._add_windows(trains, step, fired)
         by_train = np.ascontiguousarray(fired.transpose(0, 2, 1))
@@ -165,9 +171,10 @@ class _Trains:
         self._add_intervals(trains[row], offset.astype(np.int32) + np.int32(step))
         if membranes is not None:
             image, unit = np.divmod(row, self._units)
-            tested = membranes.reshape(fired.shape)[image, offset, unit].astype(np.float64)
-            self._overshoot += float((tested / self._threshold[unit] - 1).sum())
-            self._tested += len(events)
+            up = signs[image, offset, unit] > 0  # a spike that is taken back passes no threshold
+            tested = membranes.reshape(fired.shape)[image, offset, unit].astype(np.float64)[up]
+            self._overshoot += float((tested / self._threshold[unit[up]] - 1).sum())
+            self._tested += int(up.sum())
 
     def _add_windows(self, trains: NDArray[np.int64], step: int, fired: NDArray[np.uint8]) -> None:
         start = 0
@@ -217,6 +224,7 @@ class _Trains:
             interval_cv=interval_cv,
             interval_trains=interval_trains,
             overshoot=self._overshoot / self._tested if self._tested else None,
+            taken_back=self._negative / int(by_unit.sum()) if self._signed and by_unit.any() else None,
         )
 
     def _over_windows(self, windows: NDArray[np.int64]) -> tuple[float | None, float | None, int]:

@@ -1,7 +1,7 @@
 """Conversion error: rates against activations, and the answers of the two networks against each other.
 
-With a the activation of a unit for an image, and y its spikes per step times its amplitude (what a spike stands for; 1
-where that is not known), over all images and units of a population:
+With a the activation of a unit for an image, and y its spikes per step (of graded neurons the sum of their sizes) times
+its amplitude (what a spike stands for; 1 where that is not known), over all images and units of a population:
 
     slope          Σ a·y / Σ a²                     the line through the origin nearest to the points
     correlation    Pearson's, of a and y
@@ -28,6 +28,7 @@ from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.graph import Neurons
 from weightsmith.spiking.monitors._watching import Watched, check_units, chosen, per_unit, shown_shape
 from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.responses import UNDECIDED
 
 __all__ = ["Confusion", "Correspondence", "PopulationCorrespondence", "Rates", "confusion", "correspondence"]
@@ -117,18 +118,19 @@ class Rates:
         return ended[ended > 0]
 
     def of(self, population: str) -> NDArray[np.float64]:
-        """Spikes per step (images, positions, channels)."""
+        """Spikes per step (images, positions, channels), those taken back subtracted; of graded neurons the sum."""
         if population not in self._counts:
             raise UnknownName("population", population, self._counts)
         counts = self._counts[population][self._watched.ended() > 0]
-        return counts / self.steps[:, None, None]
+        neuron = self.network.neuron
+        return counts / (neuron.largest if isinstance(neuron, Graded) else self.steps[:, None, None])
 
     def see(
         self,
         population: str,
         images: NDArray[np.int64],
         step: int,
-        spikes: NDArray[np.uint8],
+        spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
         """Count a part of the run."""

@@ -24,13 +24,14 @@ class Observer(Protocol):
         population: str,
         images: NDArray[np.int64],
         step: int,
-        spikes: NDArray[np.uint8],
+        spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
         """Spikes (images, steps, positions, channels) of ``population`` from step number ``step`` (from 0) on.
 
         ``images`` are the rows of the input that are shown. Positions count an image row by row; features have one
-        position. ``membranes`` has the same shape: each membrane just before it is compared with the threshold. Arrays
-        are valid during the call only.
+        position. Spikes of signed neurons are −1, 0 and +1 (int8), those of graded ones whole numbers of the smallest
+        size. ``membranes`` has the same shape: each membrane just before it is compared with the threshold. Arrays are
+        valid during the call only.
         """
         ...

@@ -31,7 +31,8 @@ class PopulationRaster(Record):
     threshold ``thresholds[r]``. Spike k was fired for the image ``spike_images[k]`` (an index into
     :attr:`RasterRecord.images`) at step ``spike_steps[k]`` (from 0) by row ``spike_rows[k]``, ordered in this way.
     ``membranes`` (images, steps, rows) are those just before they are compared with the threshold, and 0 after the last
-    step of an image.
+    step of an image. ``spike_sizes`` are −1 and +1 for signed neurons, whole numbers of the smallest size for graded
+    ones, and None where all spikes are alike.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PopulationRaster(Record):
     spike_steps: NDArray[np.int32]
     spike_rows: NDArray[np.int32]
     membranes: NDArray[np.float32] | None
+    spike_sizes: NDArray[np.int8] | None = None
 
     def spikes(self, image: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Steps and rows of the spikes for the image at this index, as a scatter plot takes them."""
@@ -88,7 +90,7 @@ class Raster:
         population: str,
         images: NDArray[np.int64],
         step: int,
-        spikes: NDArray[np.uint8],
+        spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
         """Keep what belongs to the chosen units."""
@@ -119,7 +121,7 @@ class _Kept:
         drawn = stream(seed, "raster", node.name).choice(total, min(units, total), replace=False)
         self._positions, self._channels = np.divmod(np.sort(drawn), network.shapes[node.name][0])
         self._thresholds = per_unit(network, node.name, node.threshold)[self._positions, self._channels]
-        self._spikes = [np.empty((3, 0), np.int64)]
+        self._spikes, self._signed = [np.empty((4, 0), np.int64)], network.neuron.signed
         self._membranes: list[tuple[NDArray[np.int64], int, NDArray[np.float32]]] = []
 
     def add(
@@ -127,11 +129,12 @@ class _Kept:
         here: NDArray[np.int64],
         mine: NDArray[np.int64],
         step: int,
-        spikes: NDArray[np.uint8],
+        spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
-        image, offset, row = np.nonzero(self._taken(here, spikes))
-        self._spikes.append(np.stack((mine[image], offset + step, row)))
+        taken = self._taken(here, spikes)
+        image, offset, row = np.nonzero(taken)
+        self._spikes.append(np.stack((mine[image], offset + step, row, taken[image, offset, row].astype(np.int64))))
         if membranes is not None:
             self._membranes.append((mine, step, self._taken(here, membranes).astype(np.float32)))
 
@@ -141,7 +144,7 @@ class _Kept:
 
     def raster(self, images: NDArray[np.int64], steps: int) -> PopulationRaster:
         spikes = np.concatenate(self._spikes, axis=1)
-        image, step, row = spikes[:, np.lexsort(spikes[::-1])].astype(np.int32)
+        image, step, row, size = spikes[:, np.lexsort(spikes[2::-1])].astype(np.int32)
         return PopulationRaster(
             name=self._node.name,
             layer=self._node.layer,
@@ -152,6 +155,7 @@ class _Kept:
             spike_steps=step,
             spike_rows=row,
             membranes=self._traces(images, steps) if self._membranes else None,
+            spike_sizes=size.astype(np.int8) if self._signed else None,
         )
 
     def _traces(self, images: NDArray[np.int64], steps: int) -> NDArray[np.float32]:

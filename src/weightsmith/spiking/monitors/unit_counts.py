@@ -41,7 +41,8 @@ class UnitCounts:
         self._first = network.populations[0].name
         self._reading: dict[str, list[Passing]] = {}
         for gate in root_gates(network):
-            self._reading.setdefault(gate.source, []).append(Passing(gate, network.shapes[gate.source]))
+            passing = Passing(gate, network.shapes[gate.source], signed=network.neuron.signed)
+            self._reading.setdefault(gate.source, []).append(passing)
         self._units: dict[str, NDArray[np.int64]] = {}
         self._fired: dict[str, NDArray[np.int64]] = {}
         self._landed: dict[tuple[str, str], NDArray[np.int64]] = {}
@@ -61,7 +62,7 @@ class UnitCounts:
         fired = (spikes != 0).view(np.uint8) if spikes.dtype.kind == "i" else spikes.astype(np.uint8, copy=False)
         self._count(population, step, fired)
         for gate in self._reading.get(population, ()):
-            self.see(gate.gate.name, images, step, gate.passed(images, step, fired), None)
+            self.see(gate.gate.name, images, step, gate.passed(images, step, spikes), None)
 
     def units(self, root: str) -> NDArray[np.int64]:
         """Spikes (positions, channels) of a population, a gate or the input, over all images and steps."""
@@ -132,20 +133,20 @@ _AT_ONCE = 1 << 22  # values that are looked at together
 class Passing:
     """Simulates a gate during a run: keeps the spike counts of its inputs for the present images only."""
 
-    def __init__(self, gate: Gate, shape: Shape) -> None:
-        self.gate = gate
+    def __init__(self, gate: Gate, shape: Shape, *, signed: bool = False) -> None:
+        self.gate, self._signed = gate, signed
         self._space = shape[1:]
         self._images = np.empty(0, np.int64)
         self._counts = np.empty((0, 1, 1), np.float32)
 
-    def passed(self, images: NDArray[np.int64], step: int, spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def passed(self, images: NDArray[np.int64], step: int, spikes: NDArray[np.integer]) -> NDArray[np.integer]:
         """The spikes that pass the gate, of its input spikes (images, steps, positions, channels)."""
         self._go_on(images, step, spikes)
         slab = max(1, _AT_ONCE // max(1, spikes[0].size))
         parts = [self._slab(slice(start, start + slab), spikes) for start in range(0, len(images), slab)]
         return np.concatenate(parts)
 
-    def _go_on(self, images: NDArray[np.int64], step: int, spikes: NDArray[np.uint8]) -> None:
+    def _go_on(self, images: NDArray[np.int64], step: int, spikes: NDArray[np.integer]) -> None:
         if step == 0:
             self._counts = np.zeros((len(images), *spikes.shape[2:]), np.float32)
         elif not np.array_equal(images, self._images):  # some have ended
@@ -155,7 +156,7 @@ class Passing:
             self._counts = self._counts[[rows[image] for image in images.tolist()]]
         self._images = np.array(images)
 
-    def _slab(self, rows: slice, spikes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _slab(self, rows: slice, spikes: NDArray[np.integer]) -> NDArray[np.integer]:
         fired = spikes[rows].astype(np.float32)
         counts = fired.cumsum(axis=1)
         counts += self._counts[rows, None]
@@ -167,6 +168,13 @@ class Passing:
             return flat.permute(0, 3, 1, 2).contiguous()
 
         gate = self.gate
+        if self._signed:
+            largest, last = (
+                functional.max_pool2d(as_images(values), gate.kernel, gate.stride, gate.padding)
+                for values in (counts, counts - fired)
+            )
+            change: NDArray[np.int8] = (largest - last).flatten(2).transpose(1, 2).to(torch.int8).numpy()
+            return change.reshape(images, steps, -1, channels)
         _, leaders = functional.max_pool2d(
             as_images(counts), gate.kernel, gate.stride, gate.padding, return_indices=True
         )

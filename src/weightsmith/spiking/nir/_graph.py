@@ -189,7 +189,8 @@ class Facts:
             neuron, encode = Neuron.parse(stored.neuron), Encode.parse(stored.encode)
         except (OptionError, LookupError) as error:
             raise FileRefused(path, f"its metadata of weightsmith cannot be read ({error})") from error
-        assert isinstance(neuron, IF | LIF)
+        if not isinstance(neuron, IF | LIF) or neuron.signed:
+            raise FileRefused(path, f"its metadata of weightsmith name the neuron {neuron}, which NIR cannot say")
         assert isinstance(encode, Poisson | Constant)
         names, layers, amplitudes = stored.names, stored.layers, stored.amplitudes
         return cls(step, reset, neuron, encode, stored.card, names, layers, amplitudes, stored.rounding)

@@ -33,7 +33,7 @@ from weightsmith.spiking.nir._tree import read_tree
 from weightsmith.spiking.nir._vector import Vector, drive_for, run_drive, vector_path, write_vector
 from weightsmith.spiking.nir._windows import as_convolutions
 
-__all__ = ["NirExport", "NirNode", "export_nir", "import_nir"]
+__all__ = ["NirExport", "NirNode", "export_nir", "import_nir", "nir_obstacle"]
 
 
 _MOST_DIGITS = 20
@@ -122,6 +122,16 @@ def export_nir(
         before={name: count for name, count in ours.spikes().items() if name in spikes},
         sha256=digest_of(content),
     )
+
+
+def nir_obstacle(network: SpikingNetwork) -> str | None:
+    """Why ``network`` cannot be written as NIR, and the way out; None if it can. Nothing is written."""
+    try:
+        nodes, leaks = _leading(network), _leaks_of(network)
+        _lowered(network, nodes, sumpool=False, rounding=None, leaks=leaks)
+    except UsageError as error:
+        return str(error)
+    return None
 
 
 def import_nir(path: str | Path, *, dt: float | None = None) -> SpikingNetwork:
@@ -227,6 +237,11 @@ def _notes(
 
 def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
     """The nodes that lead to the answer, thresholds per channel; the first that cannot be written is refused."""
+    if network.neuron.signed:
+        raise UsageError(
+            f"{network.neuron}: NIR has no neuron that takes spikes back or sends several sizes; save_spiking keeps "
+            "the network as it is; for NIR convert with neuron if or lif (spike --for nir chooses among these)"
+        )
     if network.neuron.delay:
         raise UsageError(f"{network.neuron} fires a step late, which NIR cannot say; use delay=False")
     wanted = {network.nodes[-1].name}

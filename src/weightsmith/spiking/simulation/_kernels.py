@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from weightsmith.spiking.simulation import _rows
+from weightsmith.spiking.simulation import _firing, _rows
 
-__all__ = ["convolve", "count", "draw", "fire", "gate", "list_events", "list_parts", "pool", "project", "room"]
+__all__ = ["convolve", "count", "draw", "gate", "list_events", "list_parts", "pool", "project", "room"]
 
 add_rows: Any = _rows.add_rows
+fire_row: Any = _firing.fire_row
 trailing_zeros: Any = _rows.trailing_zeros
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -155,8 +156,11 @@ def pool(spikes: Any, maps: int, sizes: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, out: Any) -> None:
-    """Of each window the spike of the unit that has fired most, counts (images, positions, channels) carried on."""
+def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, signed: bool, out: Any) -> None:
+    """Of each window the spike of the unit that has fired most, counts (images, positions, channels) carried on.
+
+    Of ``signed`` spikes the change of the largest count (counts are never negative).
+    """
     height, width, channels, rows, columns, ky, kx, sy, sx, py, px = (
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10],
     )  # fmt: skip
@@ -169,73 +173,19 @@ def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, out: Any
             for row in range(rows):
                 for column in range(columns):
                     for channel in range(channels):
-                        most, passed = -1, 0
+                        most: Any = np.int32(-1)
+                        passed: Any = np.int32(0)
+                        last: Any = np.int32(0)
                         for y in range(max(row * sy - py, 0), min(row * sy - py + ky, height)):
                             for x in range(max(column * sx - px, 0), min(column * sx - px + kx, width)):
                                 unit = (y * width + x) * channels + channel
+                                fired = np.int32(spikes[before + unit])
+                                last = max(last, counts[image * units + unit] - fired)
                                 if counts[image * units + unit] > most:
                                     most = counts[image * units + unit]
-                                    passed = spikes[before + unit]
+                                    passed = fired
                         at = ((image * steps + now) * rows + row) * columns + column
-                        out[at * channels + channel] = passed
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _fire_row(
-    membranes: Any, at: int, currents: Any, thresholds: Any, leaks: Any, of: int, tile: int, soft: bool, delay: bool,
-    spikes: Any, leaving: int,
-) -> None:  # fmt: skip
-    """One step of a tile of neurons. Arrays are (rows, tiles, width), so that no index can be taken for negative."""
-    if delay:
-        for k in range(currents.size):
-            before = membranes[at, tile, k]
-            fires = before > thresholds[of, tile, k]
-            spikes[leaving, tile, k] = fires
-            if soft:
-                taken = thresholds[of, tile, k] if fires else thresholds[of, tile, k] - thresholds[of, tile, k]
-                membranes[at, tile, k] = leaks[of, tile, k] * before + currents[k] - taken
-            else:
-                kept = before - before if fires else before
-                membranes[at, tile, k] = leaks[of, tile, k] * kept + currents[k]
-    elif soft:
-        for k in range(currents.size):
-            membrane = leaks[of, tile, k] * membranes[at, tile, k] + currents[k]
-            fires = membrane > thresholds[of, tile, k]
-            spikes[leaving, tile, k] = fires
-            membranes[at, tile, k] = membrane - thresholds[of, tile, k] if fires else membrane
-    else:
-        for k in range(currents.size):
-            membrane = leaks[of, tile, k] * membranes[at, tile, k] + currents[k]
-            fires = membrane > thresholds[of, tile, k]
-            spikes[leaving, tile, k] = fires
-            membranes[at, tile, k] = membrane - membrane if fires else membrane
-
-
-@njit(cache=True, nogil=True)
-def fire(
-    currents: Any, steps: int, membranes: Any, thresholds: Any, leaks: Any, soft: bool, delay: bool, spikes: Any,
-    tested: Any,
-) -> None:  # fmt: skip
-    """Neurons over a chunk of currents (images, steps or 1, positions, channels), the same at every step for 1.
-
-    Membranes are (images · positions, 1, channels), thresholds and leaks (positions or 1, 1, channels), spikes
-    (images · steps · positions, 1, channels). ``tested``, like spikes or empty, gets every membrane just before its
-    test.
-    """
-    images, given, positions, channels = currents.shape
-    period = 1 if len(thresholds) > 1 else 0
-    look = tested.size > 0
-    for image in range(images):
-        for position in range(positions):
-            at, of = image * positions + position, position * period
-            for now in range(steps):
-                leaving = (image * steps + now) * positions + position
-                current = currents[image, now if given > 1 else 0, position]
-                if look:
-                    for k in range(channels):
-                        before = membranes[at, 0, k]
-                        tested[leaving, 0, k] = before if delay else leaks[of, 0, k] * before + current[k]
-                _fire_row(membranes, at, current, thresholds, leaks, of, 0, soft, delay, spikes, leaving)
+                        out[at * channels + channel] = max(most, 0) - last if signed else passed
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -273,13 +223,14 @@ def _gather(
 @njit(cache=True, nogil=True)
 def convolve(
     starts: Any, codes: Any, table: Any, tiles: int, registers: int, most: int, bias: Any, images: int, steps: int,
-    sizes: Any, membranes: Any, thresholds: Any, leaks: Any, soft: bool, delay: bool, spikes: Any, currents: Any,
+    sizes: Any, membranes: Any, sent: Any, thresholds: Any, leaks: Any, soft: bool, delay: bool, spikes: Any,
+    currents: Any,
 ) -> None:  # fmt: skip
     """Events through a convolution, into neurons or, where ``currents`` is not empty, as they are into that.
 
     sizes: height, width, rows of the table per kernel position, output height, width, kernel, stride, padding,
-    dilation (×2 each). ``table`` is (tiles, kernel positions, rows, width of a tile); ``bias``, membranes, thresholds,
-    leaks, spikes and currents are (rows, tiles, width of a tile).
+    dilation (×2 each). ``table`` is (tiles, kernel positions, rows, width of a tile); ``bias``, membranes, sent,
+    thresholds, leaks, spikes and currents are (rows, tiles, width of a tile).
     """
     height, width, depth, rows, columns = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     ky, kx, sy, sx, py, px, dy, dx = (
@@ -319,7 +270,9 @@ def convolve(
                         _gather(sums, 0, table, offset, codes, ranges, found // 3, registers, most)
                         leaving = (image * steps + now) * positions + position
                         if fires:
-                            _fire_row(membranes, at, sums, thresholds, leaks, of, number, soft, delay, spikes, leaving)
+                            fire_row(
+                                membranes, sent, at, sums, thresholds, leaks, of, number, soft, delay, spikes, leaving
+                            )  # fmt: skip
                         else:
                             for k in range(tile):
                                 currents[leaving, number, k] = sums[k]

@@ -22,12 +22,12 @@ from weightsmith.spiking.conversion.quantise import floating_nodes
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.simulation.packing import Form, Table, in_tiles, plain_of, table_of
+from weightsmith.spiking.neurons import Graded
+from weightsmith.spiking.simulation.packing import Form, Table, dense_product, in_tiles, table_of
 from weightsmith.spiking.simulation.precision import kinds_of
-from weightsmith.spiking.simulation.reference import convolved
 from weightsmith.spiking.simulation.sources import Currents, Draws, Source
 from weightsmith.spiking.simulation.tally import INPUTS
-from weightsmith.spiking.simulation.values import NeuronRows, Values
+from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Values, readers_of
 
 __all__ = ["ChunkEngine", "prefers_events"]
 
@@ -63,7 +63,11 @@ class ChunkEngine:
         self._network, self._source, self._path = network, source, path
         self._whole, self._floating = precision == "int8", floating_nodes(network)
         self._kinds = kinds_of(network, precision, steps)
-        self._readers = _readers(network.nodes)
+        self._readers = readers_of(network.nodes)
+        self._spike_kind = np.int8 if network.neuron.signed else np.uint8
+        self._graded = isinstance(network.neuron, Graded)
+        if self._graded and path == "events":
+            raise UsageError(f"{network.neuron}: spikes of several sizes are run dense; path='auto' or 'dense'")
         self._neurons = {
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
         }
@@ -71,6 +75,7 @@ class ChunkEngine:
         self.shared: tuple[str, NDArray[Any]] | None = None
         self._images = np.empty(0, np.int64)
         self._membranes: dict[str, NDArray[Any]] = {}
+        self._sent: dict[str, NDArray[Any]] = {}
         self._counts: dict[str, NDArray[np.int32]] = {}
         self.chunk = min(_CHUNK, steps)
         size = sum(math.prod(shape) for shape in network.shapes.values())
@@ -79,10 +84,7 @@ class ChunkEngine:
     def begin(self, rows: NDArray[np.int64]) -> None:
         """A new block with clean membranes."""
         self._images = rows
-        self._membranes = {
-            node.name: self._neurons[node.name].begin(len(rows), self._network.shapes[node.name])
-            for node in self._network.populations
-        }
+        self._membranes, self._sent = {}, {}
         self._counts = {
             node.name: np.zeros((len(rows), math.prod(self._network.shapes[node.source])), np.int32)
             for node in self._network.nodes
@@ -93,6 +95,8 @@ class ChunkEngine:
         """Go on with these rows of the block only."""
         self._images = self._images[going]
         self._membranes = {name: value[going] for name, value in self._membranes.items()}
+        if self._network.neuron.signed:
+            self._sent = {name: value[going] for name, value in self._sent.items()}
         self._counts = {name: value[going] for name, value in self._counts.items()}
         if self.shared is not None:
             self.shared = self.shared[0], self.shared[1][going]
@@ -105,7 +109,7 @@ class ChunkEngine:
         self, step: int, count: int, observers: Sequence[Observer]
     ) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:
         """The next ``count`` steps: outputs (rows, steps, classes), and spikes (rows, steps) per population."""
-        chunk = _Chunk(count, observers)
+        chunk = Chunk(step, count, observers)
         if self.shared is None:
             chunk.values[INPUT] = self._entering(step, count)
         else:
@@ -141,17 +145,18 @@ class ChunkEngine:
         names = [node.name for node in self._network.nodes]
         return self._network.nodes[names.index(self.shared[0]) :]
 
-    def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[np.uint8]]) -> Values:
+    def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[Any]]) -> Values:
         """The output of the node ``name`` in the next ``count`` steps for the spikes ``given`` of populations.
 
-        Spikes are (rows, steps, positions, channels). Nothing before those populations is computed.
+        Spikes (or currents, of other nodes) are (rows, steps, positions, channels). Nothing before those is computed.
         """
         needed = {name}
         for node in reversed(self._network.nodes):
             if node.name in needed and node.name not in given:
                 needed.update(node.sources)
-        chunk = _Chunk(count, (), wants_membranes=name not in self._neurons)  # else nobody would see the currents
-        chunk.values.update({population: Values(spikes) for population, spikes in given.items()})
+        # Currents that no neuron is asked for would else be seen by nobody.
+        chunk = Chunk(step, count, (), wants_membranes=name not in self._neurons)
+        chunk.values.update({each: self._spikes(data) for each, data in given.items()})
         if INPUT in needed:
             chunk.values[INPUT] = self._entering(step, count)
         for node in self._network.nodes:
@@ -181,26 +186,31 @@ class ChunkEngine:
         channels, positions = shape[0], math.prod(shape[1:])
         if isinstance(self._source, Currents):
             rows = self._source.x[torch.from_numpy(self._images)].reshape(images, 1, channels, positions)
-            return Values(rows.transpose(2, 3).contiguous().numpy().astype(self._kinds[INPUT]), constant=True)
+            pixels = rows.transpose(2, 3).contiguous().numpy().astype(self._kinds[INPUT])
+            if not self._graded:
+                return Values(pixels, constant=True)
+            once = np.zeros((images, count, positions, channels), pixels.dtype)
+            once[:, : max(0, 1 - step)] = pixels
+            return Values(once)
         spikes = np.empty((images, count, positions, channels), np.int8)
         if isinstance(self._source, Draws):
             from weightsmith.spiking.simulation._kernels import draw
 
-            pixels = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
+            flat = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
             keys = self._source.keys().numpy()[self._images].view(np.uint64)
-            draw(pixels, keys, np.float32(self._source.scale), step, count, channels, spikes.reshape(-1))
+            draw(flat, keys, np.float32(self._source.scale), step, count, channels, spikes.reshape(-1))
             return Values(spikes)
         given = self._source.spikes[self._images, step : step + count].reshape(images, count, channels, positions)
         spikes[:] = given.transpose(0, 1, 3, 2)
         return Values(spikes)
 
-    def _notify(self, chunk: _Chunk, name: str, spikes: NDArray[Any]) -> None:
+    def _notify(self, chunk: Chunk, name: str, spikes: NDArray[Any]) -> None:
         from weightsmith.spiking.simulation._kernels import count
 
         chunk.counts[name] = np.empty(spikes.shape[:2], np.int64)
         count(spikes.reshape(-1), spikes.shape[0] * spikes.shape[1], chunk.counts[name].reshape(-1))
 
-    def _value(self, node: Node, chunk: _Chunk) -> Values:
+    def _value(self, node: Node, chunk: Chunk) -> Values:
         kind = self._kinds[node.name]
         match node:
             case Synapses():
@@ -224,13 +234,13 @@ class ChunkEngine:
                     total = total + part.floats(kind)
                 return Values(total, constant=all(part.constant for part in parts))
 
-    def _conduct(self, node: Synapses, chunk: _Chunk) -> Values:
+    def _conduct(self, node: Synapses, chunk: Chunk) -> Values:
         before = chunk.values[node.source]
         shape = self._network.shapes[node.name]
         events = before.in_parts() if node.dense and before.discrete else before
         if not self._by_events(node, events):
             self._paths.setdefault(node.name, set()).add("once" if before.constant else "dense")
-            return Values(self._dense_product(node, before), constant=before.constant)
+            return Values(self._dense_product(node, before, chunk.step), constant=before.constant)
         self._paths.setdefault(node.name, set()).add("events")
         readers = [other for other in self._network.nodes if node.name in other.sources]
         target = readers[0] if len(readers) == 1 and isinstance(readers[0], Neurons) else None
@@ -239,11 +249,11 @@ class ChunkEngine:
             return Values(self._project(node, events, before.data.shape[2]).reshape(images, steps, 1, shape[0]))
         if target is None or chunk.wants_membranes:
             return Values(self._convolve(node, before, None))
-        chunk.values[target.name] = Values(self._convolve(node, before, target))
+        chunk.values[target.name] = self._spikes(self._convolve(node, before, target))
         return Values(_NONE)  # nobody reads the currents
 
     def _by_events(self, node: Synapses, before: Values) -> bool:
-        if not before.discrete or node.groups != 1 or self._path == "dense":
+        if not before.discrete or node.groups != 1 or self._path == "dense" or self._graded:
             return False
         if self._path == "events":
             return True
@@ -277,24 +287,28 @@ class ChunkEngine:
         )
         images, steps = before.data.shape[:2]
         _, tiles, tile = table.bias.shape
-        out = np.empty((images * steps * rows * columns, tiles, tile), np.uint8 if target else self._kinds[node.name])
+        kind = self._spike_kind if target else self._kinds[node.name]
+        out = np.empty((images * steps * rows * columns, tiles, tile), kind)
         nothing = np.empty((0, 1, 1), self._kinds[target.name if target else node.name])
-        membranes = thresholds = leaks = nothing
+        membranes = sent = thresholds = leaks = nothing
         if target is not None:
             neurons = self._neurons[target.name]
-            membranes = in_tiles(self._membranes[target.name].reshape(-1, channels), tiles, tile, 0)
+            membranes, sent = (
+                in_tiles(state.reshape(-1, channels), tiles, tile, 0) for state in self._state(target.name)
+            )
             thresholds, leaks = in_tiles(neurons.threshold, tiles, tile, np.inf), in_tiles(neurons.leak, tiles, tile, 0)
         neuron = self._network.neuron
         convolve(
             *before.listed(width), table.rows, tiles, table.registers, table.most, table.bias, images, steps, sizes,
-            membranes, thresholds, leaks, neuron.reset == "soft", neuron.delay,
-            out if target else nothing.astype(np.uint8), nothing if target else out,
+            membranes, sent, thresholds, leaks, neuron.reset == "soft", neuron.delay,
+            out if target else nothing.astype(self._spike_kind), nothing if target else out,
         )  # fmt: skip
         padded = tiles * tile != channels
         if target is not None and padded:
-            self._membranes[target.name][:] = membranes.reshape(len(membranes), -1)[:, :channels].reshape(images, -1)
-        flat = out.reshape(-1, tiles * tile)
-        whole = np.ascontiguousarray(flat[:, :channels]) if padded else flat
+            for state, tiled in zip(self._state(target.name), (membranes, sent), strict=True):
+                state[:] = tiled.reshape(len(tiled), tiles * tile)[:, :channels].reshape(state.shape)
+        listed = out.reshape(-1, tiles * tile)
+        whole = np.ascontiguousarray(listed[:, :channels]) if padded else listed
         return whole.reshape(images, steps, rows * columns, channels)
 
     def _project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
@@ -309,44 +323,56 @@ class ChunkEngine:
         )  # fmt: skip
         return currents
 
-    def _dense_product(self, node: Synapses, before: Values) -> NDArray[Any]:
+    def _dense_product(self, node: Synapses, before: Values, step: int) -> NDArray[Any]:
         values = before.floats(self._kinds[node.name])
-        images, steps, positions, channels = values.shape
-        shape = self._network.shapes[node.name]
-        kind = torch.float64 if self._kinds[node.name] is np.float64 else torch.float32
-        if node.dense:
-            weights = plain_of(node, positions, kind).numpy()
-            products: NDArray[Any] = values.reshape(images * steps, -1) @ weights.T
-            if node.bias is not None:
-                products += node.bias.to(kind).numpy()
-            return products.reshape(images, steps, 1, shape[0])
-        weight, bias = plain_of(node, 1, kind), None if node.bias is None else node.bias.to(kind)
-        height, width = self._network.shapes[node.source][1:]
-        maps = torch.from_numpy(values).view(images * steps, height, width, channels).permute(0, 3, 1, 2)
-        last = convolved(node, maps, weight, bias).permute(0, 2, 3, 1).contiguous()
-        return last.numpy().reshape(images, steps, math.prod(shape[1:]), shape[0])
+        shape, space = self._network.shapes[node.name], self._network.shapes[node.source][1:]
+        if not self._graded:
+            return dense_product(node, values, space, shape, node.bias)
+        found = dense_product(node, values, space, shape, None)
+        if node.bias is not None and step == 0:
+            found[:, 0] += node.bias.numpy().astype(found.dtype)
+        return found
 
-    def _fire(self, node: Neurons, chunk: _Chunk) -> Values:
-        from weightsmith.spiking.simulation._kernels import fire
+    def _fire(self, node: Neurons, chunk: Chunk) -> Values:
+        from weightsmith.spiking.simulation._firing import fire, fire_graded
 
         before = chunk.values[node.source]
         kind = self._kinds[node.name]
         # Currents may be of a smaller type than membranes, which no copy need change.
         currents = np.ascontiguousarray(before.floats(kind) if before.discrete else before.data)
         images, _, positions, channels = currents.shape
-        spikes = np.empty((images, chunk.steps, positions, channels), np.uint8)
+        spikes = np.empty((images, chunk.steps, positions, channels), self._spike_kind)
         tested = np.empty(spikes.shape if chunk.wants_membranes else 0, kind)
         rows, neuron = self._neurons[node.name], self._network.neuron
-        fire(
-            currents, chunk.steps, self._membranes[node.name].reshape(-1, 1, channels), rows.threshold[:, None],
-            rows.leak[:, None], neuron.reset == "soft", neuron.delay, spikes.reshape(-1, 1, channels),
-            tested.reshape(-1, 1, channels),
-        )  # fmt: skip
+        membranes, sent, out, shown = (
+            each.reshape(-1, 1, channels) for each in (*self._state(node.name), spikes, tested)
+        )
+        if self._graded:
+            fire_graded(currents, membranes, sent, rows.threshold[:, None], neuron.largest, out, shown)
+        else:
+            soft = neuron.reset == "soft"
+            fire(
+                currents, chunk.steps, membranes, sent, rows.threshold[:, None], rows.leak[:, None], soft,
+                neuron.delay, out, shown,
+            )  # fmt: skip
         if chunk.wants_membranes:
             chunk.tested[node.name] = tested
-        return Values(spikes)
+        return self._spikes(spikes)
 
-    def _pooled(self, node: Pool | Gate, chunk: _Chunk) -> Values:
+    def _state(self, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Membranes of a population and, for signed spikes, the sums it has sent; made when they are first needed."""
+        if name not in self._membranes:
+            self._membranes[name] = self._neurons[name].begin(len(self._images), self._network.shapes[name])
+            known = self._membranes[name]
+            self._sent[name] = np.zeros_like(known) if self._network.neuron.signed else known[:0]
+        return self._membranes[name], self._sent[name]
+
+    def _spikes(self, data: NDArray[Any]) -> Values:
+        """Spikes of neurons, or, where they are no bytes, values as they are."""
+        largest = self._network.neuron.largest
+        return Values(data, unit=1 / largest, most=largest) if data.dtype == self._spike_kind else Values(data)
+
+    def _pooled(self, node: Pool | Gate, chunk: Chunk) -> Values:
         from weightsmith.spiking.simulation._kernels import gate, pool
 
         before = chunk.values[node.source]
@@ -355,10 +381,11 @@ class ChunkEngine:
         _, rows, columns = self._network.shapes[node.name]
         sizes = np.array([height, width, channels, rows, columns, *node.kernel, *node.stride, *node.padding])
         if isinstance(node, Gate):
-            out = np.empty((images, steps, rows * columns, channels), np.uint8)
-            if before.data.dtype != np.uint8 or before.most != 1:
+            out = np.empty((images, steps, rows * columns, channels), self._spike_kind)
+            if before.data.dtype != self._spike_kind or before.most != 1:
                 raise UsageError(f"{node.name}: max pooling needs spikes, not values between them")
-            gate(before.data.reshape(-1), images, steps, sizes, self._counts[node.name].reshape(-1), out.reshape(-1))
+            signed, counted = self._network.neuron.signed, self._counts[node.name].reshape(-1)
+            gate(before.data.reshape(-1), images, steps, sizes, counted, signed, out.reshape(-1))
             return Values(out)
         window, kind = math.prod(node.kernel), self._kinds[node.name]
         share = 1 / window if node.average else 1.0
@@ -369,32 +396,3 @@ class ChunkEngine:
         if counts:
             return Values(out, unit=share, most=before.most * window)
         return Values(out * kind(share), constant=before.constant)
-
-
-class _Chunk:
-    """The values of one chunk, each forgotten once its last reader is done."""
-
-    def __init__(self, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
-        self.steps = steps
-        self.wants_membranes = wants_membranes or any(observer.membranes for observer in observers)
-        self.values: dict[str, Values] = {}
-        self.tested: dict[str, NDArray[Any]] = {}
-        self.counts: dict[str, NDArray[np.int64]] = {}
-        self.remaining: dict[str, int] = {}
-
-    def forget(self, node: Node) -> None:
-        self.tested.pop(node.name, None)
-        for name in node.sources:
-            self.remaining[name] -= 1
-            if self.remaining[name] == 0:
-                self.values.pop(name, None)
-
-
-def _readers(nodes: Sequence[Node]) -> dict[str, int]:
-    """How many nodes read each one; what comes out at the end is never forgotten."""
-    readers = {INPUT: 0, **{node.name: 0 for node in nodes}}
-    for node in nodes:
-        for name in node.sources:
-            readers[name] += 1
-    readers[nodes[-1].name] += 1
-    return readers

@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weightsmith.spiking.graph import Synapses
+from weightsmith.spiking.graph import Shape, Synapses
+from weightsmith.spiking.simulation.reference import convolved
 
-__all__ = ["Form", "Table", "columns_last", "in_tiles", "plain_of", "table_of", "writes"]
+__all__ = ["Form", "Table", "columns_last", "dense_product", "in_tiles", "plain_of", "table_of", "writes"]
 
 _REGISTERS = (8, 4, 2, 1)
 _LINE = 64  # bytes
@@ -91,6 +92,23 @@ def plain_of(node: Synapses, positions: int, kind: torch.dtype) -> Tensor:
             ordered = node.weight.to(kind).contiguous(memory_format=torch.channels_last)
         kept[positions, kind] = ordered, written
     return kept[positions, kind][0]
+
+
+def dense_product(
+    node: Synapses, values: NDArray[Any], space: Shape, shape: Shape, bias: Tensor | None
+) -> NDArray[Any]:
+    """All values (images, steps, positions, channels) of maps of size ``space`` through a layer at once."""
+    images, steps, positions, channels = values.shape
+    kind = torch.float64 if values.dtype == np.float64 else torch.float32
+    if node.dense:
+        products: NDArray[Any] = values.reshape(images * steps, -1) @ plain_of(node, positions, kind).numpy().T
+        if bias is not None:
+            products += bias.to(kind).numpy()
+        return products.reshape(images, steps, 1, shape[0])
+    maps = torch.from_numpy(values).view(images * steps, *space, channels).permute(0, 3, 1, 2)
+    found = convolved(node, maps, plain_of(node, 1, kind), None if bias is None else bias.to(kind))
+    last = found.permute(0, 2, 3, 1).contiguous()
+    return last.numpy().reshape(images, steps, math.prod(shape[1:]), shape[0])
 
 
 def writes(values: Tensor | None) -> int:

@@ -20,6 +20,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Shape, Synapses
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.sources import Currents, Source
 from weightsmith.spiking.simulation.tally import INPUTS
 
@@ -28,10 +29,12 @@ __all__ = ["State", "StepEngine", "Stepper", "convolved", "linear"]
 
 @dataclasses.dataclass
 class State:
-    """The state of a run between steps: membranes and gate counts."""
+    """The state of a run between steps: membranes, gate counts, the sums of signed spikes sent, the steps done."""
 
     membranes: dict[str, Tensor]
     counts: dict[str, Tensor]
+    sent: dict[str, Tensor]
+    step: int = 0
 
 
 class Stepper:
@@ -40,40 +43,58 @@ class Stepper:
     def __init__(self, network: SpikingNetwork, dtype: torch.dtype = torch.float32, device: str = "cpu") -> None:
         self.network, self.dtype, self.device = network, dtype, device
         self._nodes = tuple(_moved(node, dtype, device) for node in network.nodes)
+        self._once = isinstance(network.neuron, Graded)  # biases and inputs come at the first step only
+        self._without_bias = tuple(
+            dataclasses.replace(node, bias=None) if isinstance(node, Synapses) else node for node in self._nodes
+        )
 
     def begin(self, images: int) -> State:
         """Clean membranes for a batch."""
-        membranes, counts = {}, {}
+        membranes, counts, sent = {}, {}, {}
         for node in self._nodes:
             shape = (images, *self.network.shapes[node.name])
             if isinstance(node, Neurons):
                 start = _spread(node.threshold, len(shape)) * node.start
                 membranes[node.name] = start.expand(shape).clone()
+                if self.network.neuron.signed:
+                    sent[node.name] = torch.zeros(shape, dtype=self.dtype, device=self.device)
             elif isinstance(node, Gate):
                 before = (images, *self.network.shapes[node.source])
                 counts[node.name] = torch.zeros(before, dtype=self.dtype, device=self.device)
-        return State(membranes, counts)
+        return State(membranes, counts, sent)
 
     def step(self, state: State, value: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The values of all nodes for this step's input, and the membranes just before they were tested."""
-        values: dict[str, Tensor] = {INPUT: value.to(self.dtype)}
+        later = self._once and state.step > 0
+        values: dict[str, Tensor] = {INPUT: value.to(self.dtype) * (not later)}
         tested: dict[str, Tensor] = {}
-        for node in self._nodes:
+        for node in self._without_bias if later else self._nodes:
             match node:
                 case Neurons():
                     values[node.name], tested[node.name] = self._fire(node, state, values[node.source])
                 case Gate():
-                    state.counts[node.name] += values[node.source]
-                    values[node.name] = _passed(node, values[node.source], state.counts[node.name])
+                    values[node.name] = self._gated(node, state.counts[node.name], values[node.source])
                 case _:
                     values[node.name] = linear(node, values)
+        state.step += 1
         return values, tested
+
+    def _gated(self, node: Gate, counts: Tensor, spikes: Tensor) -> Tensor:
+        """What passes; of signed spikes the change of the largest count, so that the sum of the output is exact."""
+        if not self.network.neuron.signed:
+            counts += spikes
+            return _passed(node, spikes, counts)
+        before = _largest(node, counts)
+        counts += spikes
+        return _largest(node, counts) - before
 
     def _fire(self, node: Neurons, state: State, current: Tensor) -> tuple[Tensor, Tensor]:
         threshold = _spread(node.threshold, current.dim())
         leak = self.network.neuron.leak if node.leak is None else _spread(node.leak, current.dim())
         soft = self.network.neuron.reset == "soft"
         before = state.membranes[node.name]
+        if isinstance(self.network.neuron, Graded):
+            return self._fire_graded(node, state, before + current)
         if self.network.neuron.delay:
             spikes = before > threshold
             kept = leak * before if soft else leak * before.masked_fill(spikes, 0)
@@ -81,10 +102,26 @@ class Stepper:
             state.membranes[node.name] = after
             return spikes.to(self.dtype), before
         membrane = leak * before + current
+        if self.network.neuron.signed:
+            sent = state.sent[node.name]
+            signs = (membrane > threshold).to(self.dtype) - ((membrane < 0) & (sent > 0)).to(self.dtype)
+            state.membranes[node.name], state.sent[node.name] = membrane - threshold * signs, sent + signs
+            return signs, membrane
         spikes = membrane > threshold
         after = membrane - threshold * spikes if soft else membrane.masked_fill(spikes, 0)
         state.membranes[node.name] = after
         return spikes.to(self.dtype), membrane
+
+    def _fire_graded(self, node: Neurons, state: State, total: Tensor) -> tuple[Tensor, Tensor]:
+        """Spikes in thresholds; see :class:`Graded` for the formula."""
+        largest, sent = self.network.neuron.largest, state.sent[node.name]
+        missing = total.clamp(min=0) / _spread(node.threshold, total.dim()) * largest - sent
+        size = (missing.abs() >= 0.5).to(self.dtype)
+        for exponent in range(largest.bit_length() - 1):
+            size = torch.where(missing.abs() >= 1.5 * 2**exponent, 2.0 ** (exponent + 1), size).to(self.dtype)
+        spikes = size * missing.sign()
+        state.membranes[node.name], state.sent[node.name] = total, sent + spikes
+        return spikes / largest, total
 
 
 def _moved(node: Node, dtype: torch.dtype, device: str) -> Node:
@@ -145,6 +182,10 @@ def _misses(size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation:
     return False
 
 
+def _largest(node: Gate, counts: Tensor) -> Tensor:
+    return functional.max_pool2d(counts, node.kernel, node.stride, node.padding)
+
+
 def _passed(node: Gate, spikes: Tensor, counts: Tensor) -> Tensor:
     """Of each window the spike of the unit with the highest count."""
     _, chosen = functional.max_pool2d(counts, node.kernel, node.stride, node.padding, return_indices=True)
@@ -170,7 +211,7 @@ class StepEngine:
         self._stepper = Stepper(network, torch.float32 if precision == "float32" else torch.float64, str(target))
         self._network, self._source = network, source
         self._rows = torch.empty(0, dtype=torch.int64)
-        self._state = State({}, {})
+        self._state = State({}, {}, {})
 
     def begin(self, rows: NDArray[np.int64]) -> None:
         """A new block with clean membranes."""
@@ -183,6 +224,7 @@ class StepEngine:
         """The next ``count`` steps."""
         outputs: list[Tensor] = []
         counts: dict[str, list[Tensor]] = {node.name: [] for node in self._network.populations}
+        neuron = self._network.neuron
         if not isinstance(self._source, Currents):
             counts[INPUTS] = []
         for now in range(step, step + count):
@@ -198,7 +240,7 @@ class StepEngine:
             for node in self._network.populations:
                 for observer in observers:
                     wanted = _shown(tested[node.name]) if observer.membranes else None
-                    fired = _shown(values[node.name]).astype(np.uint8)
+                    fired = (_shown(values[node.name]) * neuron.largest).astype(np.int8 if neuron.signed else np.uint8)
                     observer.see(node.name, self._rows.numpy(), now, fired, wanted)
         stacked = {name: torch.stack(kept, dim=1).cpu().numpy() for name, kept in counts.items()}
         return torch.stack(outputs, dim=1).cpu().numpy(), stacked
@@ -211,6 +253,8 @@ class StepEngine:
         self._state = State(
             {name: value[kept] for name, value in self._state.membranes.items()},
             {name: value[kept] for name, value in self._state.counts.items()},
+            {name: value[kept] for name, value in self._state.sent.items()},
+            self._state.step,
         )
 
     def paths(self) -> dict[str, str]:

@@ -22,6 +22,7 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.spiking.conversion.quantise import check_quantised
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.exits import Exit, Margin
 from weightsmith.spiking.simulation.responses import Responses
 from weightsmith.spiking.simulation.sources import Source, Trains, source_of
@@ -140,6 +141,9 @@ def _run(
         raise UsageError(
             f"settle must be less than the {steps} steps of the run, not {settle}: nothing would be summed"
         )
+    if isinstance(network.neuron, Graded) and (settle or early is not None):
+        what = f"settle={settle}" if settle else f"early={early}"
+        raise UsageError(f"{network.neuron} says most in its first step, and later steps correct it: no {what}")
     tally = Tally(len(source), steps, network.classes, units, early, settle=settle)
     engine = _engine(network, source, steps, precision=precision, device=device, path=path)
     with pinned_threads(1):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weightsmith.spiking.graph import Neurons, Shape
+from weightsmith.spiking.graph import INPUT, Neurons, Node, Shape
+from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["NeuronRows", "Values"]
+__all__ = ["Chunk", "NeuronRows", "Values", "readers_of"]
 
 _PART = 64  # inputs of a dense layer that are worked on together: their rows of a tile fit the nearest memory
 
@@ -83,6 +85,36 @@ class Values:
             return self.data.astype(kind, copy=False)
         values = self.data.astype(kind)
         return values if self.unit == 1 else values * kind(self.unit)
+
+
+class Chunk:
+    """The values of one chunk, each forgotten once its last reader is done."""
+
+    def __init__(self, step: int, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
+        self.step, self.steps = step, steps
+        self.wants_membranes = wants_membranes or any(observer.membranes for observer in observers)
+        self.values: dict[str, Values] = {}
+        self.tested: dict[str, NDArray[Any]] = {}
+        self.counts: dict[str, NDArray[np.int64]] = {}
+        self.remaining: dict[str, int] = {}
+
+    def forget(self, node: Node) -> None:
+        """Drop what ``node`` was the last to read."""
+        self.tested.pop(node.name, None)
+        for name in node.sources:
+            self.remaining[name] -= 1
+            if self.remaining[name] == 0:
+                self.values.pop(name, None)
+
+
+def readers_of(nodes: Sequence[Node]) -> dict[str, int]:
+    """How many nodes read each one; what comes out at the end is never forgotten."""
+    readers = {INPUT: 0, **{node.name: 0 for node in nodes}}
+    for node in nodes:
+        for name in node.sources:
+            readers[name] += 1
+    readers[nodes[-1].name] += 1
+    return readers
 
 
 @dataclasses.dataclass(frozen=True)

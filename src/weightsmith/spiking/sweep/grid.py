@@ -31,7 +31,8 @@ class Grid:
             object.__setattr__(self, name, values)
             if not values and name != "smoothings":
                 raise UsageError(f"a sweep needs at least one of {name}")
-            if len(set(values)) < len(values):
+            if len({value if isinstance(value, str) else f"{value:g}" for value in values}) < len(values):
+                # settings are identified by this text
                 raise UsageError(f"{name}: {', '.join(map(str, values))} names a value twice")
         for factor in self.factors:
             if not 0 < factor < math.inf:

@@ -14,9 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Range
@@ -26,19 +24,16 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Doc, Seed, verb, written
-from weightsmith.networks.card import card_of, meaning_digest
-from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
-from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
-from weightsmith.spiking.conversion.subject import read_subject
-from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.network import Precision
-from weightsmith.spiking.neurons import IF
-from weightsmith.spiking.sweep.grid import Grid
+from weightsmith.spiking.neurons import IF, Precision
 from weightsmith.spiking.sweep.racing import Race, Racing
 from weightsmith.spiking.sweep.results import SpikeSweep
-from weightsmith.spiking.sweep.work import Book, SweepWork
-from weightsmith.training.run import TrainRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.encoding import Constant, Poisson
+    from weightsmith.training.run import TrainRun
 
 __all__ = ["spike_sweep"]
 
@@ -47,22 +42,29 @@ _FACTORS = (0.3, 0.4, 0.5, 0.7)
 _SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 
-@verb
+@verb(types=("spiking.encoding", "spiking.conversion.balance"))
 def spike_sweep(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
     leaks: Annotated[
-        Sequence[float], Range(gt=0, le=1), Doc("what is left of a membrane after a step; 1 leaks nothing")
+        Sequence[float],
+        Range(gt=0, le=1, min_length=1),
+        Doc("what is left of a membrane after a step; 1 leaks nothing"),
     ] = _LEAKS,
-    resets: Annotated[Sequence[str], Doc("soft takes the threshold away, hard sets to zero")] = ("soft", "hard"),
-    factors: Annotated[Sequence[float], Range(gt=0), Doc("factors on the thresholds of balance")] = _FACTORS,
+    resets: Annotated[Sequence[Literal["soft", "hard"]], Doc("soft takes the threshold away, hard sets to zero")] = (
+        "soft",
+        "hard",
+    ),
+    factors: Annotated[
+        Sequence[float], Range(gt=0, min_length=1), Doc("factors on the thresholds of balance")
+    ] = _FACTORS,
     smoothings: Annotated[
         Sequence[float],
         Range(ge=0),
         Doc("of the L4 adjustment; the larger, the less is changed; none: thresholds alone"),
     ] = _SMOOTHINGS,
-    steps: Annotated[int | Sequence[int], Range(ge=1), Doc("time steps for each image")] = 75,
+    steps: Annotated[int | Sequence[int], Range(ge=1, min_length=1), Doc("time steps for each image")] = 75,
     encode: Annotated[
         Poisson | Constant | str,
         Doc("poisson (random spikes; inputs between −1 and 1) or constant (pixels as currents)"),
@@ -71,31 +73,40 @@ def spike_sweep(
         Percentile | MaxCurrent | str,
         Doc("how thresholds are found: max-current (networks without bias) or percentile:99.9"),
     ] = "max-current",
-    delay: Annotated[bool, Doc("fire one step later, as the code of the L4 paper does")] = False,
-    train_images: Annotated[int, Range(ge=1), Doc("training rows on which settings are chosen")] = 200,
-    test_images: Annotated[
+    delay: Annotated[bool, Doc("fire one step later, as the code of the L4 paper does", rare=True)] = False,
+    rows: Annotated[int, Range(ge=1), Doc("training rows on which settings are chosen")] = 200,
+    test_rows: Annotated[
         int | None, Range(ge=1), Doc("test rows that judge the winners; all, if there are fewer")
     ] = 1000,
-    mean_images: Annotated[int, Range(ge=1), Doc("training rows that give the adjustment its mean membranes")] = 64,
+    mean_rows: Annotated[
+        int, Range(ge=1), Doc("training rows that give the adjustment its mean membranes", rare=True)
+    ] = 64,
     race: Annotated[
-        Racing | str | None, Doc("racing drops settings that are clearly worse early; none runs all of them in full")
+        Racing | str | None,
+        Doc("racing drops settings that are clearly worse early; none runs all of them in full", rare=True),
     ] = "racing",
-    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights")] = "float32",
+    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
     seed: Seed = 0,
     out: str | Path | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> SpikeSweep:
     """The best threshold factor, with and without L4 adjustment, for each leak, reset and number of steps.
 
-    Factors multiply the thresholds that ``balance`` finds. ``train_images`` training images choose, ``test_images``
-    test images (None: all) judge the winners once. ``mean_images`` give the mean membranes of the adjustment. With
+    Factors multiply the thresholds that ``balance`` finds. ``rows`` training rows choose, ``test_rows`` test
+    rows (None: all) judge the winners once. ``mean_rows`` give the mean membranes of the adjustment. With
     ``race=None`` every setting sees all training images. With ``out``, a folder, the sweep keeps its state there, and
     the same call goes on where it was stopped.
     """
+    from weightsmith.networks.card import card_of, meaning_digest
+    from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.spiking.conversion.balance import Balance
+    from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
+    from weightsmith.spiking.conversion.subject import read_subject
+    from weightsmith.spiking.sweep.grid import Grid
+    from weightsmith.spiking.sweep.work import Book, SweepWork
+
     settings = written(spike_sweep, locals())
     lengths = tuple(sorted({steps} if isinstance(steps, int) else set(steps)))
-    if not lengths:
-        raise UsageError("a sweep needs at least one number of steps")
     grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable will do
     recipe = ConversionSettings(
         neuron=IF(delay=delay),
@@ -110,7 +121,7 @@ def spike_sweep(
     if out is not None and (Path(out) / "network.safetensors").exists():
         raise UsageError(f"{out} is the folder of a network, whose record would be lost; give another folder")
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
-    subject = read_subject(network, data, images=test_images, seed=recipe.seed)
+    subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
     settings |= {**grid.written(), "steps": list(lengths)}
     origin = Origin(seed=recipe.seed, inputs=subject.inputs)
     card = meaning_digest(card_of(subject.network))
@@ -118,15 +129,15 @@ def spike_sweep(
         plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
         prepared = prepare(subject, plain, for_stage(progress, "balancing"))
         sweep = SweepWork(subject, prepared.network, recipe, lengths, book)
-        sweep.measure_means(grid.races(), mean_images, for_stage(progress, "means"))
-        table, winners = sweep.choose(grid.races(), train_images, rule, for_stage(progress, "racing"))
+        sweep.measure_means(grid.races(), mean_rows, for_stage(progress, "means"))
+        table, winners = sweep.choose(grid.races(), rows, rule, for_stage(progress, "racing"))
         tested = sweep.test(winners, for_stage(progress, "testing"))
     architecture = architecture_of(subject.network)
     record = SpikeSweep(
         settings=settings,
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         split=subject.split,
-        train_images=min(train_images, len(subject.train)),
+        train_images=min(rows, len(subject.train)),
         test_images=len(subject.judged),
         plain=wilson(int((subject.answers == subject.judged.y).sum()), len(subject.judged)),
         steps=lengths,

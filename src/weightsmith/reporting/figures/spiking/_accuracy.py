@@ -108,8 +108,20 @@ NETWORK: dict[str, Any] = {"color": INK, "linewidth": 1.0, "linestyle": DASHED, 
 _STYLES: tuple[Any, ...] = ("-", (0, (6, 1.5, 1, 1.5)), (0, (1, 1.2)))
 _MARKED = 32  # steps up to which each is marked
 _LONGEST = 60
-_WITHOUT = {"adjust": "not adjusted", "early": "no early exit", "mismatch": "no mismatch", "images": "all images"}
-_COUNTED = {"settle": "settle {}", "steps": "{} steps", "seed": "seed {}", "images": "{} images"}
+_WITHOUT = {
+    "adjust": "not adjusted",
+    "early": "no early exit",
+    "mismatch": "no mismatch",
+    "test_rows": "all rows",
+    "images": "all rows",  # its name in records of earlier versions
+}
+_COUNTED = {
+    "settle": "settle {}",
+    "steps": "{} steps",
+    "seed": "seed {}",
+    "test_rows": "{} rows",
+    "images": "{} rows",
+}
 _UNSEEN = ("watch", "device")  # settings that do not affect figures
 
 

@@ -1,0 +1,60 @@
+"""Options of recipes and commands that connect two workshops, beside those that a verb's signature declares.
+
+A verb takes a function or an object there, such as ``price=`` of ``reduce``; a recipe and a command say it in text.
+Nothing heavy is imported here: help is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from weightsmith.core.errors import OptionError
+from weightsmith.core.verbs import Doc, Parameter
+
+__all__ = ["LINKS"]
+
+
+def _network(value: Any) -> str:
+    """An architecture, or a function of the user's own, which is called when the stage runs."""
+    from weightsmith.networks.models.architecture import Architecture
+    from weightsmith.networks.models.building import is_factory
+
+    text = str(value) if isinstance(value, Architecture) else value
+    if not isinstance(text, str) or not text.strip():
+        raise OptionError(f"network must be text in quotes, not {value!r}")
+    return text if is_factory(text) else str(Architecture.parse(text))
+
+
+def _price(value: Any) -> Any:
+    from weightsmith.chain.prices import Price
+
+    return Price.of(value)
+
+
+LINKS: Mapping[str, tuple[Parameter, ...]] = {
+    "train": (
+        Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or package.module:function", read=_network)),
+        Parameter(
+            "preset",
+            Literal["spike-ready"] | None,
+            None,
+            doc=Doc("settings that belong together: spike-ready prepares for conversion"),
+        ),
+        Parameter(
+            "watch",
+            tuple[Literal["alpha", "angles"], ...],
+            (),
+            doc=Doc("after each epoch: alpha (of every layer), angles (share of redundant units), or both"),
+        ),
+    ),
+    "reduce": (
+        Parameter(
+            "price",
+            str,
+            "units",
+            doc=Doc("what genetic and pareto pay for: units, or synaptic:… (operations after conversion)", read=_price),
+        ),
+    ),
+}
+"""The further options of each kind of stage; of the same name as one of the verb's, they take its place."""

@@ -1,0 +1,126 @@
+"""Options that only the command line has, declared once for all commands: files, folders, and how it answers.
+
+What a verb's signature declares is not here: :mod:`weightsmith.cli._verb_options` derives it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weightsmith.cli._verb_options import MORE, surrounding
+from weightsmith.core import verbs
+from weightsmith.core.errors import OptionError
+
+__all__ = [
+    "MORE",
+    "AsJson",
+    "Batch",
+    "Csv",
+    "DataName",
+    "DataOption",
+    "DataOrRecord",
+    "DataPath",
+    "Device",
+    "Figures",
+    "FiguresOrNone",
+    "HowNormalised",
+    "LeastAccuracy",
+    "NetworkFile",
+    "Out",
+    "Quiet",
+    "Seed",
+    "Seeds",
+    "Split",
+    "TestRows",
+    "Threads",
+    "TrainedNetwork",
+    "WhatNetwork",
+    "Workers",
+]
+
+_DATA = "a data set by name (weightsmith data list), folder:PATH or table:PATH"
+_FIGURES = "draw into this folder, or as FILE.svg, .png or .pdf"
+
+
+def _in_percent(accuracy: float | None) -> float | None:
+    """The bar is in per cent: 0.9 would pass for any network."""
+    if accuracy is not None and 0 < accuracy <= 1:
+        raise OptionError(f"--least-accuracy is in per cent, as 90: {accuracy:g} would let any network pass")
+    return accuracy
+
+
+NetworkFile = Annotated[
+    Path, typer.Argument(metavar="NETWORK", readable=False, help="a network file or the folder of a result")
+]
+DataName = Annotated[str, typer.Argument(metavar="DATA", help=_DATA)]
+DataOption = Annotated[str, typer.Option("--data", help=_DATA)]
+DataOrRecord = Annotated[str | None, typer.Option("--data", help=f"{_DATA}; without it that of the network's run")]
+DataPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-path", readable=False, help="where the files of the data set are, if not found", rich_help_panel=MORE
+    ),
+]
+WhatNetwork = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        help="what the network is, if its file does not tell: vgg:16, package.module:function",
+        rich_help_panel=MORE,
+    ),
+]
+HowNormalised = Annotated[
+    str | None,
+    typer.Option(
+        "--normalise", help="how inputs are normalised: none, 0.5/0.5, imagenet, cifar10 …", rich_help_panel=MORE
+    ),
+]
+TrainedNetwork = Annotated[
+    str,
+    typer.Option(
+        "--network", help="what to train: mlp:300,100, vgg:11 … (weightsmith networks list), a file, or module:function"
+    ),
+]
+LeastAccuracy = Annotated[
+    float | None,
+    typer.Option(
+        "--least-accuracy",
+        min=0,
+        max=100,
+        callback=_in_percent,
+        help="end with code 1 if the accuracy (%) is below this",
+        rich_help_panel=MORE,
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", help="which part of the data (by default test, or the only one)", rich_help_panel=MORE),
+]
+TestRows = Annotated[
+    int | None,
+    typer.Option("--test-rows", min=1, help="rows that judge, drawn by the seed; without it all of the split"),
+]
+Seeds = Annotated[
+    str,
+    typer.Option("--seeds", help="seeds of weights, split, order and dropout: a list such as 0,1,2, or 0-9 for ten"),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="folder for what is made; the same command again goes on in it")
+]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", help="write the numbers as CSV; - prints them", rich_help_panel=MORE)
+]
+Figures = Annotated[Path | None, typer.Option("--figures", help=_FIGURES)]
+FiguresOrNone = Annotated[
+    Path | None, typer.Option("--figures", help=f"{_FIGURES}; with --out its figures folder, none: draw nothing")
+]
+Batch = Annotated[int, surrounding("batch", verbs.Batch)]
+Device = Annotated[str, surrounding("device", verbs.Device)]
+Seed = Annotated[int, surrounding("seed", verbs.Seed)]
+Threads = Annotated[int, surrounding("threads", verbs.Threads)]
+Workers = Annotated[int, surrounding("workers", verbs.Workers)]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress and no notes; warnings are always shown")]

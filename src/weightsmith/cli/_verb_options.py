@@ -1,0 +1,161 @@
+"""The options of a command, derived from the signature of the verb that it calls.
+
+    @takes_options_of(reduce, …)
+    def reduce(file: given.NetworkFile, options: Options, out: given.Out = None) -> None:
+
+gives the command every option that the signature declares and text can say, with its default, range and line of help;
+``options`` is what was asked, read and checked as in a recipe, before the command does anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from weightsmith.core.options import Range
+from weightsmith.core.verbs import Doc, Parameter, declared, parameters
+
+__all__ = ["MORE", "Options", "examples_of", "flag_of", "options_of", "surrounding", "takes_options_of"]
+
+MORE = "More options"
+"""The second group of a command's help: what few calls need."""
+
+Options = dict[str, Any]
+"""The checked options of a command, by the names that the verb gives them."""
+
+
+def options_of(
+    function: Callable[..., Any], *, links: Iterable[Parameter] = (), only: Collection[str] = ()
+) -> dict[str, Parameter]:
+    """What a command offers of a verb's options, without importing their types; ``links`` come in addition."""
+    own = {name: each for name, each in declared(function).items() if each.plain and (not only or name in only)}
+    return own | {link.name: link for link in links}
+
+
+def flag_of(name: str) -> str:
+    """``--test-rows`` for ``test_rows``."""
+    return "--" + name.replace("_", "-")
+
+
+def surrounding(name: str, annotation: Any) -> Any:
+    """What surrounds every call, such as ``core.verbs.Seed``, for a command that derives nothing else."""
+    doc = next(each for each in get_args(annotation) if isinstance(each, Doc))
+    bounds = next((each for each in get_args(annotation) if isinstance(each, Range)), Range())
+    return typer.Option(flag_of(name), min=bounds.ge, help=doc.text, rich_help_panel=MORE)
+
+
+def takes_options_of(
+    function: Callable[..., Any],
+    *,
+    links: Iterable[Parameter] = (),
+    only: Collection[str] = (),
+    compared: Collection[str] = (),
+    examples: Collection[str] = (),
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of ``function``, in place of its parameter ``options``.
+
+    ``links`` are options beside those of the verb, ``only`` names those it takes if not all; ``compared`` may be
+    repeated though the verb takes one of them. ``examples`` end the help.
+    """
+    offered = options_of(function, links=links, only=only)
+    linked = {link.name for link in links}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        shown: list[inspect.Parameter] = []
+        for own in inspect.signature(command, eval_str=True).parameters.values():
+            if own.name == "options":
+                shown += [_as_typer_has_it(each, each.name in compared) for each in offered.values()]
+            else:
+                shown.append(own.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            given = {name: values.pop(name) for name in offered}
+            read: Options = {}
+            for name in sorted(offered, key=lambda name: not offered[name].imported):  # torch only if the rest is right
+                light = offered[name]
+                full = light if light.imported or name in linked else parameters(function)[name]
+                read[name] = _read(full, given[name], name in compared)
+            command(**values, options={name: read[name] for name in offered})
+
+        run.__dict__.update(
+            __signature__=inspect.Signature(shown),
+            __annotations__={each.name: each.annotation for each in shown},
+            __examples__=tuple(examples),
+        )
+        return run
+
+    return decorate
+
+
+def examples_of(command: Callable[..., None]) -> str | None:
+    """The examples of a command as the end of its help, or None."""
+    examples = getattr(command, "__examples__", ())
+    return "\n\n".join(("Examples:", *(f"$ {line}" for line in examples))) if examples else None
+
+
+def _read(option: Parameter, given: Any, compared: bool) -> Any:
+    """The value that is used; errors name the option as it is typed."""
+    typed = dataclasses.replace(option, name=option.doc.flag or flag_of(option.name))
+    if given is None or given == []:
+        return typed.check(option.default)
+    if compared:
+        return tuple(typed.read(each) for each in given)
+    return typed.read(given)
+
+
+def _as_typer_has_it(option: Parameter, compared: bool) -> inspect.Parameter:
+    """One option as typer declares it; all but switches and words to choose from are text."""
+    kind: Any = str
+    metavar: str | None = _metavar(option)
+    names, help_text = [option.doc.flag or flag_of(option.name)], option.doc.text
+    words = [each for each in option.kinds if get_origin(each) is Literal]
+    if option.kinds == (bool,):
+        kind, metavar = bool, None
+        names = [f"{names[0]}/--no-{names[0][2:]}"]
+    elif compared or _is_repeated(option):
+        kind, help_text = list[str], f"{help_text}; may be repeated"
+    elif words and not option.several and len(option.kinds) == 1:
+        kind, metavar = words[0], None
+    if str(option.range):
+        help_text = f"{help_text} ({option.range})"
+    default = _default_text(option)
+    declaration = typer.Option(
+        *names,
+        help=help_text,
+        metavar=metavar,
+        rich_help_panel=MORE if option.doc.surrounds or option.doc.rare else None,
+    )
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if option.required else default,
+        annotation=Annotated[kind | None if default is None and not option.required else kind, declaration],
+    )
+
+
+def _is_repeated(option: Parameter) -> bool:
+    """Whether several values are given by repeating the option: text may hold commas of its own."""
+    return option.several and (bool(option.members) or not option.imported or str in option.kinds)
+
+
+def _metavar(option: Parameter) -> str:
+    names: Mapping[Any, str] = {float: "number", int: "int"}
+    words = [names[each] for each in names if each in option.kinds] or ["text"]
+    word = "text" if str in option.kinds or not option.imported else words[0]
+    return f"<{word},…>" if option.several and not _is_repeated(option) else f"<{word}>"
+
+
+def _default_text(option: Parameter) -> Any:
+    """The default as it would be typed; None if nothing would be."""
+    if option.required or option.default is None or option.default == ():
+        return None
+    if isinstance(option.default, bool):
+        return option.default
+    values = option.default if isinstance(option.default, tuple) else (option.default,)
+    return ",".join(f"{value:g}" if isinstance(value, float) else str(option.written(value)) for value in values)

@@ -1,0 +1,155 @@
+"""The readers of sites as least-squares problems: Gram matrices of their patches, from one pass over unlabelled rows.
+
+A convolution's columns are the entries of its patches, padding included (``refitting/patches.py``). A dense layer that
+reads every unit at many positions is taken as a map of the units themselves, alike at all positions p: its error is
+measured by Σₚ WₚᵀWₚ of its weights. Outputs count as the batch norm behind the reader scales them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from weightsmith.core.seeds import stream
+from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import batches_for
+from weightsmith.reducing.criteria.elimination import ReaderProblem
+from weightsmith.reducing.criteria.gram import Gram
+from weightsmith.reducing.refitting.patches import columns_of, drawn_places, input_rows
+from weightsmith.reducing.surgery.sites import Port, Site
+
+if TYPE_CHECKING:
+    from weightsmith.reducing.context import PruningContext
+
+__all__ = ["Reader", "readers_of"]
+
+_PLACES = 64  # output positions of a convolution that are looked at in each image
+_BLOCK = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """A reader of a site, its problem, the means of its columns, and 1/γ̄ of its outputs.
+
+    ``spread``: the columns are units, each read at several positions.
+    """
+
+    site: Site
+    port: Port
+    problem: ReaderProblem
+    means: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    spread: bool
+
+    @torch.no_grad()
+    def put(self, network: nn.Module, weight: NDArray[np.float64]) -> None:
+        """Write a refitted weight of the problem into the layer of ``network``; constants go where the site says."""
+        layer = network.get_submodule(self.port.layer)
+        old = layer.get_parameter("weight")
+        if self.spread:
+            indices = torch.from_numpy(self.port.indices)
+            read = old.double().cpu()[:, indices]
+            new = old.double().cpu().clone()
+            new[:, indices.reshape(-1)] = torch.einsum(
+                "oup,ku->okp", read, torch.from_numpy(np.ascontiguousarray(weight))
+            ).reshape(len(new), -1)
+            lost = torch.from_numpy(self.means - self.means @ weight)
+            shift = torch.einsum("oup,u->o", read, lost)
+        else:
+            change = (weight - self.problem.weight) * self.scale
+            new = old.double().cpu() + torch.from_numpy(np.ascontiguousarray(change.T)).reshape(old.shape)
+            shift = torch.from_numpy(-self.means @ change)
+        old.copy_(new)
+        taker = self.site.shifts.get(self.port.layer)
+        if taker == self.port.layer:
+            layer.get_parameter("bias").add_(shift.to(old))
+        elif taker is not None:
+            network.get_submodule(taker).get_buffer("running_mean").sub_(shift.to(old))
+
+
+@torch.no_grad()
+def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
+    """The readers of every site of ``context``, measured in one pass over its calibration rows."""
+    network = context.network
+    places = [(site, port) for site in context.sites for port in site.readers]
+    grams: dict[str, Gram] = {}
+    handles = []
+    try:
+        for _, port in places:
+            if port.layer in grams:
+                continue
+            module = network.get_submodule(port.layer)
+            spread = _is_spread(module, port)
+            grams[port.layer] = Gram(
+                len(port.indices) if spread else module.get_parameter("weight")[0].numel(), precision="float64"
+            )
+            handles.append(module.register_forward_hook(_adding(grams[port.layer], port, spread, context.seed)))
+        x = context.x if context.calibration is None else context.calibration
+        for done, inputs in batches_for(card_of(network), x, _BLOCK, context.dtype):
+            network(inputs.to(context.device))
+            if context.progress is not None:
+                context.progress(done, len(x))
+    finally:
+        for handle in handles:
+            handle.remove()
+    found: dict[str, list[Reader]] = {site.name: [] for site in context.sites}
+    for site, port in places:
+        found[site.name].append(_reader(network, site, port, grams[port.layer]))
+    return {name: tuple(readers) for name, readers in found.items()}
+
+
+def _is_spread(module: nn.Module, port: Port) -> bool:
+    return isinstance(module, nn.Linear) and port.indices.shape[1] > 1 and port.indices.size == module.in_features
+
+
+def _adding(gram: Gram, port: Port, spread: bool, seed: int) -> Callable[[nn.Module, Any, Tensor], None]:
+    """A hook that adds the rows of a reader to its Gram matrix."""
+    generator = stream(seed, "places", port.layer)
+    indices = torch.from_numpy(port.indices)
+
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        given = inputs[0]
+        if spread:
+            rows = given.flatten(0, -2)[:, indices.to(given.device)].movedim(1, -1).flatten(0, 1)
+        else:
+            rows = input_rows(module, given, drawn_places(module, output, _PLACES, generator))
+        gram.add(rows.double().cpu().numpy())
+
+    return hook
+
+
+def _reader(network: nn.Module, site: Site, port: Port, gram: Gram) -> Reader:
+    module = network.get_submodule(port.layer)
+    taker = site.shifts.get(port.layer)
+    products = (gram.about_mean() if taker is not None else gram).products / gram.rows
+    means = gram.means if taker is not None else np.zeros(gram.units)
+    weight = module.get_parameter("weight").double().cpu()
+    if _is_spread(module, port):
+        read = weight[:, torch.from_numpy(port.indices)]
+        metric = torch.einsum("oup,ovp->uv", read, read).numpy()
+        own = np.arange(len(port.indices))[:, None]
+        problem = ReaderProblem(products, np.eye(len(own)), own, metric)
+        return Reader(site, port, problem, means, np.ones(len(own)), spread=True)
+    factor = _norm_factor(network, taker, port.layer, len(weight))
+    alive = np.where(factor != 0, factor, 1.0)
+    columns = np.stack([columns_of(module, inputs) for inputs in port.indices])
+    problem = ReaderProblem(products, weight.flatten(1).T.numpy() * factor, columns)
+    return Reader(site, port, problem, means, np.where(factor != 0, 1 / alive, 0.0), spread=False)
+
+
+def _norm_factor(network: nn.Module, taker: str | None, layer: str, outputs: int) -> NDArray[np.float64]:
+    """What the batch norm behind a reader multiplies its outputs by; ones without one."""
+    if taker is None or taker == layer:
+        return np.ones(outputs)
+    norm = network.get_submodule(taker)
+    factor = (norm.get_buffer("running_var").double() + float(norm.eps)).rsqrt()  # type: ignore[arg-type]
+    if norm.weight is not None:
+        factor = factor * norm.get_parameter("weight").double()
+    found: NDArray[np.float64] = factor.cpu().numpy()
+    return found

@@ -1,0 +1,70 @@
+"""How far a cut network is from the original one.
+
+A cut is checked against the masked network, and both put a constant that replaces a unit at every position, also where
+a reader pads with zeros and the unit itself gave none. So the outputs are also compared with those of the original
+network, and with those of a masked one whose padding stays zero: what is left between the two is the border's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from weightsmith.core.records import Record
+from weightsmith.reducing.decisions import Choice
+from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.sites import Site
+
+__all__ = ["Fidelity", "fidelity_of"]
+
+_ROUNDING = 1e-4  # share of the spread of outputs that rounding may make
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fidelity(Record):
+    """How far outputs are from those of the original network at most, on the rows with which a cut is checked.
+
+    ``spread`` is how far the original outputs are from their mean over the rows. ``border`` is the part of ``cut`` that
+    comes from constants which reach into zero padding; ``refitted`` is the distance after the refit, if there was one.
+    """
+
+    spread: float
+    cut: float
+    border: float
+    refitted: float | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What constants do at borders, if it is more than rounding."""
+        if self.border <= _ROUNDING * self.spread:
+            return ()
+        rest = "" if self.refitted is None else f"; after the refit they are {self.refitted:.2g} from the original"
+        return (
+            "constants that replace units reach into the zero padding of the layers that read them: outputs change by "
+            f"up to {self.border:.2g} (they vary by {self.spread:.2g}){rest}",
+        )
+
+
+@torch.no_grad()
+def fidelity_of(
+    original: nn.Module,
+    unfitted: nn.Module | None,
+    network: nn.Module,
+    *,
+    masks: tuple[Sequence[Site], Sequence[Choice]],
+    x: Tensor,
+) -> Fidelity:
+    """Compare ``network``, refitted from ``unfitted`` (None: not refitted), with the original it was cut from."""
+    with masked(original, *masks, borders=True):
+        exact = original(x)
+    expected, given = original(x), network(x)
+    cut = given if unfitted is None else unfitted(x)
+    return Fidelity(
+        spread=float((expected - expected.mean(dim=0)).abs().max()),
+        cut=float((cut - expected).abs().max()),
+        border=float((cut - exact).abs().max()),
+        refitted=None if unfitted is None else float((given - expected).abs().max()),
+    )

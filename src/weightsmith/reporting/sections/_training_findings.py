@@ -1,0 +1,39 @@
+"""Advice on what to try after a training run."""
+
+from __future__ import annotations
+
+from weightsmith.networks.evaluation import Evaluation
+from weightsmith.training.diagnosis.gradients import Health
+from weightsmith.training.run import Stopped, TrainRecord
+
+__all__ = ["advice"]
+
+_GAP = 0.05  # gap of training over validation accuracy from which it is called overfitting
+
+
+def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[str]:
+    """At most three things to try, each with the number that supports it; a gap must be more than chance."""
+    if not record.history.rows and record.stopped is not Stopped.DIVERGED:
+        return []
+    rows, settings = record.history.rows, record.settings
+    network = str(settings.get("network", ""))
+    if record.stopped is Stopped.DIVERGED:
+        return ["a tenth of the rate, --clip global-norm:1, or --find-rate to see which rates learn"]
+    if record.gradients is not None and record.gradients.health not in (Health.HEALTHY, Health.FROZEN):
+        return ["what is said of the gradients above, before anything else"]
+    lines, last, done = [], rows[-1], len(rows)
+    if record.stopped is Stopped.DONE and record.best_epoch == done:
+        watched = record.monitor.replace("_", " ")
+        lines.append(f"--epochs {2 * done} (in another folder): the {watched} was best in the last epoch")
+    certain = validation is not None and last.train_accuracy > validation.accuracy.high
+    if certain and last.validation_accuracy is not None and last.train_accuracy - last.validation_accuracy > _GAP:
+        gap = f"{100 * last.train_accuracy:.1f} % in training, {100 * last.validation_accuracy:.1f} % in validation"
+        drops = "dropout" in network or not network.startswith("mlp")
+        lines.append(f"--penalty l2:1e-4{'' if drops else ', or dropout=0.2 in the network'}: {gap}")
+    if settings.get("stop") is None and last.validation_loss is not None and record.best_epoch < done:
+        lines.append(
+            f"--stop early:5: epoch {record.best_epoch} was better than the last one, and its weights are gone"
+        )
+    if not lines:
+        lines.append("weightsmith sweep train … --vary rate=0.1,0.03,0.01 --seeds 0,1,2: is it the best rate?")
+    return lines[:3]

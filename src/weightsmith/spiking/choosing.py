@@ -1,0 +1,199 @@
+"""Choose a conversion by a wish: at most so many points lost, at most so much energy, or the knee of the front.
+
+Candidates are made of three kinds of neurons, each with the thresholds and the calibration that suit it, and of several
+numbers of steps. Every one is prepared as it would be for the test rows and measured on training rows that calibration
+does not see, paired with the network; of each kind the steps go up until the loss is below ``_ENOUGH`` points, since
+more would only cost more. The test rows are not looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.progress import StepCallback
+from weightsmith.core.seeds import stream
+from weightsmith.core.statistics import mcnemar
+from weightsmith.networks.evaluation import scores
+from weightsmith.spiking.choices import Candidate, Choice, front_of, knee_of
+from weightsmith.spiking.conversion.balance import Balance
+from weightsmith.spiking.conversion.calibrate import Calibrate
+from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared, converted_of, prepare
+from weightsmith.spiking.conversion.subject import Subject
+from weightsmith.spiking.encoding import Poisson
+from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
+from weightsmith.spiking.graph import Gate
+from weightsmith.spiking.neurons import IF, Graded, Neuron
+from weightsmith.spiking.nir.exchange import nir_obstacle
+from weightsmith.spiking.simulation.simulate import simulate
+
+__all__ = ["Wish", "choose"]
+
+_ROWS = 512
+_ENOUGH = 0.25  # points: fewer cannot be told from none on so many rows
+
+
+class Wish(NamedTuple):
+    """At most ``within`` points lost, at most ``energy`` of the network's energy; neither: the knee of the front."""
+
+    within: float | None
+    energy: float | None
+    nir: bool
+
+    def __str__(self) -> str:
+        words = [] if self.within is None else [f"within {self.within:g} points"]
+        words += [] if self.energy is None else [f"at most {100 * self.energy:g} % of the energy"]
+        return " and ".join(words or ["the knee of the front"]) + (", for NIR" if self.nir else "")
+
+
+class _Kind(NamedTuple):
+    neuron: str
+    balance: str
+    calibrate: str
+    steps: tuple[int, ...]
+
+
+_KINDS = (
+    _Kind("graded:5", "percentile", "weights", (1, 2, 3, 4)),
+    _Kind("if:signed=true", "mse", "weights", (2, 4, 8, 16)),
+    _Kind("if", "percentile:half=false", "bias", (8, 16, 32, 64)),  # NIR can say this one
+)
+
+
+def choose(
+    subject: Subject,
+    recipe: ConversionSettings,
+    wish: Wish,
+    *,
+    fixed: Mapping[str, Any],
+    prices: Prices,
+    progress: StepCallback | None = None,
+) -> tuple[Choice, Prepared, ConversionSettings]:
+    """The choice, the network that was chosen, and its settings.
+
+    ``recipe`` holds what is not chosen; ``fixed`` those of neuron, balance, calibrate and steps that the caller gave.
+    """
+    rows = _judging_rows(len(subject.train), recipe.seed)
+    x, labels = subject.train.x[rows], subject.train.y[rows].numpy()
+    plain = scores(subject.network, x).argmax(dim=1).numpy() == labels
+    held = dataclasses.replace(subject, train=_without(subject, rows))
+    made: list[tuple[Candidate, Prepared, ConversionSettings]] = []
+    nodes = converted_of(subject, IF(), recipe.encode).network.nodes
+    kinds = _kinds(recipe, fixed, wish, has_gates=any(isinstance(node, Gate) for node in nodes))
+    for number, kind in enumerate(kinds):
+        for steps in kind.steps:
+            candidate = _with(recipe, kind, steps)
+            prepared = prepare(held, candidate)
+            made.append((_measured(prepared, candidate, x, (labels, plain), prices), prepared, candidate))
+            if progress is not None:
+                progress(number * 100 + min(99, steps), 100 * len(kinds))
+            if made[-1][0].loss <= _ENOUGH:
+                break
+    return _chosen(made, wish, len(rows))
+
+
+def _chosen(
+    made: Sequence[tuple[Candidate, Prepared, ConversionSettings]], wish: Wish, rows: int
+) -> tuple[Choice, Prepared, ConversionSettings]:
+    points = [(candidate.loss, candidate.energy) for candidate, _, _ in made]
+    front = set(front_of(points))
+    candidates = tuple(
+        dataclasses.replace(candidate, front=number in front) for number, (candidate, _, _) in enumerate(made)
+    )
+    can = [number for number, candidate in enumerate(candidates) if candidate.obstacle is None]
+    if wish.nir and not can:
+        raise UsageError(f"no conversion of this network can be written as NIR: {candidates[0].obstacle}")
+    taken, met = _best(points, can if wish.nir else range(len(points)), wish)
+    exportable = _best(points, can, wish)[0] if can else None
+    choice = Choice(str(wish), rows, candidates, taken, exportable, met)
+    return choice, made[taken][1], made[taken][2]
+
+
+def _best(points: Sequence[tuple[float, float]], among: Sequence[int], wish: Wish) -> tuple[int, bool]:
+    """The number of the best point (loss, energy) of ``among``, and whether it meets the wish."""
+    if wish.within is None and wish.energy is None:
+        return among[knee_of([points[number] for number in among])], True
+    good = [
+        number
+        for number in among
+        if (wish.within is None or points[number][0] <= wish.within)
+        and (wish.energy is None or points[number][1] <= wish.energy)
+    ]
+    if good:  # the limit leaves room: use it for what was not limited
+        return min(good, key=lambda number: points[number] if wish.within is None else points[number][::-1]), True
+    if wish.within is not None:
+        return min(among, key=lambda number: points[number]), False
+    return min(among, key=lambda number: points[number][::-1]), False
+
+
+def _measured(
+    prepared: Prepared,
+    recipe: ConversionSettings,
+    x: Tensor,
+    known: tuple[NDArray[Any], NDArray[np.bool_]],
+    prices: Prices,
+) -> Candidate:
+    """A candidate on the rows ``x``, of which ``known`` has the labels, and whether the network is right."""
+    labels, plain = known
+    counts = UnitCounts(prepared.network)
+    found = simulate(
+        prepared.network, x, recipe.steps, seed=recipe.seed, precision=recipe.precision, observers=(counts,)
+    )
+    cost = spike_cost(prepared.network, found, counts, prices)
+    return Candidate(
+        neuron=str(recipe.neuron),
+        balance=str(recipe.balance),
+        calibrate=None if recipe.calibrate is None else str(recipe.calibrate),
+        steps=recipe.steps,
+        gain=mcnemar(found.answers[:, -1] == labels, plain),
+        energy=cost.energy if cost.ratio is None else cost.ratio,
+        obstacle=nir_obstacle(prepared.network),
+    )
+
+
+def _kinds(recipe: ConversionSettings, fixed: Mapping[str, Any], wish: Wish, *, has_gates: bool) -> list[_Kind]:
+    """The kinds that can be run with what is fixed."""
+    given = str(fixed["neuron"]) if "neuron" in fixed else None
+    known = [kind for kind in _KINDS if given in (None, kind.neuron)]
+    if given is not None and not known:
+        like = _KINDS[0] if isinstance(Neuron.of(given), Graded) else _KINDS[2]
+        known = [like._replace(neuron=given)]
+    no_graded = isinstance(recipe.encode, Poisson) or recipe.precision == "int8" or has_gates
+    known = [kind for kind in known if not (no_graded and given is None and kind.neuron.startswith("graded"))]
+    if wish.nir:
+        known = [kind for kind in known if not Neuron.of(kind.neuron).signed]  # type: ignore[attr-defined]
+        if not known:
+            raise UsageError(f"NIR has no form for {given}; leave the neuron open, or take if or lif")
+    changes: dict[str, Any] = {name: str(fixed[name]) for name in ("balance", "calibrate") if name in fixed}
+    if "steps" in fixed:
+        changes["steps"] = (fixed["steps"],)
+    return [kind._replace(**changes) for kind in known]
+
+
+def _with(recipe: ConversionSettings, kind: _Kind, steps: int) -> ConversionSettings:
+    return dataclasses.replace(
+        recipe,
+        neuron=Neuron.of(kind.neuron),  # type: ignore[arg-type]  # the family has these members
+        balance=Balance.of(kind.balance),  # type: ignore[arg-type]
+        calibrate=Calibrate.of(kind.calibrate),  # type: ignore[arg-type]
+        steps=steps,
+    )
+
+
+def _judging_rows(total: int, seed: int) -> Tensor:
+    """Up to half of the training rows, drawn by the seed."""
+    number = min(_ROWS, max(1, total // 2))
+    return torch.from_numpy(np.sort(stream(seed, "choosing rows").choice(total, number, replace=False)))
+
+
+def _without(subject: Subject, rows: Tensor) -> Any:
+    kept = torch.ones(len(subject.train), dtype=torch.bool)
+    kept[rows] = False
+    return dataclasses.replace(subject.train, x=subject.train.x[kept], y=subject.train.y[kept])

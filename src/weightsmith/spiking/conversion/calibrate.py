@@ -1,0 +1,378 @@
+"""Calibration: few steps distort what a layer says; its biases, or its weights too, are moved until it says the same.
+
+One pass on unlabelled training rows, layer by layer, each on its real inputs: the spikes of layers that are final.
+With a the activations of the network and ŷ what the spikes of a population say of them (their mean, or for graded
+neurons their sum, times what a spike is worth):
+
+``bias``      twice: b ← b + mean over images and positions of (a − ŷ), channel by channel
+
+``weights``   first, except for layers that read the input and the last one, least squares. With X the patches of what
+              the spikes say of the layer's input and a 1, y = XW the values that the layer makes of it, and N rows:
+
+                  target = a where a > 0, else min(y, 0)        ΔW = (XᵀX/N + λI)⁻¹ Xᵀ(target − y)/N
+
+              λ is ``ridge`` times the mean diagonal of XᵀX/N. Then the biases as above.
+
+The biases of the last layer are moved once, so that its mean scores are those of the network. (Bias correction: Li et
+al., "A free lunch from ANN", ICML 2021; least squares on real inputs: as in layer-wise quantisation of networks.)
+
+>>> Calibrate.parse("weights:ridge=0.02")
+CalibrateWeights(ridge=0.02, positions=24000, images=256)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from weightsmith.core.errors import UsageError
+from weightsmith.core.options import Option, param
+from weightsmith.core.progress import StepCallback
+from weightsmith.core.records import Record
+from weightsmith.core.seeds import pinned_threads, stream
+from weightsmith.spiking.conversion.max_current import feeding, leading
+from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
+from weightsmith.spiking.simulation.chunked import ChunkEngine
+from weightsmith.spiking.simulation.reference import linear
+from weightsmith.spiking.simulation.sources import source_of
+
+__all__ = [
+    "Calibrate",
+    "CalibrateBias",
+    "CalibrateWeights",
+    "Calibration",
+    "LayerCalibration",
+    "calibrated",
+]
+
+_PASSES = 2
+_BLOCK = 32  # images whose patches are laid out together
+
+
+class Calibrate(Option, family="calibrate"):
+    """The family of calibrations on unlabelled training rows: ``bias`` and ``weights``."""
+
+
+class CalibrateBias(Calibrate, name="bias"):
+    """Biases are moved until every channel says on average what the network says."""
+
+    images: int = param(default=256, ge=1, doc="training images that are looked at; their labels are not")
+
+
+class CalibrateWeights(Calibrate, name="weights"):
+    """Weights are fitted by least squares to what the network computes, then biases are moved."""
+
+    ridge: float = param(default=0.01, gt=0, doc="penalty on the change, as a share of the mean square of an input")
+    positions: int = param(default=24_000, ge=1, doc="positions of a layer that the fit looks at")
+    images: int = param(default=256, ge=1, doc="training images that are looked at; their labels are not")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LayerCalibration(Record):
+    """What moved in one layer.
+
+    ``weights`` is ‖ΔW‖/‖W‖ (None where they stayed), ``bias`` the root mean square of the changes of its biases over
+    that of its activations. ``before`` and ``after`` are the root mean square over channels of the mean error of what
+    the population says, over that of its activations: before any bias moved, and at the end.
+    """
+
+    layer: str
+    population: str
+    weights: float | None
+    bias: float
+    before: float
+    after: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Calibration(Record):
+    """A calibration: rows used, steps it was made for, and what moved, layer by layer."""
+
+    images: int
+    steps: int
+    layers: tuple[LayerCalibration, ...]
+
+
+def calibrated(
+    network: SpikingNetwork,
+    plain: SpikingNetwork,
+    how: CalibrateBias | CalibrateWeights,
+    x: Tensor,
+    *,
+    steps: int,
+    seed: int = 0,
+    progress: StepCallback | None = None,
+) -> tuple[SpikingNetwork, Calibration, tuple[str, ...]]:
+    """``network``, which is balanced, with biases (and weights) such that it says in ``steps`` what ``plain`` says.
+
+    ``plain`` is the converted network before it was balanced: with ReLUs for neurons it computes what the original
+    computes. ``x`` are unlabelled training inputs as they come from the data. The third result are notes: layers that
+    could not be calibrated, and why.
+    """
+    if len(x) == 0:
+        raise UsageError("there are no calibration images; calibration needs some of the training data")
+    for node in network.populations:
+        if node.amplitude is None:
+            raise UsageError(
+                f"{node.name}: a spike is worth no activation here, so that nothing can be calibrated; thresholds by "
+                "balance=percentile or mse give it a worth"
+            )
+    with torch.no_grad(), pinned_threads(1):
+        work = _Work(network, plain, how, x, steps=steps, seed=seed)
+        for done, node in enumerate(network.populations, start=1):
+            work.population(node)
+            if progress is not None:
+                progress(done, len(network.populations))
+        work.last()
+    return work.network, Calibration(len(x), steps, tuple(work.layers)), tuple(work.notes)
+
+
+class _Work:
+    """The pass over the populations: the network so far, the spikes of final populations, the plain activations."""
+
+    def __init__(
+        self,
+        network: SpikingNetwork,
+        plain: SpikingNetwork,
+        how: CalibrateBias | CalibrateWeights,
+        x: Tensor,
+        *,
+        steps: int,
+        seed: int,
+    ) -> None:
+        self.network, self._how, self._steps, self._seed = network, how, steps, seed
+        self._images = len(x)
+        self._source = source_of(network, x, seed, 0)
+        self._activations = _Activations(plain, self._source.x)
+        self._once = isinstance(network.neuron, Graded)
+        # What one in the sum of a population's spikes is worth, in thresholds.
+        self._share = 1 / network.neuron.largest if self._once else 1 / steps
+        self._trains: dict[str, NDArray[Any]] = {}
+        self.layers: list[LayerCalibration] = []
+        self.notes: list[str] = []
+
+    def population(self, given: Neurons) -> None:
+        """Calibrate the layer of one population, and keep its spikes."""
+        node = self._now(given.name)
+        target = self._activations.after(node.name)
+        synapses, reason = _calibrated_by(self.network, node)
+        change = None
+        if synapses is None:
+            self.notes.append(f"{node.layer or node.name} was not calibrated: {reason}")
+        elif isinstance(self._how, CalibrateWeights) and self._reads_spikes(synapses):
+            change = self._fit(node, synapses, target)
+        currents = self._computed(node.source, self._trains, self._steps)
+        spikes = self._fired(node, currents)
+        amplitude = node.amplitude.double().numpy()  # type: ignore[union-attr]  # checked before
+        size = _size(target)
+        total, before = np.zeros(len(amplitude)), None
+        for _ in range(_PASSES if synapses is not None else 0):
+            error = _mean(target) - _mean(self._said(spikes)) * amplitude
+            before = error if before is None else before
+            total += error
+            currents[:, : 1 if self._once else None] += error.astype(currents.dtype)
+            spikes = self._fired(node, currents)
+        if synapses is not None and before is not None:
+            self._move_bias(synapses.name, total)
+            after = _mean(target) - _mean(self._said(spikes)) * amplitude
+            self.layers.append(
+                LayerCalibration(
+                    synapses.name, node.name, change, _rms(total) / size, _rms(before) / size, _rms(after) / size
+                )
+            )
+        self._keep(node, spikes)
+
+    def last(self) -> None:
+        """Move the biases of the last layer by the mean error of the scores."""
+        node = self.network.nodes[-1]
+        if not isinstance(node, Synapses):
+            self.notes.append(f"{node.name} was not calibrated: it is no layer with weights")
+            return
+        target = self._activations.after(node.name)
+        values = self._computed(node.name, self._trains, self._steps)
+        said = values.sum(axis=1) if self._once else values.mean(axis=1)
+        error = _mean(target) - _mean(said)
+        size = _size(target)
+        self._move_bias(node.name, error)
+        self.layers.append(LayerCalibration(node.name, "", None, _rms(error) / size, _rms(error) / size, 0.0))
+
+    def _fit(self, node: Neurons, synapses: Synapses, target: NDArray[Any]) -> float | None:
+        """Least squares on what spikes say of the layer's input; the relative change of the weights."""
+        if synapses.groups != 1:
+            self.notes.append(f"{synapses.name}: only its biases were calibrated, since it has groups")
+            return None
+        own = self._mean_value(node.source)
+        wanted = np.where(target > 0, target, np.minimum(own, 0))
+        return self._regress(synapses, wanted - own)
+
+    def _regress(self, synapses: Synapses, missing: NDArray[Any]) -> float:
+        """Add to the weights what predicts ``missing`` from the layer's input best."""
+        entering = self._mean_value(synapses.source)
+        gram, cross = self._products(synapses, entering, missing)
+        inputs = len(gram)
+        gram[np.diag_indices(inputs)] += self._how.ridge * np.trace(gram) / inputs  # type: ignore[union-attr]
+        change = np.linalg.solve(gram, cross)  # (inputs and 1, outputs)
+        weight = torch.from_numpy(change[:-1].T.reshape(synapses.weight.shape)).to(synapses.weight.dtype)
+        self.network = self.network.replaced([dataclasses.replace(synapses, weight=synapses.weight + weight)])
+        self._move_bias(synapses.name, change[-1])
+        return float(weight.norm() / synapses.weight.norm())
+
+    def _products(
+        self, synapses: Synapses, entering: NDArray[Any], missing: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """XᵀX/N and Xᵀ(target − y)/N over drawn positions."""
+        images, positions, outputs = missing.shape
+        each = min(positions, math.ceil(self._how.positions / images))  # type: ignore[union-attr]
+        generator = stream(self._seed, "calibration positions", synapses.name)
+        gram: Any = 0.0
+        cross: Any = 0.0
+        for first in range(0, images, _BLOCK):
+            part = slice(first, first + _BLOCK)
+            patches = _patches(synapses, entering[part], self.network.shapes[synapses.source])
+            drawn = np.sort(generator.random((len(patches), positions)).argpartition(each - 1, axis=1)[:, :each])
+            rows = np.take_along_axis(patches, drawn[..., None], axis=1).reshape(-1, patches.shape[2])
+            rows = np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
+            apart = np.take_along_axis(missing[part], drawn[..., None], axis=1).reshape(-1, outputs)
+            gram = gram + (rows.T @ rows).astype(np.float64)
+            cross = cross + (rows.T @ apart.astype(rows.dtype)).astype(np.float64)
+        return gram / (images * each), cross / (images * each)
+
+    def _mean_value(self, name: str) -> NDArray[Any]:
+        """What the spikes say of the value of a node: its mean over the steps, or its sum for graded neurons."""
+        if any(isinstance(node, Gate) for node in leading(self.network.nodes, name)):
+            values = self._computed(name, self._trains, self._steps)
+            summed: NDArray[Any] = values.sum(axis=1) if self._once else values.mean(axis=1)
+            return summed
+        said = {root: self._said(spikes)[:, None] for root, spikes in self._trains.items()}
+        return self._computed(name, said, 1)[:, 0]
+
+    def _said(self, spikes: NDArray[Any]) -> NDArray[np.float32]:
+        """The sum of the spikes (images, positions, channels) times what one is worth, in thresholds."""
+        sums: NDArray[np.float32] = spikes.sum(axis=1, dtype=np.int32).astype(np.float32)
+        return sums * np.float32(self._share)
+
+    def _computed(self, name: str, given: dict[str, NDArray[Any]], steps: int) -> NDArray[Any]:
+        found: NDArray[Any] = self._engine(steps).compute(name, 0, steps, given).floats(np.float32)
+        return found
+
+    def _fired(self, node: Neurons, currents: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self._engine(self._steps).compute(node.name, 0, self._steps, {node.source: currents}).data
+        return found
+
+    def _engine(self, steps: int) -> ChunkEngine:
+        engine = ChunkEngine(self.network, self._source, "float32", steps, "dense")
+        engine.begin(np.arange(self._images))
+        return engine
+
+    def _now(self, name: str) -> Neurons:
+        node = self.network.node(name)
+        assert isinstance(node, Neurons)
+        return node
+
+    def _reads_spikes(self, synapses: Synapses) -> bool:
+        """Whether all that the layer reads comes from neurons: what the input gives is exact already."""
+        return all(INPUT not in node.sources for node in (synapses, *leading(self.network.nodes, synapses.source)))
+
+    def _move_bias(self, name: str, by: NDArray[np.float64]) -> None:
+        node = self.network.node(name)
+        assert isinstance(node, Synapses)
+        moved = torch.from_numpy(by).to(node.weight.dtype)
+        bias = moved if node.bias is None else node.bias + moved
+        self.network = self.network.replaced([dataclasses.replace(node, bias=bias)])
+
+    def _keep(self, done: Neurons, spikes: NDArray[Any]) -> None:
+        """Keep the spikes of a final population, and drop those that nothing reads any more."""
+        self._trains[done.name] = spikes
+        nodes = self.network.nodes
+        names = [node.name for node in self.network.populations]
+        wanted = {node.name for node in leading(nodes, nodes[-1].name)}
+        for later in self.network.populations[names.index(done.name) + 1 :]:
+            wanted |= {node.name for node in feeding(nodes, later)}
+        self._trains = {name: spikes for name, spikes in self._trains.items() if name in wanted}
+
+
+class _Activations:
+    """The values of the plain network, computed node by node as they are asked for, old ones forgotten."""
+
+    def __init__(self, plain: SpikingNetwork, x: Tensor) -> None:
+        self._nodes = plain.nodes
+        self._values, self._done = {INPUT: x}, 0
+
+    def after(self, name: str) -> NDArray[np.float32]:
+        """The values (images, positions, channels) of the node ``name``; names are asked for in order."""
+        while name not in self._values:
+            node = self._nodes[self._done]
+            self._values[node.name] = self._value(node)
+            self._done += 1
+            left = {source for later in self._nodes[self._done :] for source in later.sources}
+            self._values = {kept: value for kept, value in self._values.items() if kept in left or kept == node.name}
+        value = self._values[name]
+        found: NDArray[np.float32] = value.reshape(*value.shape[:2], -1).transpose(1, 2).contiguous().numpy()
+        return found
+
+    def _value(self, node: Node) -> Tensor:
+        match node:
+            case Neurons():
+                return self._values[node.source].relu()
+            case Gate():
+                return functional.max_pool2d(self._values[node.source], node.kernel, node.stride, node.padding)
+            case _:
+                return linear(node, self._values)
+
+
+def _calibrated_by(network: SpikingNetwork, population: Neurons) -> tuple[Synapses | None, str]:
+    """The layer whose biases reach this population and nothing else, or why there is none."""
+    node = next((node for node in network.synapses if node.name == population.layer), None)
+    if node is None:
+        return None, "no weights of its own lead to the neurons"
+    name = node.name
+    while name != population.source:
+        readers = [other for other in network.nodes if name in other.sources]
+        if len(readers) != 1 or not isinstance(readers[0], Add) or readers[0].sources.count(name) != 1:
+            return None, "what it gives is read by more than its neurons, or is pooled or scaled before them"
+        name = readers[0].name
+    if sum(name in other.sources for other in network.nodes) != 1:
+        return None, "what it gives is read by more than its neurons"
+    return node, ""
+
+
+def _patches(synapses: Synapses, entering: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The inputs (images, positions, channels) of every position of a layer: (images, its positions, inputs)."""
+    images = len(entering)
+    values = np.ascontiguousarray(entering.transpose(0, 2, 1), np.float32)
+    if synapses.dense:
+        return values.reshape(images, 1, -1)
+    kernel = (int(synapses.weight.shape[2]), int(synapses.weight.shape[3]))
+    unfolded = functional.unfold(
+        torch.from_numpy(values).reshape(images, *shape),
+        kernel,
+        dilation=synapses.dilation,
+        padding=synapses.padding,
+        stride=synapses.stride,
+    )
+    found: NDArray[np.float32] = unfolded.transpose(1, 2).numpy()
+    return found
+
+
+def _mean(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Per channel, over images and positions."""
+    found: NDArray[np.float64] = values.reshape(-1, values.shape[-1]).mean(axis=0, dtype=np.float64)
+    return found
+
+
+def _size(values: NDArray[Any]) -> float:
+    """The root mean square, and not quite zero."""
+    return max(math.sqrt(np.square(values).mean(dtype=np.float64)), 1e-30)
+
+
+def _rms(values: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.square(values).mean()))
