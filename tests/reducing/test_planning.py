@@ -1,13 +1,16 @@
-"""How a target is shared out: by a plan, by norm, and by default by measured error where the cut is refitted."""
+"""How a target is shared out: which plan is taken when, and what is refused."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import torch
+from tests.reducing.networks import inputs, network
 
 import weightsmith as ws
-from weightsmith.data.tensors import Data
+from weightsmith.core.errors import UsageError
+from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.reducing.reduce import reduce
 
@@ -33,12 +36,37 @@ def test_plans_decide_how_much_of_each_layer(digits: Data) -> None:
     assert by_alpha.record.settings["plan"].startswith("alpha")
 
 
+def _data(kind: str) -> Data:
+    x = inputs(kind, 60)
+    y = torch.arange(60) % 5
+    return Data(kind, train=Split(x, y), test=Split(x, y))
+
+
 @pytest.mark.parametrize(
-    ("refit", "layers", "source"),
-    [("least-squares", None, "error"), ("none", None, "uniform"), ("least-squares", "dense1", "uniform")],
+    ("given", "taken"),
+    [
+        ({}, "error"),
+        ({"refit": "none"}, "uniform"),
+        ({"plan": "uniform"}, "uniform"),
+        ({"refit": "none", "plan": "error"}, "error"),
+        ({"layers": "dense1"}, "uniform"),  # one site: there is nothing to share out
+    ],
 )
-def test_the_default_is_measured_where_it_can_tell(digits: Data, refit: str, layers: str | None, source: str) -> None:
-    """Without a refit the errors are not those of the result; a single site leaves nothing to share out."""
-    run = ws.train("mlp:16,12", digits, epochs=1, schedule=0.05)
-    small = reduce(run, digits, by="magnitude", target="params:0.6", refit=refit, layers=layers, rows=100, **QUICK)
-    assert small.record.settings["plan"] == source
+def test_the_plan_that_is_taken(given: dict[str, Any], taken: str) -> None:
+    record = reduce(network("mlp"), _data("mlp"), by="magnitude", target="params:0.7", **given, **QUICK).record
+    assert record.settings["plan"] == taken
+    assert (record.budget is not None) == (taken == "error")
+    assert record.reduced.parameters <= 0.7 * record.whole.parameters
+
+
+@pytest.mark.parametrize("plan", ["error", "uniform", "norm"])
+def test_a_plan_in_words_needs_a_target(plan: str) -> None:
+    with pytest.raises(UsageError, match="only with a target"):
+        reduce(network("mlp"), _data("mlp"), by="angles:45", plan=plan, **QUICK)
+
+
+def test_rounds_share_out_each_target() -> None:
+    options: dict[str, Any] = {"by": "error", "target": "params:0.5", "recover": "iterate:2,epochs=1"}
+    record = reduce(network("vgg with bias"), _data("vgg with bias"), **options, **QUICK).record
+    assert record.settings["plan"] == "error"
+    assert record.reduced.parameters <= 0.5 * record.whole.parameters
