@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weightsmith as ws
 from weightsmith.core.errors import OptionError
 from weightsmith.grading.distances import Distances, DistanceStatus, LayerDistance, distances
 
@@ -201,3 +202,9 @@ def test_the_whole_network_weighs_layers_by_their_norm():
 def test_directions_must_be_at_least_one():
     with pytest.raises(OptionError, match="directions must be ≥ 1, not 0"):
         distances({}, {}, directions=0)
+
+
+def test_they_print_in_one_line():
+    found = ws.distances(ws.networks.mlp(8, 4, 2), ws.networks.mlp(8, 4, 2))
+    assert str(found) == "2 layers measured; relative distance 0"
+    assert repr(found) == f"<Distances: {found}>"

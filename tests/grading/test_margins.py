@@ -173,3 +173,11 @@ def test_what_cannot_be_asked(twofold):
         margins(twofold, (X, Y + 1))
     with pytest.raises(DataMismatch, match="has 1 output"):
         margins(linear([[1.0, 0.0]]), (X, torch.zeros(4, dtype=torch.int64)))
+
+
+def test_it_prints_in_one_line():
+    digits = ws.data.load("digits")
+    found = ws.margins(ws.networks.mlp(64, 8, 10), digits)
+    assert str(found).startswith(f"{found.right:,} of 1,437 right on digits (train), ")
+    assert repr(found) == f"<Margins: {found}>"
+    assert "\n" not in str(found)

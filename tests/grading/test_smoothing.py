@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+import weightsmith as ws
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.seeds import stream
 from weightsmith.grading.fits.cuts import Hill, TailCut
@@ -337,3 +338,9 @@ def test_text_forms_and_ranges():
 
 def test_equal_eigenvalues_have_no_tail():
     assert counts("tail", torch.from_numpy(np.eye(12))[None]) == "12 positive eigenvalues: no tail can be fitted"
+
+
+def test_it_prints_in_one_line():
+    found = ws.smooth(ws.networks.mlp(8, 4, 2), "share:0.5")
+    assert str(found) == found.report.line
+    assert repr(found) == f"<Smoothed: {found.report.line}>"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+import weightsmith as ws
 from weightsmith import data
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.models.dropout import Dropout
@@ -167,3 +168,10 @@ def test_when_a_loss_has_left(losses, last):
     ended = next((index for index, loss in enumerate(losses) if watch.left(loss)), None)
     assert (ended is None) == (last is None)
     assert last is None or ended <= last
+
+
+def test_it_prints_in_one_line():
+    found = ws.find_rate("mlp:8", ws.data.load("digits"), steps=12)
+    assert str(found).startswith("12 rates from 1e-06 to 10: ")
+    assert repr(found) == f"<RateCurve: {found}>"
+    assert "\n" not in str(found)

@@ -115,6 +115,12 @@ class Distances(Record):
         whole = self.relative
         return ", ".join(parts) + ("" if whole is None else f"; relative distance {whole:.4g}")
 
+    def __repr__(self) -> str:
+        return f"<Distances: {self}>"
+
+    def __str__(self) -> str:
+        return self.line
+
 
 def distances(a: object, b: object, *, directions: int = 10, layers: str | None = None) -> Distances:
     """The distances between ``a`` and ``b`` in all layers of the same name and shape; ``layers`` is a glob.

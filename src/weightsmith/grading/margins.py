@@ -84,6 +84,17 @@ class Margins(Record):
     notes: tuple[str, ...]
     origin: Origin
 
+    def __repr__(self) -> str:
+        return f"<Margins: {self}>"
+
+    def __str__(self) -> str:
+        """One line: the margin, or why there is none, and the products it divides."""
+        said = self.reason if self.margin is None or self.reason else f"margin {self.margin:.4g}"
+        sums = (
+            "" if self.margin_spectral is None else f", log₁₀ of norms² / margin² {self.margin_spectral:.4g} (spectral)"
+        )
+        return f"{self.right:,} of {self.images:,} right on {self.data} ({self.split}), {said}{sums}"
+
 
 def margins(
     network: nn.Module | str | Path,

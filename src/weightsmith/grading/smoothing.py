@@ -105,6 +105,12 @@ class Smoothed:
     network: nn.Module | dict[str, Tensor]
     report: DirectionsReport
 
+    def __repr__(self) -> str:
+        return f"<Smoothed: {self}>"
+
+    def __str__(self) -> str:
+        return self.report.line
+
 
 def smooth(
     network: object, keep: Directions | str = "tail:erg", *, layers: str | None = None, seed: int = 0

@@ -55,6 +55,15 @@ class RateCurve(Record):
     settings: dict[str, Any]
     origin: Origin
 
+    def __repr__(self) -> str:
+        return f"<RateCurve: {self}>"
+
+    def __str__(self) -> str:
+        """One line: the rates tried and the one to take."""
+        found = "no rate learns clearly" if self.suggestion is None else f"try {self.suggestion:.3g}"
+        ends = f" from {self.rates[0]:.3g} to {self.rates[-1]:.3g}" if self.rates else ""
+        return f"{len(self.rates)} rates{ends}: {found}, {self.reason}"
+
 
 def find_rate(
     network: nn.Module | Architecture | str | Path,
