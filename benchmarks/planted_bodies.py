@@ -50,7 +50,7 @@ def with_lognormal_bulk(alpha: float, size: int, rng: np.random.Generator) -> Sa
 
 
 def with_overlapping_bulk(alpha: float, size: int, rng: np.random.Generator) -> Sample:
-    """Nine times as many lognormal values (median 1/2, σ = 1/2) that reach beyond 1: the tail begins inside the bulk."""
+    """Nine times as many lognormal values (median ½, σ = ½) that reach beyond 1: the tail begins inside the bulk."""
     body = np.exp(rng.normal(math.log(0.5), 0.5, _TIMES * size))
     return np.sort(np.concatenate([body, pareto(alpha, size, rng)]))
 
@@ -109,8 +109,8 @@ def bodies() -> Plan:
         }
 
     return Plan(
-        "Tails of 20 to 300 eigenvalues with a body below them, and 95 % intervals as grading makes them (100 resamples, "
-        "more where a verdict hangs on them).",
+        "Tails of 20 to 300 eigenvalues with a body below them, and 95 % intervals as grading makes them (100 "
+        "resamples, more where a verdict hangs on them).",
         {f"{body} {size}": functools.partial(cell, body, size) for body in _BODIES for size in _SIZES},
         _covered,
     )
@@ -131,8 +131,8 @@ def leaning() -> Plan:
         return row
 
     return Plan(
-        "The class with the largest share, by that share: mean share in % / how often it is the true class in % (number "
-        "of trials), over tails of 20, 50, 100 and 300.",
+        "The class with the largest share, by that share: mean share in % / how often it is the true class in % "
+        "(number of trials), over tails of 20, 50, 100 and 300.",
         {body: functools.partial(cell, body) for body in _BODIES},
         _calibrated,
     )
@@ -161,8 +161,8 @@ def _calibrated(rows: Sequence[Row]) -> str:
     worst = max(abs(said - true) / count for said, true, count in sums.values())
     listed = "; ".join(f"{said / count:.1f} said, {true / count:.1f} true" for said, true, count in sums.values())
     return (
-        f"Over all bodies that end where the tail begins, in %: {listed}. The largest difference is {worst:.1f} points. "
-        "A bulk that overlaps the tail is another matter: no resampling of the eigenvalues can know of it."
+        f"Over all bodies that end where the tail begins, in %: {listed}. The largest difference is {worst:.1f} "
+        "points. A bulk that overlaps the tail is another matter: no resampling of the eigenvalues can know of it."
     )
 
 

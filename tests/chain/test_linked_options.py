@@ -27,10 +27,8 @@ def test_a_link_is_an_option_of_its_stage_in_place_of_the_verbs():
     [
         ("reduce", "price", "units", Units()),
         ("reduce", "price", "synaptic:steps=8", Synaptic(steps=8)),
-        ("reduce", "plan", "alpha", "alpha"),
         ("train", "watch", "alpha,angles", ("alpha", "angles")),
         ("train", "preset", "spike-ready", "spike-ready"),
-        ("train", "validation", "0.2", 0.2),
         ("train", "network", "mlp:8", "mlp:8"),
     ],
 )
@@ -43,7 +41,6 @@ def test_text_is_read(kind, name, text, value):
     [
         ("reduce", "price", "unit", UnknownName, "did you mean 'units'"),
         ("train", "watch", "alfa", OptionError, "watch must be one of alpha, angles, not 'alfa'"),
-        ("train", "validation", "1", OptionError, "validation must be a number ≥ 0, < 1, not 1"),
         ("train", "network", " ", OptionError, "network must be text"),
     ],
 )

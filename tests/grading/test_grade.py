@@ -19,7 +19,7 @@ from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, Unkn
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Grades, Status, VerdictKind
 from weightsmith.networks.models.mlp import mlp
-from weightsmith.networks.weights import open_weights
+from weightsmith.networks.weights import Weights, open_weights
 
 QUICK = "fast:resamples=50"
 
@@ -493,3 +493,18 @@ def test_what_is_no_network_is_refused_in_one_line(tmp_path):
 def test_a_bad_option_is_named():
     with pytest.raises(OptionError, match="conv must be one of pooled, slices, not 'both'"):
         grade(small(), conv="both")
+
+
+def test_some_layers_of_a_file_are_read_without_the_rest(tmp_path, monkeypatch):
+    """A file of gigabytes is not hashed for one of its layers; the record has the digest of what was graded."""
+    torch.manual_seed(0)
+    path = tmp_path / "n.safetensors"
+    save_file({"a.weight": torch.randn(20, 20), "b.weight": torch.randn(30, 20)}, path)
+    read = []
+    original = Weights.tensor
+    monkeypatch.setattr(Weights, "tensor", lambda self, name: read.append(name) or original(self, name))
+    found = grade(path, layers="a", evidence="none")
+    assert set(read) == {"a.weight"}
+    assert found.origin.inputs.keys() == {"layers"}
+    assert grade(path, layers="b", evidence="none").origin.inputs != found.origin.inputs
+    assert grade(path, evidence="none").origin.inputs.keys() == {"network"}

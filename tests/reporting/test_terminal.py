@@ -66,7 +66,7 @@ def reductions(run):
 def descriptions(run, reductions):
     """Of each kind one that has as much to say as possible."""
     asked = {"least_accuracy": 100.0, "kept": False}
-    spiking = ws.spike(run, "digits", adjust="l4:1.0", steps=6, images=60, watch=2)
+    spiking = ws.spike(run, "digits", adjust="l4:1.0", steps=6, test_rows=60, watch=2)
     return {
         "reduction": describe(reductions[0], "runs/small", **asked),
         "methods": methods_section(reductions, "runs/small", **asked),

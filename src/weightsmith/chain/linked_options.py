@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from weightsmith.core.errors import OptionError
-from weightsmith.core.options import Range
 from weightsmith.core.verbs import Doc, Parameter
 
 __all__ = ["LINKS"]
@@ -19,7 +18,7 @@ __all__ = ["LINKS"]
 def _network(value: Any) -> str:
     """An architecture, or a function of the user's own, which is called when the stage runs."""
     from weightsmith.networks.models.architecture import Architecture
-    from weightsmith.networks.models.building import is_factory
+    from weightsmith.networks.models.factories import is_factory
 
     text = str(value) if isinstance(value, Architecture) else value
     if not isinstance(text, str) or not text.strip():
@@ -35,14 +34,7 @@ def _price(value: Any) -> Any:
 
 LINKS: Mapping[str, tuple[Parameter, ...]] = {
     "train": (
-        Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or package.module:function", read=_network)),
-        Parameter(
-            "validation",
-            float | None,
-            None,
-            Range(ge=0, lt=1),
-            Doc("share of the training rows kept for validation; without it 0.1 if the data have none, 0 for none"),
-        ),
+        Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or mynet:PartNet", read=_network)),
         Parameter(
             "preset",
             Literal["spike-ready"] | None,
@@ -57,12 +49,6 @@ LINKS: Mapping[str, tuple[Parameter, ...]] = {
         ),
     ),
     "reduce": (
-        Parameter(
-            "plan",
-            str | None,
-            None,
-            doc=Doc("how a target is shared out: uniform (default), norm, alpha (by the grades) or the file of a plan"),
-        ),
         Parameter(
             "price",
             str,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from weightsmith.cli._figure_files import write_figures
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.figures.reducing import gone_by_reason
 from weightsmith.reporting.parts import Drawing, Section
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def as_dict(
 
 def write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
     """``summary.csv`` with a row per method, ``sites.csv`` with a row per method and site."""
+    from weightsmith.reporting.figures.reducing import gone_by_reason
+
     rows = [
         {
             "by": result.record.settings["by"],

@@ -85,7 +85,8 @@ def grade(
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
     # A built network has other layer names than its file.
-    _check_all(networks, base, *((None, None) if fold or network is not None else (layers, options["conv_groups"])))
+    built = fold or network is not None
+    _check_all(networks, base, None if built else layers, None if built else options["conv_groups"])
     known = None if data is None else _load_data(data, data_path, split)
     say_if_first(quiet)
     answer = _Answer()

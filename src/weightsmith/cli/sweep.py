@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from weightsmith.chain.linked_options import LINKS
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._training_options import network_of, seeds_of, validation_of
 from weightsmith.cli._verb_options import Options, takes_options_of
@@ -35,11 +34,7 @@ _OPTIONS = (
 
 
 @app.command("train")
-@takes_options_of(
-    verb.train,
-    only=_OPTIONS,
-    links=[each for each in LINKS["train"] if each.name == "validation"],
-)
+@takes_options_of(verb.train, only=_OPTIONS)
 def sweep_train(
     data: given.DataName,
     vary: Annotated[

@@ -33,7 +33,6 @@ __all__ = [
     "MNIST",
     "NONE",
     "Normalisation",
-    "read_normalisation",
 ]
 
 
@@ -142,12 +141,3 @@ def _text(mean: tuple[float, ...], std: tuple[float, ...]) -> str:
 NONE, HALF, IMAGENET, CIFAR10, CIFAR100, MNIST, FASHION_MNIST = (
     Normalisation(mean, std, name) for name, (mean, std) in _NAMED.items()
 )
-
-
-def read_normalisation(given: Normalisation | str) -> Normalisation:
-    """The normalisation that is meant by an object or text, ``none`` among them; as options of verbs are read.
-
-    >>> read_normalisation("none")
-    Normalisation(mean=(), std=(), name='none')
-    """
-    return Normalisation.parse(given) if isinstance(given, str) else given

@@ -21,6 +21,7 @@ from torch import nn
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Correlation, rank_correlation
+from weightsmith.grading.ranking import DIRECTIONS, Ranking, rank_networks
 from weightsmith.grading.results import Grades, Measure
 
 __all__ = ["CONTESTS", "ComparedMeasure", "Contest", "GradeComparison", "compare"]
@@ -40,7 +41,8 @@ class ComparedMeasure(Record):
 
     With accuracies: Kendall's τ-b and Spearman's ρ between values and accuracies over the networks that have a value,
     or the ``reason`` why there are none. ``right`` of ``pairs`` of networks with different accuracies are ordered as
-    claimed for α-hat and norms: the smaller value has the higher accuracy.
+    claimed for α-hat and norms: the smaller value has the higher accuracy. ``better`` is the direction that is claimed
+    for this measure, ``smaller`` or ``larger``.
     """
 
     name: str
@@ -53,6 +55,7 @@ class ComparedMeasure(Record):
     right: int | None = None
     pairs: int | None = None
     reason: str | None = None
+    better: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,7 @@ class GradeComparison(Record):
     sentence: str | None = None
     notes: tuple[str, ...] = ()
     contests: tuple[Contest, ...] = ()
+    ranking: Ranking | None = None
 
     def measure(self, name: str) -> ComparedMeasure:
         """The measure called ``name``."""
@@ -145,7 +149,8 @@ def compare(
         contests = _contests(table, measured)
         sentence = _in_words(table, contests)
     coverage = tuple(grades.coverage.line for grades in several)
-    return GradeComparison(called, tuple(table), coverage, measured, sentence, _notes(several, called), contests)
+    notes, ranking = _notes(several, called), rank_networks(several, called)
+    return GradeComparison(called, tuple(table), coverage, measured, sentence, notes, contests, ranking)
 
 
 def _graded(networks: list[Any], options: dict[str, Any]) -> list[Grades]:
@@ -192,7 +197,8 @@ def _table(several: list[Grades]) -> list[ComparedMeasure]:
         own = [measures.get(name) for measures in found]
         values = tuple(None if measure is None else measure.value for measure in own)
         layers = tuple(0 if measure is None else measure.layers for measure in own)
-        table.append(ComparedMeasure(name, first.meaning, first.baseline, values, layers))
+        better = DIRECTIONS.get(name)
+        table.append(ComparedMeasure(name, first.meaning, first.baseline, values, layers, better=better))
     counted = tuple(grades.coverage.layers for grades in several)
     sizes = tuple(float(grades.coverage.parameters) for grades in several)
     depths = tuple(float(grades.coverage.layers) for grades in several)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +97,6 @@ def grade(
     from weightsmith.grading.layer import GradingOptions
     from weightsmith.grading.measures import measure_network
     from weightsmith.grading.results import Grades
-    from weightsmith.networks.layers.walk import network_digest
 
     how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     _check_device(device)
@@ -107,9 +107,7 @@ def grade(
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads):
         graded = tuple(_graded(source, walked, how, workers, as_callback(progress)))
-        inputs = {"network": network_digest(network)}
-        if base is not None:
-            inputs["base"] = network_digest(base)
+        inputs = _digests(network, base, walked, chosen=layers is not None)
     return Grades(
         source=_name(network),
         settings=settings,
@@ -119,6 +117,18 @@ def grade(
         notes=_notes(walked, graded, precision),
         origin=Origin(seed=seed, inputs=inputs, versions=versions("scipy", "numba")),
     )
+
+
+def _digests(network: Network, base: Network | None, walked: Walk, *, chosen: bool) -> dict[str, str]:
+    """The digests of what was graded. Of a file of which only some layers are asked for, only these are read."""
+    from weightsmith.networks.card import weights_digest
+    from weightsmith.networks.layers.walk import network_digest
+    from weightsmith.networks.weights import Weights
+
+    if chosen and isinstance(network, str | Path | Weights):
+        parts = (weights_digest({layer.name: layer.matrices}) for layer in walked)
+        return {"layers": hashlib.sha256("".join(parts).encode()).hexdigest()}
+    return {"network": network_digest(network)} | ({} if base is None else {"base": network_digest(base)})
 
 
 _calls = itertools.count()

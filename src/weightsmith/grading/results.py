@@ -122,11 +122,12 @@ class LayerGrade(Record):
         """
         if self.fit is None:
             return self.status.value
-        if self.verdict.kind is not VerdictKind.CANNOT_SAY:
-            return self.verdict.kind.value
-        if self.goodness is not None and self.goodness.rejected:
-            return "cannot say (power law rejected)"
-        return self.verdict.kind.value if self.shares is None or self.interval is None else self.shares.words
+        if self.verdict.kind is VerdictKind.CANNOT_SAY:
+            if self.goodness is not None and self.goodness.rejected:
+                return "cannot say (power law rejected)"
+            if self.shares is not None and self.interval is not None:
+                return self.shares.words
+        return str(self.verdict.kind.value)
 
     @property
     def alpha(self) -> float | None:

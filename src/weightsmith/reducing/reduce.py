@@ -37,15 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["reduce"]
 
 
-@verb(
-    types=(
-        "reducing.methods",
-        "reducing.surgery.sizes",
-        "reducing.refitting.options",
-        "reducing.recovery.recover",
-        "networks.layer_plan",
-    )
-)
+@verb(types=("reducing.methods", "reducing.surgery.sizes", "reducing.recovery.recover", "reducing.refitting.options"))
 def reduce(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
@@ -58,7 +50,9 @@ def reduce(
     ] = None,
     plan: Annotated[
         LayerPlan | str | Path | None,
-        Doc("how a target is shared out: error (default with a refit), uniform, norm, or a plan's file"),
+        Doc(
+            "how a target is shared out: error (default with a refit), uniform, norm, a plan's file; as text also alpha"
+        ),
     ] = None,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
     refit: Annotated[

@@ -18,13 +18,13 @@ from weightsmith.core.records import Origin
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
-from weightsmith.data.normalise import Normalisation, read_normalisation
 from weightsmith.training.schedules import Schedule, read_schedule
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from weightsmith.data.augment import Augment
+    from weightsmith.data.normalise import Normalisation
     from weightsmith.networks.card import Card
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.training.checkpoints import Checkpoints
@@ -40,7 +40,14 @@ if TYPE_CHECKING:
 __all__ = ["finish", "train", "write_run"]
 
 
-@verb(types=("training.settings", "training.losses"))
+def _read_normalisation(given: Normalisation | str) -> Normalisation:
+    """The normalisation that is meant by an object or text, ``none`` among them."""
+    from weightsmith.data.normalise import Normalisation
+
+    return Normalisation.parse(given) if isinstance(given, str) else given
+
+
+@verb(types=("training.settings", "training.losses", "data.normalise"))
 def train(
     network: nn.Module | Architecture | str | Path,
     data: Any,
@@ -66,13 +73,17 @@ def train(
     batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,
     epochs: Annotated[int, Range(ge=1), Doc("passes over the training images, at most")] = 10,
     validation: Annotated[
-        float | None, Range(ge=0, lt=1), Doc("share of the training images kept for validation; 0 for none")
+        float | None,
+        Range(ge=0, lt=1),
+        Doc(
+            "share of the training rows for validation; commands and recipes take 0.1 if the data have none, 0 for none"
+        ),
     ] = None,
     normalise: Annotated[
         str | Normalisation | None,
         Doc(
             "none, 0.5/0.5, imagenet …; without it the network's own, or the data's",
-            read=read_normalisation,
+            read=_read_normalisation,
             none=False,
         ),
     ] = None,

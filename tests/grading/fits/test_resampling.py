@@ -98,7 +98,7 @@ def test_resamples_go_on_until_the_borders_are_settled():
 
 @pytest.mark.parametrize(("beyond", "settled"), [(0, True), (3, False), (10, False), (40, True), (200, True)])
 def test_a_share_is_settled_when_its_interval_leaves_out_the_level(beyond, settled):
-    """Of 400 deviations so many are beyond the border, 2.5 % is the level; Wilson's interval at three errors decides."""
+    """Of 200 deviations upwards so many are beyond the border; the level is 2.5 % of all 400."""
     half = np.concatenate([np.linspace(0.1, 0.5, 200 - min(beyond, 200)), np.linspace(1.1, 1.5, min(beyond, 200))])
     found = Resampled(2.0, 2.0, np.sort(np.concatenate([-half, half])), 400)
     assert found.is_settled((1 + math.e,), 0.95) is settled

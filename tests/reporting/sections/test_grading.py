@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import weightsmith as ws
+from weightsmith.grading.answer import answer
 from weightsmith.grading.results import Omitted, Status, VerdictKind
 from weightsmith.reporting.parts import Choice, Table
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
@@ -27,7 +28,9 @@ def section(grades, read):
 
 def test_the_lead_says_how_much_was_graded(section, grades):
     assert section.section.title == "Grades: after training"
-    assert section.section.lead.startswith(f"{grades.coverage.line}. ")
+    lines = section.section.lead.split("\n\n")
+    assert [line.removesuffix(".") for line in lines[:3]] == list(answer(grades).lines)
+    assert lines[3].startswith(f"{grades.coverage.line}. ")
 
 
 def test_chips_count_the_verdicts_and_draw_alpha_by_layer(section, grades):
@@ -150,7 +153,7 @@ def test_nothing_left_out_is_said(make_layer, make_network, make_pareto, read):
 def test_a_network_without_any_fit(make_layer, make_network, read):
     flat = make_layer("flat", [2.0] * 9, status=Status.FLAT, reason="all equal")
     reader = read(grading_section(make_network(make_layer("dead"), flat), "x"))
-    assert reader.section.lead.startswith("0 of 2 layers fitted")
+    assert "0 of 2 layers fitted" in reader.section.lead
     assert reader.drawings == ["α against depth", "Spectrum of flat"]
     assert "α" not in reader.table("Layers")[0]
     assert [row["because"] for row in reader.table("Why")] == ["zero: all weights are zero", "flat: all equal"]

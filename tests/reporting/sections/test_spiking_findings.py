@@ -14,7 +14,7 @@ from weightsmith.reporting.sections._spiking_findings import advice, concerns
 def record():
     """A finished conversion, to be changed by tests."""
     run = ws.train("mlp:24", "digits", optimiser="adam", schedule=0.01, epochs=4)
-    return ws.spike(run, "digits", steps=20, images=120, watch=2).record
+    return ws.spike(run, "digits", steps=20, test_rows=120, watch=2).record
 
 
 def of_decisions(record, **changes):

@@ -132,7 +132,7 @@ def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
         sums[j] = running
     ended = np.zeros(_SPOTS, np.int64)  # where candidates ended, the last first
     best, exponent, smallest = -1, np.inf, np.inf
-    near = min(np.searchsorted(values, hint), last)
+    near = min(int(np.searchsorted(values, hint)), last)
     for low, high, step in ((near, near + 1, 1), (0, last + 1, max(last // _COARSE, 1)), (0, last + 1, 1)):
         for k in range(low, high, step):
             base, start = below[k], values[k]

@@ -31,6 +31,8 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
     if layers := [layer for network in networks for layer in network.layers]:
         words = verdict_words(layers, "--why with one network tells for each")
         parts.append(Facts("What the verdicts mean", tuple(words)))
+    if comparison.ranking is not None:
+        parts.append(Notes(comparison.ranking.lines))
     sizes = f"{counted(len(comparison.measures), 'measure')} of {counted(len(comparison.names), 'network')}"
     lead = " ".join(filter(None, [f"{sizes}, each over the layers with a fit.", comparison.sentence]))
     about = settings_words(networks[0]) if networks else ""
@@ -49,7 +51,7 @@ def _measures(comparison: GradeComparison) -> Table:
             Column("p of τ", f"two-sided; {' or '.join(sorted(ways))}", numeric=True),
             Column("ρ", "Spearman’s correlation with the accuracies", numeric=True),
         ]
-    columns += [Column("needs a fit", spare=2), Column("remark", spare=1)]
+    columns += [Column("better", "as claimed", spare=3), Column("needs a fit", spare=2), Column("remark", spare=1)]
     rows: list[tuple[Cell | Shown, ...]] = []
     for measure in comparison.measures:
         cells: list[Cell | Shown] = [measure.name, *measure.values]
@@ -57,7 +59,7 @@ def _measures(comparison: GradeComparison) -> Table:
             tau, rho = measure.kendall, measure.spearman
             cells += [None, None] if tau is None else [Shown(tau.value, points(tau.value, 1, 2)), _p(tau.p)]
             cells += [None] if rho is None else [Shown(rho.value, points(rho.value, 1, 2))]
-        rows.append((*cells, "no" if measure.baseline else "yes", measure.reason))
+        rows.append((*cells, measure.better, "no" if measure.baseline else "yes", measure.reason))
     caption = ""
     if comparison.accuracy is not None:
         shares = all(value <= 1 for value in comparison.accuracy)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from weightsmith.grading.answer import answer
 from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import Coverage, Grades, LayerGrade, Measure, Status, VerdictKind
 from weightsmith.reporting._sparks import spectrum_spark
 from weightsmith.reporting.figures._networks import MARKS
 from weightsmith.reporting.figures.labels import layer_label
-from weightsmith.reporting.parts import Cell, Choice, Column, Facts, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.figures.shares import shares_figure
+from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Facts, Notes, Part, Prose, Section, Shown, Table
 from weightsmith.reporting.sections._grading_words import settings_words, verdict_words
 from weightsmith.reporting.sections._wording import counted, facts_of
 from weightsmith.reporting.sections.comparing import alpha_curve, layer_drawings, network_drawings
@@ -23,6 +25,7 @@ MOST_SPECTRA = 48
 """Spectra that fit on a page: two drawings each, about 40,000 characters together, for any size of layer."""
 
 _BARS = 12  # of the histogram of a spectrum
+_SHARES = ("name", "slice", "words", "share_over_regularised", "share_well_trained", "share_weakly_trained")
 _NAMED = 3  # omitted tensors that are named with their reason; the CSV has all
 _ASKED_FIRST = (
     VerdictKind.OVER_REGULARISED,
@@ -35,8 +38,9 @@ _ASKED_FIRST = (
 )
 _VERDICTS = (
     "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond the noise "
-    "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected, or the "
-    "interval of α reaches into more than one class, it cannot be said. Otherwise α below "
+    "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected it cannot be "
+    "said; where the interval of α reaches into more than one class, the layer leans to the one with 75 % of its "
+    "resamples or more, or is undecided. Otherwise α below "
     f"{HEAVIEST:g} is over-regularised, up to {LIGHTEST:g} well trained, beyond weakly trained."
 )
 
@@ -50,6 +54,12 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
     layers = grades.layers
     parts: list[Part] = [Notes(grades.notes)] if grades.notes else []
     parts += network_drawings([grades], name)
+    if any(layer.shares is not None for layer in layers):
+        how = "How to read it: a bar is a layer, its colours the shares of its resamples; a bar of one colour is sure."
+        rows = [{key: layer.row()[key] for key in _SHARES} for layer in layers if layer.shares is not None]
+        parts.append(
+            Drawing("How sure each verdict is", how, lambda: shares_figure(grades), rows, file=f"{name}-shares")
+        )
     if layers:
         meanings = verdict_words(layers, "" if why else "--why tells for each")
         parts += [_layer_table(layers, name), Facts("What the verdicts mean", tuple(meanings))]
@@ -59,7 +69,8 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
     counts = grades.verdicts().items()
     found = f" Verdicts: {', '.join(f'{count:,} {kind.value}' for kind, count in counts)}." if layers else ""
     how = "Whether a layer is well trained is told from the spectrum of its weights alone."
-    lead = f"{grades.coverage.line}.{found} {how}"
+    first = [f"{line}." for line in answer(grades).lines] if layers else []
+    lead = "\n\n".join([*first, f"{grades.coverage.line}.{found} {how}"])
     chips = [(_marked(kind), counted(count, "layer")) for kind, count in counts]
     if curve := alpha_curve(grades):
         chips.append(("α by layer", curve))
@@ -78,7 +89,7 @@ def concerns(grades: Grades, name: str) -> list[str]:
 
 def _reasons(layers: Sequence[LayerGrade], name: str, *, detail: bool) -> Table:
     columns = (Column("layer"), Column("verdict"), Column("because", "the numbers that the verdict rests on"))
-    rows = tuple((layer_label(layer), layer.verdict.kind.value, layer.verdict.because) for layer in layers)
+    rows = tuple((layer_label(layer), layer.words, layer.verdict.because) for layer in layers)
     return Table("Why", columns, rows, _VERDICTS, file=f"{name}-why", detail=detail)
 
 

@@ -1,0 +1,128 @@
+"""The answer first: how much could be graded, which layers to look at first, and what the weights cannot tell.
+
+Advice is given only where it was right on networks that were damaged on purpose (docs/results/advice.md, made by
+``python -m benchmarks.advice``): the rule is met by at least 70 % of the layers so damaged. These were dense layers of
+64 eigenvalues or more; about others nothing is advised.
+
+- **train longer**: nothing is beyond the noise, or the noise edge is above half of the largest eigenvalue (soft rank
+  above ½): the layer is hardly told from random weights. Training was stopped early, or noise was added.
+- **cut**: the stable rank is below 2.5 % of its longer side: far more units than directions.
+
+*Regularise* is not advised: layers trained on random labels have the spectra of well trained ones. Neither is *leave*:
+of damaged layers as many are called well trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weightsmith.grading.results import Grades, LayerGrade, Status, VerdictKind
+
+__all__ = ["ADVICE", "Answer", "advice", "answer"]
+
+_NEAR_NOISE = 0.5
+_FEW_DIRECTIONS = 0.025
+_TESTED = 64  # eigenvalues of the smallest layers that advice was tested on
+_MOST = 3  # layers that are named
+_SHORT = 20  # eigenvalues of a tail that tells little
+
+
+def _is_near_noise(layer: LayerGrade) -> bool:
+    return layer.bulk is not None and (layer.bulk.spikes == 0 or layer.bulk.soft_rank > _NEAR_NOISE)
+
+
+def _has_few_directions(layer: LayerGrade) -> bool:
+    return layer.metrics is not None and layer.metrics.stable_rank < _FEW_DIRECTIONS * layer.N
+
+
+ADVICE: dict[str, Callable[[LayerGrade], bool]] = {"train longer": _is_near_noise, "cut": _has_few_directions}
+"""What can be advised, and when; the first that applies is given."""
+
+
+def advice(layer: LayerGrade) -> str | None:
+    """What to do about a layer, or None where nothing that was tested applies."""
+    if not layer.fitted or layer.kind != "Linear" or layer.evals < _TESTED:
+        return None
+    return next((kind for kind, applies in ADVICE.items() if applies(layer)), None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Three lines: what could be graded, what to look at first, what cannot be told."""
+
+    graded: str
+    look: str
+    unknown: str
+
+    @property
+    def lines(self) -> tuple[str, str, str]:
+        """The three, each with its name."""
+        return f"Graded: {self.graded}", f"Look first at: {self.look}", f"Not told by weights: {self.unknown}"
+
+
+def answer(grades: Grades) -> Answer:
+    """The answer that a grade begins with.
+
+    >>> from weightsmith.grading.grade import grade
+    >>> from weightsmith.networks import mlp
+    >>> print(answer(grade(mlp(64, 32, 10, seed=0))).look)
+    none; no layer is broken, near noise or outside the range of α
+    """
+    return Answer(_graded(grades), _look(grades), _unknown(grades))
+
+
+def _graded(grades: Grades) -> str:
+    covered = grades.coverage
+    share = f" ({100 * covered.graded / covered.parameters:.0f} % of the parameters)" if covered.parameters else ""
+    fitted = [layer for layer in grades.layers if layer.fitted]
+    if not fitted:
+        return f"0 of {covered.layers} {covered.unit}: none could be fitted"
+    if any(layer.verdict.kind is VerdictKind.NOT_JUDGED for layer in fitted):
+        return f"{covered.fitted} of {covered.layers} {covered.unit}{share}; no verdicts without evidence"
+    leaning = sum(layer.words.startswith("leans") for layer in fitted)
+    open_ = sum(layer.verdict.kind is VerdictKind.CANNOT_SAY for layer in fitted) - leaning
+    hard = len(fitted) - leaning - open_
+    parts = [f"{hard} with a firm verdict", f"{leaning} leaning to one", f"{open_} undecided"]
+    return f"{covered.fitted} of {covered.layers} {covered.unit}{share}: {', '.join(parts)}"
+
+
+_URGENT = (Status.NON_FINITE, Status.ZERO, Status.CONSTANT)
+
+
+def _concern(layer: LayerGrade) -> int | None:
+    """How soon a layer is looked at, 0 first; None if there is no reason to."""
+    if layer.status in _URGENT:
+        return _URGENT.index(layer.status)
+    if not layer.fitted:
+        return None
+    if layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL and layer.evals < _TESTED:
+        return None  # so few eigenvalues hardly ever stand out from noise
+    order = ("no heavy tail", "weakly trained", "over-regularised", "leans weakly", "leans over-regularised")
+    place = next((index for index, words in enumerate(order) if layer.words.startswith(words)), None)
+    if place is not None:
+        return len(_URGENT) + place
+    return None if advice(layer) is None else len(_URGENT) + len(order)
+
+
+def _look(grades: Grades) -> str:
+    concerns = [(_concern(layer), -layer.parameters, index) for index, layer in enumerate(grades.layers)]
+    found = sorted((concern, size, index) for concern, size, index in concerns if concern is not None)
+    if not found:
+        return "none; no layer is broken, near noise or outside the range of α"
+    parts = []
+    for _, _, index in found[:_MOST]:
+        layer = grades.layers[index]
+        what = advice(layer) or ("find out why" if not layer.fitted else "no tested advice")
+        parts.append(f"{layer.name}, {layer.words}: {what}")
+    more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    return "; ".join(parts) + more
+
+
+def _unknown(grades: Grades) -> str:
+    parts = ["accuracy, overfitting to wrong labels"]
+    short = sum(layer.fit is not None and layer.fit.tail < _SHORT for layer in grades.layers)
+    if short:
+        parts.append(f"much about {short} layers with tails of fewer than {_SHORT} eigenvalues")
+    parts.append("whether a bulk of noise reaches into the tail (then the interval is too narrow)")
+    return "; ".join(parts)

@@ -1,0 +1,205 @@
+"""Order graded networks, with the probability of each order, and warn of those that look too good.
+
+Networks are ordered by ``alpha_weighted``, the mean over layers of α·log₁₀ λ_max, the smaller first. λ_max is known,
+α is not: with s the standard deviation of ln(α − 1) by the interval of a layer (half its width on that scale over the
+normal quantile of its confidence), α varies by (α − 1)·s, and the mean over L layers by
+
+    σ² = Σ ((α − 1)·s·log₁₀ λ_max)² / L²
+
+A network comes before another with probability Φ(difference / √(σ₁² + σ₂²)). That is how sure the *order of this
+measure* is. Whether the order is that of the accuracies no weights can tell; so it is said which other measures order
+the networks alike, each in the direction in which it is claimed to be good.
+
+**Too good to be true.** A network ruined by a large rate or by pruning can have the best exponents. One is out of line
+if it has lost more than 5 % of its rank beyond any other, or if its λ_max (median over layers) is ten times larger or
+smaller than that of the nearest other, or its stable rank per column, or the distance to its randomised twin, three
+times. Of two networks both are then named: which of them is out of line the weights do not tell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from weightsmith.core.records import Record
+from weightsmith.grading.results import Grades, LayerGrade
+
+__all__ = ["DIRECTIONS", "RankedPair", "Ranking", "rank_networks"]
+
+DIRECTIONS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "alpha",
+            "alpha_median",
+            "alpha_weighted",
+            "alpha_fixed_aspect",
+            "alpha_hat",
+            "alpha_hat_mean",
+            "alpha_hat_raw",
+            "alpha_hat_mean_raw",
+            "alpha_hat_pooled",
+            "alpha_hat_pooled_mean",
+            "alpha_hat_pooled_raw",
+            "alpha_hat_pooled_mean_raw",
+            "lambda_hat",
+            "lambda_hat_raw",
+            "log_alpha_norm",
+            "log_norm",
+            "log_spectral_norm",
+            "log_product_norm",
+            "log_product_spectral_norm",
+            "log_stable_rank",
+            "soft_rank",
+            "stable_rank",
+            "rank_loss",
+            "traps",
+        ),
+        "smaller",
+    ),
+    "alpha_in_range": "larger",
+    "entropy": "smaller",
+    "spikes": "larger",
+    "twin_distance": "larger",
+}
+"""In which direction each measure is claimed to be good, by the document or by the tools that use it."""
+
+_BY = "alpha_weighted"
+_BESIDE = ("alpha", "alpha_in_range", "log_spectral_norm", "log_norm", "stable_rank")
+_LOST_RANK, _SCALE, _SHAPE = 0.05, 10.0, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class RankedPair(Record):
+    """Two networks that follow each other, and the probability that the first comes first; None without intervals."""
+
+    first: str
+    second: str
+    probability: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Record):
+    """The networks in order, how sure it is, which measures agree, and which networks look too good."""
+
+    by: str
+    names: tuple[str, ...]
+    pairs: tuple[RankedPair, ...]
+    agree: tuple[str, ...]
+    differ: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The conclusion in words, a line each."""
+        order = self.names[0]
+        for pair in self.pairs:
+            sure = "" if pair.probability is None else f" ({100 * min(pair.probability, 0.99):.0f} %)"
+            order += f" before{sure} {pair.second}"
+        said = f"the same order by {', '.join(self.agree)}" if self.agree else "no other measure has this order"
+        other = f"; another by {', '.join(self.differ)}" if self.differ else ""
+        return (
+            f"Order by {self.by} (smaller is claimed to be better): {order}",
+            f"Agreement: {said}{other}. This orders weights, not accuracies.",
+            *(f"Warning: {warning}" for warning in self.warnings),
+        )
+
+
+def rank_networks(several: Sequence[Grades], names: Sequence[str]) -> Ranking | None:
+    """The ranking of networks that have the measure; None for fewer than two of them."""
+    found = [(grades, name, _value(grades, _BY)) for grades, name in zip(several, names, strict=True)]
+    ranked = sorted(
+        ((grades, name, value) for grades, name, value in found if value is not None), key=lambda item: item[2]
+    )
+    if len(ranked) < 2:
+        return None
+    order = tuple(name for _, name, _ in ranked)
+    pairs = tuple(RankedPair(a[1], b[1], _probability(a[0], b[0], b[2] - a[2])) for a, b in itertools.pairwise(ranked))
+    same: dict[bool, list[str]] = {True: [], False: []}
+    for measure in _BESIDE:
+        values = {name: _value(grades, measure) for grades, name, _ in ranked}
+        known = {name: value for name, value in values.items() if value is not None}
+        if len(known) == len(ranked):
+            sign = 1 if DIRECTIONS[measure] == "smaller" else -1
+            same[tuple(sorted(order, key=lambda name: sign * known[name])) == order].append(measure)
+    agree, differ = ([f"{name} ({DIRECTIONS[name]})" for name in same[key]] for key in (True, False))
+    return Ranking(_BY, order, pairs, tuple(agree), tuple(differ), _warnings(several, names))
+
+
+def _value(grades: Grades, name: str) -> float | None:
+    return next((measure.value for measure in grades.measures if measure.name == name), None)
+
+
+def _probability(a: Grades, b: Grades, difference: float) -> float | None:
+    deviations = [_deviation(grades) for grades in (a, b)]
+    if None in deviations:
+        return None
+    spread = math.hypot(*(deviation for deviation in deviations if deviation is not None))
+    return NormalDist().cdf(difference / spread) if spread > 0 else 1.0
+
+
+def _deviation(grades: Grades) -> float | None:
+    """σ of the mean of α·log₁₀ λ_max; None if no layer has an interval. Layers without one count with the mean σ."""
+    fitted = [layer for layer in grades.layers if layer.fit is not None and layer.metrics is not None]
+    terms = [term for term in map(_term, fitted) if term is not None]
+    if not terms:
+        return None
+    return math.sqrt(statistics.fmean(term * term for term in terms) / len(fitted))
+
+
+def _term(layer: LayerGrade) -> float | None:
+    if layer.interval is None or layer.alpha is None or layer.metrics is None or layer.interval.low <= 1:
+        return None
+    quantile = NormalDist().inv_cdf((1 + layer.interval.confidence) / 2)
+    spread = math.log((layer.interval.high - 1) / (layer.interval.low - 1)) / (2 * quantile)
+    return (layer.alpha - 1) * spread * layer.metrics.log_spectral_norm
+
+
+def _warnings(several: Sequence[Grades], names: Sequence[str]) -> tuple[str, ...]:
+    signs: tuple[tuple[str, Callable[[Grades], float | None], float], ...] = (
+        ("its largest eigenvalues are {ratio} those of the nearest other", _scale, _SCALE),
+        ("its stable rank is {ratio} that of the nearest other", _shape, _SHAPE),
+        ("its distance to its randomised twin is {ratio} that of the nearest other", _twin, _SHAPE),
+    )
+    warnings = []
+    for index, (grades, name) in enumerate(zip(several, names, strict=True)):
+        others = [other for place, other in enumerate(several) if place != index]
+        reasons = []
+        lost, most = _lost_rank(grades), max(map(_lost_rank, others))
+        if lost > most + _LOST_RANK:
+            reasons.append(f"it has lost {100 * lost:.0f} % of its rank, the others at most {100 * most:.0f} %")
+        for words, measure, factor in signs:
+            own, theirs = measure(grades), [value for value in map(measure, others) if value]
+            ratios = [own / value for value in theirs] if own else []
+            nearest = min(ratios, key=lambda ratio: abs(math.log(ratio)), default=1.0)
+            if not 1 / factor < nearest < factor:
+                reasons.append(words.format(ratio=f"{nearest:.2g} times"))
+        if reasons:
+            warnings.append(f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, look at it first")
+    return tuple(warnings)
+
+
+def _lost_rank(grades: Grades) -> float:
+    """The share of eigenvalues that are zero, over layers that have any."""
+    known = [(layer.metrics.rank_loss, layer.evals) for layer in grades.layers if layer.metrics is not None]
+    dead = sum(layer.evals for layer in grades.layers if layer.status.value == "zero")
+    evals = sum(size for _, size in known) + dead
+    return (sum(lost for lost, _ in known) + dead) / evals if evals else 0.0
+
+
+def _scale(grades: Grades) -> float | None:
+    values = [layer.metrics.lambda_max / layer.factor for layer in grades.layers if layer.metrics is not None]
+    return statistics.median(values) if values else None
+
+
+def _shape(grades: Grades) -> float | None:
+    values = [layer.metrics.stable_rank / layer.M for layer in grades.layers if layer.metrics is not None]
+    return statistics.median(values) if values else None
+
+
+def _twin(grades: Grades) -> float | None:
+    values = [layer.twin.distance for layer in grades.layers if layer.twin is not None]
+    return statistics.median(values) if values else None

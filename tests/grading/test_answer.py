@@ -1,0 +1,77 @@
+"""The three lines, by layers made by hand: what is broken comes first, and only tested advice is given."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from weightsmith.grading.answer import ADVICE, advice, answer
+from weightsmith.grading.classes import ClassShares
+from weightsmith.grading.grade import grade
+from weightsmith.grading.results import Grades, LayerGrade, Verdict, VerdictKind
+
+
+@pytest.fixture(scope="module")
+def noise() -> Grades:
+    draws = torch.Generator().manual_seed(0)
+    return grade({f"l{n}.weight": torch.randn(100, 80, generator=draws) for n in range(3)})
+
+
+def judged(layer: LayerGrade, kind: VerdictKind, shares: ClassShares | None = None, **bulk: float) -> LayerGrade:
+    found = dataclasses.replace(layer.bulk, **{"spikes": 5, "soft_rank": 0.2, **bulk})
+    return dataclasses.replace(layer, verdict=Verdict(kind, "by hand"), shares=shares, bulk=found)
+
+
+def of(grades: Grades, *layers: LayerGrade) -> Grades:
+    return dataclasses.replace(grades, layers=layers)
+
+
+def test_noise_is_to_be_trained_longer(noise):
+    assert [advice(layer) for layer in noise.layers] == ["train longer"] * 3
+    assert answer(noise).look.startswith("l0, no heavy tail: train longer; l1")
+    near = judged(noise.layers[0], VerdictKind.WELL_TRAINED, soft_rank=0.6)
+    assert advice(near) == "train longer"
+    assert advice(dataclasses.replace(near, evals=63)) is None
+    assert advice(dataclasses.replace(near, kind="Conv2d")) is None
+
+
+def test_few_directions_are_to_be_cut_in_dense_layers_only(noise):
+    layer = judged(noise.layers[0], VerdictKind.WELL_TRAINED)
+    thin = dataclasses.replace(layer, metrics=dataclasses.replace(layer.metrics, stable_rank=0.02 * layer.N))
+    assert advice(layer) is None
+    assert advice(thin) == "cut"
+    assert advice(dataclasses.replace(thin, kind="Conv2d")) is None
+
+
+def test_what_was_not_tested_is_not_advised(noise):
+    assert set(ADVICE) == {"train longer", "cut"}
+    over = judged(noise.layers[0], VerdictKind.OVER_REGULARISED)
+    assert "no tested advice" in answer(of(noise, over)).look
+
+
+def test_broken_layers_come_first_and_then_firm_verdicts():
+    draws = torch.Generator().manual_seed(0)
+    broken = grade({"a.weight": torch.full((20, 20), torch.nan), "b.weight": torch.randn(100, 80, generator=draws)})
+    nan, layer = broken.layers
+    weak = dataclasses.replace(judged(layer, VerdictKind.WEAKLY_TRAINED), name="weak")
+    leaning = dataclasses.replace(judged(layer, VerdictKind.CANNOT_SAY, ClassShares(0, 0.1, 0.9)), name="leaning")
+    good = dataclasses.replace(judged(layer, VerdictKind.WELL_TRAINED), name="good")
+    found = answer(of(broken, good, leaning, weak, nan))
+    assert [part.split(",")[0] for part in found.look.split("; ")] == ["a", "weak", "leaning"]
+    assert "find out why" in found.look
+    assert "good" not in found.look
+    assert "1 leaning" in found.graded
+
+
+def test_where_nothing_is_wrong_nothing_is_named(noise):
+    found = answer(of(noise, judged(noise.layers[0], VerdictKind.WELL_TRAINED)))
+    assert found.look.startswith("none")
+    assert all(line and "\n" not in line for line in found.lines)
+
+
+def test_without_evidence_there_are_no_verdicts_to_count():
+    draws = torch.Generator().manual_seed(0)
+    found = answer(grade({"b.weight": torch.randn(100, 80, generator=draws)}, evidence="none"))
+    assert "no verdicts without evidence" in found.graded

@@ -1,0 +1,119 @@
+"""The order of networks: probabilities against simulation, directions for all measures, warnings for the ruined."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from weightsmith.core.statistics import Interval
+from weightsmith.grading.comparison import GradeComparison, compare
+from weightsmith.grading.grade import grade
+from weightsmith.grading.ranking import DIRECTIONS, Ranking, rank_networks
+from weightsmith.grading.results import Grades
+
+
+def weights(seed: int, scale: float = 1.0, layers: int = 3) -> dict[str, torch.Tensor]:
+    draws = torch.Generator().manual_seed(seed)
+    found = {}
+    for number in range(layers):
+        signal = torch.randn(60, 6, generator=draws) @ torch.randn(6, 50, generator=draws)
+        found[f"l{number}.weight"] = scale * (torch.randn(60, 50, generator=draws) + 0.5 * signal)
+    return found
+
+
+def graded(seed: int, scale: float = 1.0) -> Grades:
+    return grade(weights(seed, scale))
+
+
+def test_every_measure_has_a_direction():
+    full = grade(weights(0), evidence="full:resamples=50,draws=50")
+    assert {measure.name for measure in full.measures} <= set(DIRECTIONS)
+    assert set(DIRECTIONS.values()) == {"smaller", "larger"}
+    table = compare([graded(0), graded(1)]).measures
+    assert {row.name for row in table if row.better is None} == {"parameters", "layers"}
+
+
+def test_networks_come_in_the_order_of_the_measure():
+    several = [graded(0, 3.0), graded(1, 1.0), graded(2, 2.0)]
+    found = rank_networks(several, "abc")
+    values = dict(zip("abc", (grades.measure("alpha_weighted").value for grades in several), strict=True))
+    assert list(found.names) == sorted("abc", key=values.get) == ["b", "c", "a"]
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("b", "c"), ("c", "a")]
+    assert "log_spectral_norm (smaller)" in found.agree
+    assert found.lines[0].startswith("Order by alpha_weighted (smaller is claimed to be better): b before (")
+    assert not found.warnings
+
+
+def test_a_probability_is_that_of_intervals_drawn_again():
+    """ln(α − 1) of every layer normal with the spread of its interval, 20,000 times."""
+    several = [graded(0), graded(3)]
+    found = rank_networks(several, ["a", "b"])
+    rng = np.random.default_rng(0)
+    drawn = []
+    for grades in several:
+        total = np.zeros(20_000)
+        for layer in grades.layers:
+            spread = math.log((layer.interval.high - 1) / (layer.interval.low - 1)) / (2 * 1.96)
+            alphas = layer.alpha + (layer.alpha - 1) * spread * rng.standard_normal(20_000)
+            total += alphas * layer.metrics.log_spectral_norm / 3
+        drawn.append(total)
+    before = np.mean(drawn[0] < drawn[1])
+    expected = before if found.names[0] == "a" else 1 - before
+    assert found.pairs[0].probability == pytest.approx(expected, abs=0.02)
+
+
+def test_a_wider_interval_makes_the_order_less_sure():
+    first, second = graded(0), graded(3)
+    wide = dataclasses.replace(
+        second,
+        layers=tuple(
+            dataclasses.replace(layer, interval=Interval(layer.alpha, 1.05, 60.0, 0.95, "wide"))
+            for layer in second.layers
+        ),
+    )
+    plain, doubtful = (rank_networks([first, other], "ab").pairs[0].probability for other in (second, wide))
+    assert 0.5 <= doubtful < plain <= 1
+
+
+def test_without_intervals_there_is_an_order_and_no_probability():
+    found = rank_networks([grade(weights(seed), evidence="none") for seed in (0, 1)], "ab")
+    assert found.pairs[0].probability is None
+    assert "%" not in found.lines[0]
+    assert rank_networks([graded(0)], "a") is None
+
+
+def ruined(kind: str) -> dict[str, torch.Tensor]:
+    found = weights(5)
+    for name, weight in found.items():
+        if kind == "scale":
+            found[name] = 10 * weight
+        elif kind == "rank":
+            found[name] = weight * (torch.arange(50) < 25)
+        else:
+            found[name] = weight + 2.0 * torch.ones(60, 50)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("scale", "largest eigenvalues"), ("rank", "of its rank"), ("spike", "stable rank")]
+)
+def test_a_ruined_network_does_not_win_in_silence(kind, words):
+    several = [graded(0), graded(1), grade(ruined(kind))]
+    (warning,) = rank_networks(several, ["a", "b", "ruined"]).warnings
+    assert warning.startswith("ruined is out of line")
+    assert words in warning
+
+
+def test_a_ranking_reads_back_and_old_comparisons_have_none():
+    found = compare([graded(0), graded(1)])
+    assert GradeComparison.from_json(found.to_json()) == found
+    old = found.to_dict()
+    del old["ranking"]
+    for row in old["measures"]:
+        del row["better"]
+    assert GradeComparison.from_dict(old).ranking is None
+    assert isinstance(found.ranking, Ranking)
