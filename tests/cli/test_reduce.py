@@ -161,7 +161,7 @@ def test_rewinding_needs_the_run_and_its_epoch(run, trained):
 
 
 def test_training_from_scratch_stands_beside(run, trained):
-    words = ("--by", "angles:60", "--recover", "iterate:2,epochs=1", "--scratch", "fine-tune:1")
+    words = ("--by", "angles:60", "--refit", "none", "--recover", "iterate:2,epochs=1", "--scratch", "fine-tune:1")
     answer = run("reduce", trained, "--data", "digits", *words, *QUICK)
     assert answer.code == 0
     assert "from scratch" in answer.out

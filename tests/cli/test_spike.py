@@ -78,6 +78,10 @@ def test_the_numbers_are_those_of_the_library(run, trained, spiked):
     assert found["description"] == json.loads(json.dumps(description.to_dict()))
     assert found["steps"] == step_rows(spiked.record)
     assert found["layers"] == [dataclasses.asdict(row) for row in layer_rows(spiked.record)]
+    assert found["synaptic_operations"] == spiked.record.cost.neurobench
+    assert [row["energy_picojoule"] for row in found["rivals"][2:]] == [
+        rival.energy for rival in spiked.record.cost.rivals
+    ]
 
 
 def test_every_option_reaches_the_conversion(run, tmp_path):
@@ -109,7 +113,7 @@ def test_every_option_reaches_the_conversion(run, tmp_path):
         "lif:0.9,reset=hard · poisson:scale=0.5 · max-current:images=32,steps=10,factor=0.3 · l4:1.5,images=16 · "
         "mismatch:threshold=0.2 · margin:2.0,least=3 · float64 · 9 steps · seed 7",
         "weights of dense1 times ",
-        "0.1 pJ for an addition and 2 pJ for a multiplication with its addition; neurons are left out",
+        "0.1 pJ for an addition and 2 pJ for a multiplication with its addition; updates of neurons included",
         "steps on average",
     ):
         assert words in shown, words
@@ -185,6 +189,8 @@ def test_the_tables_tell_accuracy_rates_operations_and_energy(run, trained, spik
         f"{population.threshold.least:.3g} – {population.threshold.largest:.3g} {population.rate:.3g}",
         f"{cost.energy / 1e3:.3g} nJ of arithmetic, {cost.ratio:.3g} times the {cost.network_energy / 1e3:.3g} nJ of",
         "0.9 pJ for an addition and 4.6 pJ for a multiplication with its addition (45 nm)",
+        "of 5 rivals take less arithmetic, the cheapest (5 bits, zeros skipped) ",
+        "network, int8, zeros skipped ",
         f"from step {decisions.settled} on",
         "never fire on the calibration images",
         "--out FOLDER: the spiking network was not kept",
@@ -218,7 +224,8 @@ def test_a_folder_holds_network_record_and_tables(converted, spiked):
     assert float(steps[-1]["difference"]) == pytest.approx(record.decisions.cost.difference)
     assert float(steps[-1]["energy_microjoule"]) == pytest.approx(record.cost.energy / 1e6)
     layers = list(csv.DictReader((converted / "layers.csv").read_text().splitlines()))
-    assert [row["name"] for row in layers] == ["dense1", "output"]
+    assert [row["name"] for row in layers] == ["dense1", "output", "all neurons"]
+    assert sum(float(row["energy_share"]) for row in layers) == pytest.approx(1)
     assert float(layers[0]["rate"]) == record.populations[0].rate
     assert layers[1]["rate"] == ""
 
@@ -267,6 +274,8 @@ def test_shortcuts_have_rows_of_their_own_and_shares_add_up(run, tmp_path):
     rows = {row["name"]: row for row in found["layers"]}
     assert rows["layer1.0.activation2"]["kind"] == "direct"
     assert sum(row["energy_share"] for row in rows.values()) == pytest.approx(1)
+    updates = rows.pop("all neurons")["accumulates"]
+    assert updates == pytest.approx(record.cost.updates[-1])
     assert sum(row["accumulates"] for row in rows.values()) == pytest.approx(record.cost.accumulates[-1])
     assert sum(row["neurons"] or 0 for row in rows.values()) == sum(each.units for each in record.populations)
     assert rows["fc"]["neurons"] is rows["layer2.0.downsample"]["rate"] is None

@@ -12,12 +12,13 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.cli import _spike_sweep_files as files
-from weightsmith.cli import _spike_sweep_findings as findings
-from weightsmith.cli._spike_sweep_report import show_sweep
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.core.verbs import parameters
+from weightsmith.reporting.describe import describe
+from weightsmith.reporting.parts import Prose
+from weightsmith.reporting.sections import _sweeping_findings as findings
 from weightsmith.spiking.conversion.balance import Balance
 from weightsmith.spiking.sweep import sweeping
 from weightsmith.spiking.sweep.racing import Racing
@@ -132,10 +133,8 @@ def made(gains, train=(90, 80), steps=75, seen=200):
     )
 
 
-def shown(capfd, sweep, **options):
-    capfd.readouterr()
-    show_sweep(sweep, "net", "digits", [], [], **{"quiet": False, **options})
-    return " ".join(capfd.readouterr().out.split())  # lines are folded by the width of the terminal
+def prose(sweep):
+    return " ".join(part.text for part in describe(sweep, "net") if isinstance(part, Prose))
 
 
 def test_one_command_tells_what_the_verb_finds_and_writes_it(run, begun, network, expected):
@@ -143,20 +142,16 @@ def test_one_command_tells_what_the_verb_finds_and_writes_it(run, begun, network
     assert answer.code == 0
     assert (begun / "record.json").read_text() == expected.to_json(indent=1) + "\n"
     for choice in expected.chosen:
-        line = next(
-            line for line in answer.out.split(f"after {choice.steps} steps")[1].splitlines() if _begins(line, choice)
-        )
+        table = answer.out.split(f"The adjustment after {choice.steps} steps")[1]
+        line = next(line for line in table.splitlines() if line.startswith(f"leak {choice.leak:g}, {choice.reset}"))
         for accuracy in (choice.baseline_test, choice.adjusted_test):
-            assert f"{100 * accuracy.value:.2f} % ({100 * accuracy.low:.2f} – {100 * accuracy.high:.2f})" in line
-        assert f"{choice.adjusted.factor:g} / 1" in line
-    assert "of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in answer.out
+            assert f"{100 * accuracy.value:.1f} % [{100 * accuracy.low:.1f}, {100 * accuracy.high:.1f}]" in line
+        assert f"{choice.adjusted.factor:g}, 1" in line
+    assert "of 4 comparisons" in answer.out
+    assert "if it did nothing, about 0.2 would seem to help or hurt" in answer.out
     assert sorted(path.name for path in (begun / "figures").iterdir()) == ["leaks-12.svg", "leaks-4.svg"]
     assert "spike-sweep: racing: 24 of 24" in answer.err
     assert "spike-sweep: testing: 30 of 30" in answer.err
-
-
-def _begins(line, choice):
-    return line.split()[:2] == [f"{choice.leak:g}", choice.reset]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -277,8 +272,8 @@ def test_thresholds_alone(run, network):
     words = ("spike-sweep", network, *GRID, "--smoothings", "none", "--race", "none", "--steps", 4)
     answer = run(*words, "--quiet")
     assert answer.code == 0
-    assert "L4             not tried" in answer.out
-    assert "adjusted" not in answer.out
+    assert "The L4 adjustment was not tried" in answer.out
+    assert "The adjustment after" not in answer.out
     assert "none: every setting saw all 24 training rows" in answer.out
 
 
@@ -288,23 +283,24 @@ def test_a_sweep_in_which_nothing_fires_is_to_be_looked_at(run, network):
     assert "no setting has a single training row right after 12 steps" in answer.err
 
 
-def test_where_the_adjustment_helps_is_said_plainly(capfd):
+def test_where_the_adjustment_helps_is_said_plainly():
     # Bonett and Price: 40 against 10 of 1,000 is +3.0 (1.6 to 4.4), 14 against 10 leaves zero in.
     sweep = made([(40, 10), (14, 10), (3, 30), (10, 10)])
     assert [findings.verdict(choice) for choice in sweep.chosen] == ["helps", "unclear", "hurts", "unclear"]
-    result = shown(capfd, sweep)
-    assert "L4 helps at 1 of 4: leak 1 soft (+3.00) hurts" in result
-    assert "hurts at 1 of 4: leak 0.98 soft (−2.70) no difference" in result
-    assert "no difference beyond the noise at 2 of 4 " in result
-    assert "2 of 4 differences have a 95 % interval that leaves out zero; about 0.2 of 4 would" in result
-    assert "2 hold for all together (p < 0.013)" in result
-    assert "a note" in result
-    assert "a note" not in shown(capfd, sweep, quiet=True)
+    rows = describe(sweep, "net")["The adjustment after 75 steps"].rows
+    assert [row[-1] for row in rows] == ["helps", "unclear", "hurts", "unclear"]
+    assert rows[0][-3].text.startswith("+3.0 [+1.6, +4.4]")
+    told = prose(sweep)
+    assert "helps in 1 of 4 comparisons, hurts in 1, and the interval does not say in 2" in told
+    assert "about 0.2 would seem to help or hurt" in told
+    assert "Judged all at once (Holm’s correction), 2 remain." in told
+    assert describe(sweep, "net").to_dict()["notes"] == ["a note"]
 
 
-def test_where_it_neither_helps_nor_hurts(capfd):
-    result = shown(capfd, made([(10, 10), (12, 9)]))
-    assert "helps nowhere and hurts nowhere: no difference beyond the noise at 2 of 2" in result
+def test_where_it_neither_helps_nor_hurts():
+    assert "helps in 0 of 2 comparisons, hurts in 0, and the interval does not say in 2" in prose(
+        made([(10, 10), (12, 9)])
+    )
 
 
 def test_what_holds_for_all_comparisons_together():
@@ -315,12 +311,13 @@ def test_what_holds_for_all_comparisons_together():
     assert findings.comparisons(made([(20, 7)])).together == 1
 
 
-def test_what_racing_saved(capfd):
+def test_what_racing_saved():
     sweep = made([(10, 10), (10, 10)])
     assert findings.saved(sweep) == findings.Saved(settings=6, dropped=2, runs=1200, saved=2 * 152)
-    assert "racing: 2 of 6 settings dropped early, 304 of 1,200 runs of an image saved" in shown(capfd, sweep)
+    told = dict(describe(sweep, "net").chips)["racing"]
+    assert told == "racing: 2 of 6 settings dropped early, 304 of 1,200 runs of an image saved"
     kept = dataclasses.replace(sweep, table=tuple(row for row in sweep.table if not row.lost))
-    assert "racing: no setting was dropped" in shown(capfd, kept)
+    assert dict(describe(kept, "net").chips)["racing"] == "racing: no setting was dropped"
 
 
 @pytest.mark.parametrize(("train", "taken"), [((90, 80), None), ((90, 90), None), ((80, 90), 2.0)])

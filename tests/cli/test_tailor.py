@@ -81,7 +81,7 @@ def test_a_budget_says_what_there_was_no_time_for(run, trained):
         (("--energy", "5"), "an amount needs its unit"),
         (("--accuracy", 0.9, "--budget", "soon"), "budget"),
         (("--accuracy", 0.9, "--figures", "front.gif"), "written as .svg"),
-        (("--accuracy", 0.9, "--recover", "rewind:2"), "fine-tune:… says"),
+        (("--accuracy", 0.9, "--recover", "rewind:2"), "--recover must be one of fine-tune, not rewind:2"),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(run, trained, words, message):

@@ -14,6 +14,7 @@ import typer
 
 from weightsmith.chain.linked_options import LINKS
 from weightsmith.chain.stages import VERBS
+from weightsmith.chain.tailor.tailoring import tailor
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli import app as module
 from weightsmith.cli._verb_options import MORE, Options, examples_of, flag_of, options_of, takes_options_of
@@ -25,7 +26,9 @@ from weightsmith.reducing.rounds import Task
 from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.training.settings import Settings
 
-COMMANDS = {"spike-sweep" if kind == "sweep" else kind: function for kind, function in VERBS.items()}
+COMMANDS = {"spike-sweep" if kind == "sweep" else kind: function for kind, function in VERBS.items()} | {
+    "tailor": tailor
+}
 DERIVED = [
     (command, name)
     for command, function in COMMANDS.items()
@@ -47,7 +50,7 @@ def test_every_plain_option_of_a_verb_is_one_of_its_command(command, name):
     links = {each.name: each for each in LINKS.get(command, ())}
     option = links.get(name, parameters(COMMANDS[command])[name])
     found = click_option(command, name)
-    assert found.opts[0] == flag_of(name)
+    assert found.opts[0] == (option.doc.flag or flag_of(name))
     assert option.doc.text in found.help
     assert str(option.range) in found.help
     assert found.required == option.required

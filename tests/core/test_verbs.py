@@ -183,3 +183,16 @@ def test_reading_a_signature_needs_no_torch():
     program = "import sys, weightsmith.core.verbs; print('torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
+
+
+def test_names_are_those_of_where_the_verb_was_written():
+    """A notebook has its names in no module."""
+    cell = {"kind": Literal["a", "b"], "Annotated": Annotated, "Doc": Doc, "verb": verb}
+    exec(
+        "from __future__ import annotations\n@verb\ndef sort(x, *, by: Annotated[kind, Doc('how')] = 'a'): return by",
+        cell,
+    )
+    assert cell["sort"](1, by="b") == "b"
+    with pytest.raises(OptionError, match="by must be one of a, b, not 'c'"):
+        cell["sort"](1, by="c")
+    assert parameters(cell["sort"])["by"].plain

@@ -57,6 +57,36 @@ def test_each_kind_of_layer(layer, shape, expected):
     assert operations(nn.Sequential(layer), torch.zeros(7, *shape)) == expected
 
 
+def test_without_zeros_padding_and_weights_of_0_do_not_count():
+    layer = nn.Conv2d(2, 3, 3, padding=1)
+    inside = 3 * 2 * (4 + 3 + 3) ** 2  # along an axis the middle of the kernel fits 4 times, its ends 3 times
+    found = count_operations(nn.Sequential(layer), torch.zeros(1, 2, 4, 4), zeros=False)
+    assert (found.total, operations(layer, torch.zeros(1, 2, 4, 4))) == (inside, 3 * 2 * 9 * 16)
+    with torch.no_grad():
+        layer.weight[0, 0] = 0
+        layer.weight[1, 1, 1, 1] = 0
+    found = count_operations(nn.Sequential(layer), torch.zeros(1, 2, 4, 4), zeros=False)
+    assert found.total == inside - 10**2 - 16
+    dense = nn.Linear(4, 3)
+    with torch.no_grad():
+        dense.weight[0, :3] = 0
+    assert count_operations(dense, torch.zeros(1, 4), zeros=False).total == 9
+    mirrored = nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect")  # what it pads with are values of the image
+    assert count_operations(mirrored, torch.zeros(1, 2, 4, 4), zeros=False).total == 3 * 2 * 9 * 16
+
+
+def test_resnet_20_without_zeros():
+    """Along an axis of n pixels a kernel of 3 covers 3n − 2 of them; entered with stride 2 the near border only."""
+    full = {size: (3 * size - 2) ** 2 for size in (32, 16, 8)}
+    halved = {size: (3 * size - 1) ** 2 for size in (16, 8)}
+    whole = full[32] * (3 * 16 + 6 * 16 * 16) + 32 * (16 * halved[16] + 5 * 32 * full[16])
+    whole += 64 * (32 * halved[8] + 5 * 64 * full[8]) + 64 * 10
+    net, example = ws.networks.resnet(20, shortcut="pad"), torch.zeros(1, 3, 32, 32)
+    assert count_operations(net, example, zeros=False).total == whole
+    assert round(4.6e-6 * whole, 1) == 170.0  # µJ in float32, and 186.5 with zeros
+    assert round(4.6e-6 * operations(net, example), 1) == 186.5
+
+
 def test_a_layer_used_twice_counts_twice_and_one_that_is_not_reached_is_named():
     class Own(nn.Module):
         def __init__(self):

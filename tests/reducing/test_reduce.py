@@ -22,7 +22,6 @@ from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, Usag
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.reduce import reduce
 from weightsmith.training.run import TrainRun
@@ -174,25 +173,6 @@ def test_random_masks_and_scratch_stand_beside_the_result(trained: TrainRun, dig
     assert record.reduced.file_bytes < record.whole.file_bytes
     assert small.latency is not None
     assert small.latency.at(64).median > 0
-
-
-def test_plans_decide_how_much_of_each_layer(digits: Data) -> None:
-    run = ws.train("mlp:40,40", digits, epochs=2, schedule=0.05)
-    sizes = {"dense1": 2600, "dense2": 1640, "output": 410}
-    plan = LayerPlan({"dense1": 0.9, "dense2": 0.3, "output": 1.0}, sizes, "by hand", 0.6)
-    small = reduce(run, digits, by="magnitude", plan=plan, **QUICK)
-    assert [site.after for site in small.sites] == [36, 12]
-    scaled = reduce(run, digits, by="magnitude", plan=plan, target="params:0.4", **QUICK)
-    first, second = (site.after for site in scaled.sites)
-    assert first / second == pytest.approx(3, rel=0.15)
-    by_norm = reduce(run, digits, by="magnitude", plan="norm", target="params:0.5", **QUICK)
-    by_alpha = reduce(
-        run, digits, by="magnitude", plan=ws.alpha_plan(ws.grade(run.network), 0.5), target="params:0.5", **QUICK
-    )
-    sizes_found = [item.record.reduced.parameters / item.record.whole.parameters for item in (by_norm, by_alpha)]
-    assert all(0.45 < share <= 0.5 for share in sizes_found)
-    assert by_norm.record.settings["plan"].startswith("root mean square")
-    assert by_alpha.record.settings["plan"].startswith("alpha")
 
 
 def test_only_the_layers_named_lose_units(digits: Data) -> None:

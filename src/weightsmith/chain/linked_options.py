@@ -18,7 +18,7 @@ __all__ = ["LINKS"]
 def _network(value: Any) -> str:
     """An architecture, or a function of the user's own, which is called when the stage runs."""
     from weightsmith.networks.models.architecture import Architecture
-    from weightsmith.networks.models.building import is_factory
+    from weightsmith.networks.models.factories import is_factory
 
     text = str(value) if isinstance(value, Architecture) else value
     if not isinstance(text, str) or not text.strip():
@@ -34,7 +34,7 @@ def _price(value: Any) -> Any:
 
 LINKS: Mapping[str, tuple[Parameter, ...]] = {
     "train": (
-        Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or package.module:function", read=_network)),
+        Parameter("network", str, doc=Doc("mlp:300,100, vgg:11 … or mynet:PartNet", read=_network)),
         Parameter(
             "preset",
             Literal["spike-ready"] | None,

@@ -18,6 +18,7 @@ from torch import nn
 
 from weightsmith.chain.reading.results import read_record
 from weightsmith.chain.recipe import Recipe, read_recipe
+from weightsmith.chain.rehearsal import rehearse
 from weightsmith.chain.report import report
 from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
 from weightsmith.chain.stage_runner import (
@@ -26,10 +27,9 @@ from weightsmith.chain.stage_runner import (
     StageContext,
     evaluate_given,
     run_stage,
-    starting_network,
 )
 from weightsmith.chain.stages import Stage
-from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, UsageError
+from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.journal import Journal, read_journal
 from weightsmith.core.options import check_int
 from weightsmith.core.progress import as_callback, shows_progress
@@ -39,15 +39,9 @@ from weightsmith.core.storage import file_digest, write_atomic
 from weightsmith.data.datasets import load_all
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-from weightsmith.networks.evaluation import inputs_of
 from weightsmith.networks.weights import open_weights
-from weightsmith.reducing.surgery.sites import find_sites
-from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
-from weightsmith.spiking.conversion.convert import convert
-from weightsmith.spiking.encoding import Encode
-from weightsmith.spiking.neurons import IF, Neuron
 
-__all__ = ["dry_run", "pipeline"]
+__all__ = ["check_recipe", "pipeline"]
 
 
 _GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
@@ -58,6 +52,7 @@ def pipeline(
     recipe: Recipe | Mapping[str, Any] | str | Path,
     out: str | Path,
     *,
+    allow_code: bool = False,
     threads: int = 1,
     progress: ProgressCallback | bool | None = None,
 ) -> ChainRun:
@@ -65,6 +60,7 @@ def pipeline(
 
     Each stage has a folder with its record and what it made: ``out/<stage>``, or with several seeds
     ``out/seed-<seed>/<stage>``. The same call resumes an interrupted one; a folder of another recipe is refused.
+    ``allow_code`` lets a recipe import a module that is not an installed package.
     ``progress`` is called with the stage, the steps done and their total; True shows a bar.
 
     >>> import tempfile
@@ -74,11 +70,12 @@ def pipeline(
     [('train', None), ('grade', 'train')]
     """
     wanted = _read(recipe)
+    wanted.check_code(allow_code)
     folder = Path(out)
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
     threads = check_int("threads", threads)
-    start = dry_run(StageContext(wanted, data, wanted.seeds[0], folder, threads))
+    start = rehearse(StageContext(wanted, data, wanted.seeds[0], folder, threads))
     inputs = {"data": data.digest()}
     if wanted.network is not None:
         inputs["network"] = weights_digest(open_weights(wanted.network))
@@ -94,6 +91,18 @@ def pipeline(
         seconds = {(stage.seed, stage.name): journal.seconds(_key(stage.seed, stage.name)) for stage in stages}
         drawing = None if page is None else journal.seconds(_PAGE)
     return ChainRun(record, folder, seconds, page, drawing)
+
+
+def check_recipe(recipe: Recipe | Mapping[str, Any] | str | Path, *, allow_code: bool = False) -> Recipe:
+    """The recipe, after all that :func:`pipeline` checks before it runs: its network is built, its data are read.
+
+    ``allow_code`` lets it import a module that is not an installed package.
+    """
+    wanted = _read(recipe)
+    wanted.check_code(allow_code)
+    data = load_all(wanted.data, path=wanted.data_path)
+    rehearse(StageContext(wanted, data, wanted.seeds[0], Path()))
+    return wanted
 
 
 def _read(given: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
@@ -239,47 +248,3 @@ class _Work:
         if stage.kind == "evaluate":
             return evaluate_given(context, context.stage_folder(stage.name))
         return run_stage(stage, context)
-
-
-# Check all stages on the untrained network, so that a late stage cannot fail after a long training.
-#
-# Training changes weights, not layers, and a reduction keeps the names and types of layers. So whether a pattern
-# matches sites, and whether every layer can be converted to spiking, is known before the first epoch.
-
-
-_INPUTS = 2
-
-
-def dry_run(context: StageContext) -> nn.Module:
-    """The network that the chain starts with, untrained if it is to be trained, after checking every stage on it."""
-    network = starting_network(context).eval()
-    for stage in context.recipe.stages:
-        try:
-            if stage.kind == "reduce":
-                _reduced(network, stage, context)
-            elif stage.kind in ("spike", "sweep"):
-                _spiking(network, stage, context)
-        except MissingExtra:
-            raise
-        except (UsageError, DataMismatch) as error:
-            raise UsageError(f"the stage {stage.name!r} cannot be carried out: {error}") from error
-    return network
-
-
-def _reduced(network: nn.Module, stage: Stage, context: StageContext) -> None:
-    example = inputs_of(network, context.data.split("train").x[:_INPUTS])
-    find_sites(network, example).matching(stage.options.get("layers"))
-
-
-def _spiking(network: nn.Module, stage: Stage, context: StageContext) -> None:
-    usual = {"spike": ("constant", "percentile"), "sweep": ("poisson", "max-current")}[stage.kind]
-    encode = Encode.parse(stage.options.get("encode", usual[0]))
-    balance = Balance.parse(stage.options.get("balance", usual[1]))
-    neuron = Neuron.parse(stage.options["neuron"]) if "neuron" in stage.options else IF()
-    made = convert(network, neuron, encode, input_shape=context.data.input_shape)  # type: ignore[arg-type]
-    biased = [node.name for node in made.network.synapses if node.bias is not None]
-    if isinstance(balance, MaxCurrent) and biased:
-        raise UsageError(
-            f"{biased[0]} has a bias (or a batch norm folded into it), for which max-current is not made; write "
-            'balance = "percentile", or train without bias and batch norm'
-        )

@@ -35,6 +35,7 @@ from weightsmith.core.options import check_int
 from weightsmith.core.storage import reading
 from weightsmith.data.datasets import check_name
 from weightsmith.data.normalise import Normalisation
+from weightsmith.networks.models.factories import check_leave, is_factory
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.training.loop import train
@@ -42,7 +43,7 @@ from weightsmith.training.loop import train
 __all__ = ["EXAMPLES", "Recipe", "example", "key_lines", "read_recipe"]
 
 
-_TOP = ("data", "data_path", "network", "normalise", "seeds", "report", "title")
+_TOP = ("data", "data_path", "network", "factory", "normalise", "seeds", "report", "title")
 _GIVES_A_NETWORK = ("train", "reduce")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _TAKEN = {"record.json", "report.html", "journal.jsonl", "recipe.toml", "given"}
@@ -59,6 +60,7 @@ class Recipe:
     stages: tuple[Stage, ...]
     data_path: str | None = None
     network: str | None = None
+    factory: str | None = None
     normalise: str | None = None
     report: bool = True
     title: str | None = None
@@ -66,7 +68,19 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """The recipe as JSON values, for the record of a chain."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.factory is None:  # as in the records of before
+            del plain["factory"]
         return plain | {"seeds": list(self.seeds), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
+
+    def check_code(self, allow_code: bool) -> None:
+        """Refuse to import what is not an installed package, unless the user has given leave."""
+        check_leave(self.code, allow_code, "factory" if self.factory else "train.network")
+
+    @property
+    def code(self) -> str | None:
+        """The class or function of the user's own that builds the network, if it is built so."""
+        asked = self.factory or next((each.options["network"] for each in self.stages if each.kind == "train"), "")
+        return asked if is_factory(asked) else None
 
     @classmethod
     def from_tables(cls, values: Mapping[str, Any]) -> Self:
@@ -115,7 +129,7 @@ class _Reader:
         for key in self._values:
             if key not in _TOP and key not in KINDS:
                 self._refuse((key,), str(UnknownName("key", key, [*_TOP, *KINDS])))
-        top = {key: self._text(key) for key in ("data", "data_path", "network", "normalise", "title")}
+        top = {key: self._text(key) for key in ("data", "data_path", "network", "factory", "normalise", "title")}
         if top["data"] is None:
             raise UsageError(f'{self._name}: data is missing, as data = "digits"')
         self._attempt(("data",), lambda: check_name(str(top["data"])))
@@ -125,6 +139,11 @@ class _Reader:
             self._attempt(("normalise",), lambda: Normalisation.parse(str(top["normalise"])))
         if top["network"] is not None and not Path(top["network"]).exists():
             self._refuse(("network",), f"{top['network']}: no such file (looked for in {Path.cwd()})")
+        if top["factory"] is not None:
+            if top["network"] is None:
+                self._refuse(("factory",), 'belongs to network = "a file"; in [train] it is network = "mynet:PartNet"')
+            if not is_factory(top["factory"]):
+                self._refuse(("factory",), f"{top['factory']} names no class or function, as mynet:PartNet does")
         report = self._values.get("report", True)
         if not isinstance(report, bool):
             self._refuse(("report",), f"must be true or false, not {report!r}")

@@ -21,7 +21,7 @@ from weightsmith.data.tensors import Data
 from weightsmith.grading.grade import grade
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.files import load
-from weightsmith.networks.models.building import build, is_factory
+from weightsmith.networks.models.building import build
 from weightsmith.reducing.inspecting import angles
 from weightsmith.reducing.recovery.recover import Recover, Rewind
 from weightsmith.reducing.reduce import reduce
@@ -32,7 +32,7 @@ from weightsmith.training.loop import train
 from weightsmith.training.presets import preset
 from weightsmith.training.run import Progress, Stopped, TrainRun
 
-__all__ = ["Made", "ProgressCallback", "StageContext", "evaluate_given", "run_stage", "starting_network"]
+__all__ = ["Made", "ProgressCallback", "StageContext", "evaluate_given", "run_stage", "starting_network", "with_preset"]
 
 
 _HELD_OUT = 0.1  # share of training rows for validation, if neither data nor recipe set it
@@ -69,19 +69,14 @@ class StageContext:
     def network(self, name: str | None) -> nn.Module:
         """The network of the stage ``name``; without a name the one that the recipe starts with."""
         if name is not None:
-            return load(self.stage_folder(name), network=self.factory).eval()
+            return load(self.stage_folder(name), network=self.recipe.code).eval()
         return load(
             str(self.recipe.network),
+            network=self.recipe.factory,
             normalise=self.recipe.normalise,
             input_shape=self.data.input_shape,
             classes=len(self.data.classes),
         ).eval()
-
-    @property
-    def factory(self) -> str | None:
-        """The function that builds the network, if it is the user's own: the file alone is not enough."""
-        asked = next((stage.options["network"] for stage in self.recipe.stages if stage.kind == "train"), "")
-        return asked if is_factory(asked) else None
 
     def progress_of(self, stage: Stage) -> ProgressCallback | None:
         """The progress callback of a stage, with its name."""
@@ -109,7 +104,7 @@ def starting_network(context: StageContext) -> nn.Module:
     if context.recipe.network is not None:
         return context.network(None)
     stage = next(stage for stage in context.recipe.stages if stage.kind == "train")
-    asked = _with_preset(stage)["network"]
+    asked = with_preset(stage)["network"]
     return build(asked, input_shape=context.data.input_shape, classes=len(context.data.classes), seed=context.seed)
 
 
@@ -131,7 +126,7 @@ def _train(stage: Stage, context: StageContext) -> Made:
 
 def _trained(stage: Stage, context: StageContext) -> TrainRun:
     """The run of a training stage; a finished one is read from its folder."""
-    options = _with_preset(stage)
+    options = with_preset(stage)
     if context.data.validation is None:
         options["validation"] = options.get("validation", _HELD_OUT) or None
     hooks = watchers(options.pop("watch", ()), context.data, seed=context.seed, threads=context.threads)
@@ -147,7 +142,7 @@ def _trained(stage: Stage, context: StageContext) -> TrainRun:
     )
 
 
-def _with_preset(stage: Stage) -> dict[str, Any]:
+def with_preset(stage: Stage) -> dict[str, Any]:
     """The options of a training stage, including those of its preset."""
     options = dict(stage.options)
     if (named := options.pop("preset", None)) is not None:

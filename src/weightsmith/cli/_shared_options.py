@@ -16,6 +16,7 @@ from weightsmith.core.errors import OptionError
 
 __all__ = [
     "MORE",
+    "AllowCode",
     "AsJson",
     "Batch",
     "Csv",
@@ -24,6 +25,7 @@ __all__ = [
     "DataOrRecord",
     "DataPath",
     "Device",
+    "Factory",
     "Figures",
     "FiguresOrNone",
     "HowNormalised",
@@ -64,11 +66,23 @@ DataPath = Annotated[
         "--data-path", readable=False, help="where the files of the data set are, if not found", rich_help_panel=MORE
     ),
 ]
+Factory = Annotated[
+    str | None,
+    typer.Option(
+        "--factory",
+        help="the class of your own that the file of --network belongs to: mynet:PartNet, mynet.py:PartNet,width=32",
+        rich_help_panel=MORE,
+    ),
+]
+AllowCode = Annotated[
+    bool,
+    typer.Option("--allow-code", help="let the recipe import code that is not an installed package (look at it first)"),
+]
 WhatNetwork = Annotated[
     str | None,
     typer.Option(
         "--network",
-        help="what the network is, if its file does not tell: vgg:16, package.module:function",
+        help="what the network is, if its file does not tell: vgg:16, mynet:PartNet or nets/mynet.py:PartNet,width=32",
         rich_help_panel=MORE,
     ),
 ]
@@ -81,7 +95,8 @@ HowNormalised = Annotated[
 TrainedNetwork = Annotated[
     str,
     typer.Option(
-        "--network", help="what to train: mlp:300,100, vgg:11 … (weightsmith networks list), a file, or module:function"
+        "--network",
+        help="what to train: mlp:300,100, vgg:11 … (weightsmith networks list), a file, or mynet:PartNet,width=32",
     ),
 ]
 LeastAccuracy = Annotated[

@@ -11,6 +11,7 @@ from weightsmith.cli._figure_files import write_figures
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
 from weightsmith.reporting.sections._spiking_layers import layer_rows, step_rows
+from weightsmith.reporting.sections._spiking_rivals import rival_rows
 
 if TYPE_CHECKING:
     from weightsmith.reporting.parts import Section
@@ -25,6 +26,8 @@ def as_dict(record: SpikeRecord, description: Section, written: Sequence[Path]) 
         "record": record.to_dict(),
         "steps": step_rows(record),
         "layers": [dataclasses.asdict(row) for row in layer_rows(record)],
+        "synaptic_operations": record.cost.neurobench,
+        "rivals": rival_rows(record.cost),
         "look_at": list(description.look_at),
         "try_next": list(description.try_next),
         "description": description.to_dict(),

@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.cli._figure_files import write_figures
-from weightsmith.cli._spike_sweep_findings import comparisons, saved, taken, verdict
 from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.storage import write_atomic
+from weightsmith.reporting.sections._sweeping_findings import comparisons, saved, taken, verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from weightsmith.core.statistics import Comparison, Interval
     from weightsmith.data import Data
+    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.sweep.results import Chosen, SpikeSweep
 
 __all__ = ["as_dict", "begun", "draw", "write_tables"]
 
 
-def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str]) -> dict[str, Any]:
+def as_dict(sweep: SpikeSweep, description: Section, written: Sequence[Path]) -> dict[str, Any]:
     """The full result as JSON values; ``settings`` and ``chosen`` are the tables of the CSV files."""
     counted = comparisons(sweep)
     return {
@@ -33,7 +34,8 @@ def as_dict(sweep: SpikeSweep, written: Sequence[Path], try_next: Sequence[str])
         "chosen": _chosen_rows(sweep),
         "adjustment": None if counted is None else dataclasses.asdict(counted),
         "racing": dataclasses.asdict(saved(sweep)),
-        "try_next": list(try_next),
+        "try_next": list(description.try_next),
+        "description": description.to_dict(),
         "files": [str(path) for path in written],
     }
 

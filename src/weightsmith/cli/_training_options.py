@@ -6,11 +6,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import OptionError
 from weightsmith.core.text import read_value, split_items
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = ["network_of", "none_or", "seeds_of", "validation_of", "warnings_as_notes", "whole_numbers"]
 
@@ -20,9 +23,13 @@ def none_or(text: str | None) -> str | None:
     return None if text is None or text.strip().lower() == "none" else text
 
 
-def network_of(text: str) -> str | Path:
-    """A file or result folder as a path, so that the network's own normalisation is used."""
-    return Path(text) if Path(text).exists() else text
+def network_of(text: str, factory: str | None = None) -> str | Path | nn.Module:
+    """A file or result folder as a path, so that the network's own normalisation is used; with its class, loaded."""
+    if factory is None:
+        return Path(text) if Path(text).exists() else text
+    from weightsmith.networks.files import load
+
+    return load(text, network=factory)
 
 
 def validation_of(asked: float | None, present: bool) -> float | None:

@@ -21,6 +21,7 @@ def pipeline(
         Path, typer.Argument(metavar="RECIPE", readable=False, help="A recipe in TOML (weightsmith recipe new).")
     ],
     out_folder: Annotated[Path, typer.Option("--out", help="Folder for all results; the same command goes on in it.")],
+    allow_code: given.AllowCode = False,
     threads: given.Threads = 1,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -33,7 +34,7 @@ def pipeline(
 
     try:
         with warnings_as_notes(), chain_progress("pipeline", quiet) as progress:
-            chain = run(file, out_folder, threads=threads, progress=progress)
+            chain = run(file, out_folder, allow_code=allow_code, threads=threads, progress=progress)
     except KeyboardInterrupt:
         say_note(f"the stages done are kept in {out_folder}: the same command goes on")
         raise

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from weightsmith.cli import _shared_options as given
 from weightsmith.cli.terminal import help_without_command, out, table
 from weightsmith.core.errors import UsageError
 
@@ -41,11 +42,12 @@ def new(
 @app.command("check")
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A recipe.")],
+    allow_code: given.AllowCode = False,
 ) -> None:
-    """Read a recipe and list its stages in the order in which they would run; nothing is run."""
-    from weightsmith.chain.recipe import read_recipe
+    """Read a recipe and its data, build its network, try each stage on two rows; list what would run, in order."""
+    from weightsmith.chain.pipeline import check_recipe
 
-    recipe = read_recipe(file)
+    recipe = check_recipe(file, allow_code=allow_code)
     made = table("stage", "what", "of", "options")
     for stage in recipe.stages:
         options = ", ".join(f"{key}={value}" for key, value in stage.options.items())

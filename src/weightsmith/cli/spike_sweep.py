@@ -10,12 +10,10 @@ from weightsmith.cli import _spike_sweep_files as files
 from weightsmith.cli._figure_files import check_writable, figures_of
 from weightsmith.cli._spike_options import ROWS, refuse_nir, refuse_spiking, say_if_compiling
 from weightsmith.cli._spike_records import data_of
-from weightsmith.cli._spike_sweep_findings import advice, concern
-from weightsmith.cli._spike_sweep_report import show_sweep
 from weightsmith.cli._stages import stages
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.reduce import loaded
-from weightsmith.cli.terminal import Attention, print_json, say_note
+from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
 from weightsmith.spiking.sweep import sweeping as verb
 
@@ -53,6 +51,7 @@ def spike_sweep(
     Exit code 1 if no setting has a single training row right.
     """
     from weightsmith.data.datasets import load_all
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.sweep.grid import Grid
 
     grid = ("leaks", "resets", "factors", "smoothings", "delay")
@@ -69,14 +68,12 @@ def spike_sweep(
     spike = ["weightsmith", "spike", str(file), "--data", name]
     for option, value in (("--data-path", data_path), ("--network", network), ("--normalise", normalise)):
         spike += [] if value is None else [option, str(value)]
-    try_next = advice(sweep, spike, kept=out_folder is not None)
+    description = describe(sweep, str(file), convert=spike, kept=out_folder is not None)
     if as_json:
-        print_json(files.as_dict(sweep, written, try_next))
+        print_json(files.as_dict(sweep, description, written))
     else:
-        show_sweep(sweep, str(file), known.name, written, try_next, quiet=quiet)
-    found = concern(sweep)
-    if found is not None:
-        raise Attention(found)
+        show(description, written)
+    raise_concerns(description)
 
 
 def _swept(module: nn.Module, known: Data, options: Options, quiet: bool) -> SpikeSweep:

@@ -45,6 +45,7 @@ def train(
     data: given.DataName,
     options: Options,
     network: given.TrainedNetwork = "mlp:300,100",
+    factory: given.Factory = None,
     data_path: given.DataPath = None,
     out_folder: given.Out = None,
     figures: given.FiguresOrNone = None,
@@ -71,7 +72,7 @@ def train(
     check_writable(None, drawn, out_folder)
     known = load_all(data, path=data_path)
     options["validation"] = share = validation_of(options["validation"], present=known.validation is not None)
-    options["network"] = network_of(network)
+    options["network"] = network_of(network, factory)
     watch, preset = options.pop("watch"), options.pop("preset")
     seed, threads = options["seed"], options["threads"]
     with joined() as team:
@@ -110,7 +111,7 @@ def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, An
     """The options with a preset; explicit options take precedence."""
     from weightsmith.training.presets import preset
 
-    if isinstance(options["network"], Path):
+    if not isinstance(options["network"], str):
         raise UsageError(f"--preset {name} builds a network anew and cannot take the file {options['network']}")
     chosen = preset(name, options["network"])
     if not silent:

@@ -297,7 +297,8 @@ def declared(function: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 
 def _resolved(function: Callable[..., Any], homes: Sequence[str]) -> Mapping[str, Parameter]:
-    names = _Names(vars(inspect.getmodule(function) or types) | function.__globals__, homes)
+    own: Any = inspect.unwrap(function)
+    names = _Names(vars(inspect.getmodule(own) or types) | own.__globals__, homes)
     found = {}
     for name, given in inspect.signature(function).parameters.items():
         annotated = types.SimpleNamespace(__annotations__={name: given.annotation})

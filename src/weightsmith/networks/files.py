@@ -130,8 +130,8 @@ def _rebuild(card: Card, weights: Weights) -> nn.Module:
         return card.architecture.build()
     if card.factory is not None:
         raise UsageError(
-            f"{path}: is built by code of your own; allow it with --network {card.factory}, where a command has that "
-            f"beside the file, in Python with load(…, network={card.factory!r})"
+            f"{path}: is built by code of your own; allow it with --network {card.factory} beside the file (to train "
+            f"it further: --factory {card.factory}), in Python with load(…, network={card.factory!r})"
         )
     raise UsageError(f"{path}: does not say how to build its network; tell it with --network package.module:function")
 

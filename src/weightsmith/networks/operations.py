@@ -7,7 +7,8 @@ counts nothing:
     Conv                     output positions · output channels · (input channels / groups) · kernel size
     transposed Conv          input positions · input channels · (output channels / groups) · kernel size
 
-Biases, norms, activations and pools are left out, as the field does: they are additions, or few.
+Biases, norms, activations and pools are left out, as the field does: they are additions, or few. What padding adds to
+the border of an image counts like a value, as the field has it; with ``zeros=False`` it does not, nor do weights of 0.
 
 >>> operations(nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 10)), torch.zeros(1, 784))
 238200
@@ -56,8 +57,12 @@ def operations(network: nn.Module, example: Tensor) -> int:
 
 
 @torch.no_grad()
-def count_operations(network: nn.Module, example: Tensor) -> Operations:
-    """The MACs of each Linear and Conv layer for the first row of ``example``; ``network`` itself is not touched."""
+def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True) -> Operations:
+    """The MACs of each Linear and Conv layer for the first row of ``example``; ``network`` itself is not touched.
+
+    Without ``zeros`` those with a zero of the padding or a weight of 0 are left out (padding only of plain
+    convolutions): the connections of the network, as spikes are counted too.
+    """
     if example.dim() < 2 or len(example) == 0:
         raise UsageError(f"the example must be a batch of at least one input, not of shape {tuple(example.shape)}")
     running = copied(network).eval()
@@ -67,7 +72,8 @@ def count_operations(network: nn.Module, example: Tensor) -> Operations:
     def note(layer: nn.Linear | _ConvNd, inputs: tuple[Any, ...], output: Tensor) -> None:
         if not inputs:
             raise UsageError(f"a {type(layer).__name__} is given its input by name (input=…); give it plainly")
-        counts[layer] = counts.get(layer, 0) + _of_layer(layer, inputs[0], output)
+        found = _of_layer(layer, inputs[0], output) if zeros else _connected(layer, inputs[0], output)
+        counts[layer] = counts.get(layer, 0) + found
 
     with contextlib.ExitStack() as hooks:
         for layer in running.modules():
@@ -90,6 +96,16 @@ def _of_layer(layer: nn.Linear | _ConvNd, entering: Tensor, leaving: Tensor) -> 
     ):  # every input value is spread over a kernel of every output channel it reaches
         return entering.numel() * (layer.out_channels // layer.groups) * kernel
     return leaving.numel() * (layer.in_channels // layer.groups) * kernel
+
+
+def _connected(layer: nn.Linear | _ConvNd, entering: Tensor, leaving: Tensor) -> int:
+    """The same with the weights that are not 0, and values inside the image."""
+    kept = layer.weight != 0
+    if isinstance(layer, nn.Linear | _ConvTransposeNd):
+        return round(_of_layer(layer, entering, leaving) * float(kept.double().mean()))
+    # In float64: a sum of ones is exact.
+    counted = layer._conv_forward(torch.ones_like(entering, dtype=torch.float64), kept.double(), None)
+    return int(counted.sum())
 
 
 def _uncounted(network: nn.Module, counts: dict[nn.Module, int]) -> tuple[str, ...]:

@@ -213,7 +213,7 @@ def divergence(original: nn.Module, network: nn.Module, x: Tensor, context: Prun
     distances, outputs = 0.0, []
     for _, inputs in batches_for(card_of(original), x, context.batch, context.dtype):
         given = inputs.to(context.device)
-        ours, theirs = (each.eval()(given).double() for each in (original, network))
+        ours, theirs = (each.eval()(given.clone()).double() for each in (original, network))
         ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (ours, theirs))
         distances += float((ours - theirs).square().sum())
         outputs.append(ours)

@@ -59,9 +59,9 @@ def fidelity_of(
 ) -> Fidelity:
     """Compare ``network``, refitted from ``unfitted`` (None: not refitted), with the original it was cut from."""
     with masked(original, *masks, borders=True):
-        exact = original(x)
-    expected, given = original(x), network(x)
-    cut = given if unfitted is None else unfitted(x)
+        exact = original(x.clone())  # a module may change its input in place
+    expected, given = original(x.clone()), network(x.clone())
+    cut = given if unfitted is None else unfitted(x.clone())
     return Fidelity(
         spread=float((expected - expected.mean(dim=0)).abs().max()),
         cut=float((cut - expected).abs().max()),

@@ -21,10 +21,13 @@ from typing import Literal
 from weightsmith.core.errors import OptionError
 from weightsmith.core.options import Option, param
 
-__all__ = ["IF", "LIF", "AnyNeuron", "Devices", "Graded", "Mismatch", "Neuron", "Precision"]
+__all__ = ["IF", "LIF", "AnyNeuron", "Devices", "Event", "Graded", "Mismatch", "Neuron", "Precision"]
 
 Precision = Literal["float32", "float64", "int8"]
 """The numbers that neurons are computed with."""
+
+Event = Literal["spike", "signed", "graded"]
+"""What a neuron sends: 1; +1 or −1; or a power of two with a sign, which shifts the weights that read it."""
 
 
 class Neuron(Option, family="neuron"):
@@ -43,6 +46,15 @@ class Neuron(Option, family="neuron"):
     def payload_bits(self) -> int:
         """Bits that an event carries besides its address."""
         return 0
+
+    @property
+    def event(self) -> Event:
+        """The kind of its events, by which they are priced."""
+        return "spike"
+
+    def levels(self, steps: int) -> int:
+        """How many values a neuron can tell in ``steps`` steps: so many levels a quantised activation needs."""
+        return steps * self.largest + 1
 
 
 class IF(Neuron, name="if"):
@@ -78,6 +90,11 @@ class IF(Neuron, name="if"):
     def payload_bits(self) -> int:
         """The sign, where spikes have one."""
         return int(self.signed)
+
+    @property
+    def event(self) -> Event:
+        """A spike, which may be taken back."""
+        return "signed" if self.signed else "spike"
 
 
 class LIF(Neuron, name="lif"):
@@ -133,6 +150,11 @@ class Graded(Neuron, name="graded"):
     def largest(self) -> int:
         """2^(K−1)."""
         return 1 << (self.sizes - 1)
+
+    @property
+    def event(self) -> Event:
+        """A power of two."""
+        return "graded"
 
     @property
     def payload_bits(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared
     from weightsmith.spiking.conversion.subject import Subject
     from weightsmith.spiking.encoding import Constant, Poisson
-    from weightsmith.spiking.energy.cost import Prices
+    from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts
     from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.results import Decisions, Population, SpikeRun, Watched
     from weightsmith.spiking.simulation.responses import Responses
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["decisions_of", "spike"]
 
 _STEPS = 64
+_RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
 
 
 @verb(
@@ -90,7 +92,8 @@ def spike(
         Mismatch | str | None, Doc("mismatch:threshold=0.1,leak=0.1 gives every neuron values of its own", rare=True)
     ] = None,
     prices: Annotated[
-        Prices | str, Doc("picojoules per operation, as picojoule:0.9,4.6 or picojoule:neurons=true", rare=True)
+        Prices | str,
+        Doc("picojoules per operation, as picojoule:0.9,4.6; without them those of the numbers of the run", rare=True),
     ] = "picojoule",
     test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
     watch: Annotated[int, Range(ge=0), Doc("test rows looked at closely, for statistics and figures", rare=True)] = 8,
@@ -128,7 +131,7 @@ def spike(
     from weightsmith.spiking.conversion.calibrate import Calibrate
     from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
     from weightsmith.spiking.conversion.subject import read_subject
-    from weightsmith.spiking.energy.cost import PriceList, UnitCounts, spike_cost
+    from weightsmith.spiking.energy.cost import PriceList, UnitCounts
     from weightsmith.spiking.files import spiking_digest
     from weightsmith.spiking.l4.adjust import Adjust
     from weightsmith.spiking.results import SpikeRecord, SpikeRun
@@ -197,7 +200,7 @@ def spike(
         steps=recipe.steps,
         populations=_populations(prepared, recipe, responses),
         decisions=decisions_of(subject, responses),
-        cost=spike_cost(prepared.network, responses, counts, price),
+        cost=_cost(subject, prepared, recipe, responses, counts=counts, prices=price),
         adjustment=prepared.adjustment,
         watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
         paths=responses.paths,
@@ -224,6 +227,26 @@ def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, e
         )
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
+
+
+def _cost(
+    subject: Subject,
+    prepared: Prepared,
+    recipe: ConversionSettings,
+    responses: Responses,
+    *,
+    counts: UnitCounts,
+    prices: Prices,
+) -> SpikeCost:
+    """The cost of the run beside that of its rivals."""
+    from weightsmith.spiking.energy.cost import spike_cost
+    from weightsmith.spiking.energy.rivals import rivals_of
+
+    levels = recipe.neuron.levels(recipe.steps)
+    rounded = prepared.network if recipe.precision == "int8" else None
+    rivals = rivals_of(prepared.converted.network, subject.judged.x[:_RIVAL_ROWS], levels, rounded)
+    cost = spike_cost(prepared.network, responses, counts, prices, precision=recipe.precision)
+    return dataclasses.replace(cost, rivals=rivals)
 
 
 def decisions_of(subject: Subject, responses: Responses) -> Decisions:

@@ -24,7 +24,7 @@ from weightsmith.core.records import Record
 from weightsmith.core.text import quote
 from weightsmith.data.normalise import HALF, Normalisation
 from weightsmith.networks.models.architecture import Architecture
-from weightsmith.networks.models.building import is_factory
+from weightsmith.networks.models.factories import is_factory
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.networks.models.paper_resnet import PaperResnet
 from weightsmith.networks.models.vgg import Vgg

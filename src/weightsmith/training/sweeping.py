@@ -26,7 +26,7 @@ from weightsmith.data.datasets import Data, as_data, load_all
 from weightsmith.networks.card import weights_digest
 from weightsmith.networks.evaluation import evaluate
 from weightsmith.networks.models.architecture import Architecture
-from weightsmith.networks.models.building import is_factory
+from weightsmith.networks.models.factories import Factory, is_factory
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.training.loop import train
 from weightsmith.training.penalties import Penalty
@@ -144,10 +144,12 @@ def _with_rate(schedule: Any, rate: float) -> Schedule:
     return dataclasses.replace(given, rate=rate)  # type: ignore[call-arg]  # just looked at
 
 
-def _shaped(network: Any, changes: dict[str, Any]) -> Architecture:
+def _shaped(network: Any, changes: dict[str, Any]) -> Architecture | str:
     """The architecture with other parameters; ``width`` and ``depth`` make all hidden layers alike."""
+    if isinstance(network, str) and is_factory(network):
+        return str(Factory.parse(network).with_options(**changes))
     if not isinstance(network, Architecture):
-        if not isinstance(network, str) or is_factory(network) or Path(network).exists():
+        if not isinstance(network, str) or Path(network).exists():
             raise UsageError(f"{network} is no architecture, so {', '.join(changes)} cannot be varied; take mlp:50,50")
         network = Architecture.parse(network)
     architecture: Architecture = network

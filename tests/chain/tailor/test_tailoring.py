@@ -24,7 +24,7 @@ from weightsmith.networks.editing.copying import copied
 from weightsmith.spiking.files import load_spiking, spiking_digest
 from weightsmith.spiking.network import SpikingNetwork
 
-QUICK = {"recover": None, "steps": 8, "rows": 200, "encode": "constant", "images": 100}
+QUICK = {"recover": None, "steps": 8, "rows": 200, "encode": "constant", "test_rows": 100}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,9 @@ def network(digits_mlp):
 def both(network, digits):
     """A search whose limits on accuracy and energy neither reducing nor converting alone keeps to."""
     # A wide margin, so that the verdict does not hang on a few rows that another processor may answer otherwise.
-    return tailor(network, digits, accuracy=0.82, energy=0.07, margin=3, recover="fine-tune:1", rows=300, steps=16)
+    prices = "picojoule:neurons=false,draw=0"  # what neurons and draws add would leave a network this small no room
+    options = {"recover": "fine-tune:1", "rows": 300, "steps": 16, "prices": prices}
+    return tailor(network, digits, accuracy=0.82, energy=0.07, margin=3, **options)
 
 
 def test_digits_meet_limits_that_neither_reducing_nor_converting_alone_meets(both):
@@ -146,7 +148,7 @@ def test_limits_that_cannot_be_met_together_name_what_would_do(network, digits):
 
 
 def test_a_limit_beyond_everything_is_named(network, digits):
-    found = tailor(network, digits, accuracy=1.0, params=0.2, **{**QUICK, "images": None})
+    found = tailor(network, digits, accuracy=1.0, params=0.2, **{**QUICK, "test_rows": None})
     assert found.record.unreachable == ("accuracy",)
     assert found.record.verdict is Verdict.NOT_MET
 
@@ -168,7 +170,7 @@ def test_a_file_and_a_folder_are_read(network, digits, tmp_path):
     assert len({record.to_json() for record in records}) == 1
 
 
-RESUMED = {**QUICK, "accuracy": 0.85, "energy": 0.2, "recover": "fine-tune:1", "steps": 6, "images": 60}
+RESUMED = {**QUICK, "accuracy": 0.85, "energy": 0.2, "recover": "fine-tune:1", "steps": 6, "test_rows": 60}
 
 
 @pytest.fixture(scope="module")
@@ -344,16 +346,16 @@ def test_equal_weights_that_are_fed_otherwise_are_another_network(network, digit
     [
         ({}, UsageError, "at least one of them"),
         ({"accuracy": 90}, OptionError, "written 90%"),
-        ({"accuracy": 0.9, "margin": -1}, UsageError, "margin must be ≥ 0"),
-        ({"accuracy": 0.9, "margin": float("nan")}, UsageError, "margin must be ≥ 0"),
-        ({"accuracy": 0.9, "recover": "rewind:3"}, UsageError, "fine-tune:… says, not rewind"),
+        ({"accuracy": 0.9, "margin": -1}, OptionError, "margin must be a number ≥ 0, not -1"),
+        ({"accuracy": 0.9, "margin": float("nan")}, OptionError, "margin must be a number ≥ 0, not nan"),
+        ({"accuracy": 0.9, "recover": "rewind:3"}, OptionError, "recover must be one of fine-tune, not rewind:3"),
         ({"accuracy": 0.9, "recover": "fine"}, UsageError, "unknown recover"),
         ({"accuracy": 0.9, "budget": "soon"}, OptionError, "budget"),
         ({"accuracy": 0.9, "steps": 0}, UsageError, "steps"),
         ({"accuracy": 0.9, "balance": "best"}, UsageError, "unknown balance"),
         ({"accuracy": 0.9, "encode": "morse"}, UsageError, "unknown"),
         ({"accuracy": 0.9, "precision": "int4"}, UsageError, "precision"),
-        ({"accuracy": 0.9, "images": 0}, UsageError, "images"),
+        ({"accuracy": 0.9, "test_rows": 0}, OptionError, "test_rows must be a whole number ≥ 1, not 0"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_refused_before_any_work(digits, options, error, words):

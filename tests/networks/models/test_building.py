@@ -8,7 +8,8 @@ from torch import nn
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.networks.card import card_of
-from weightsmith.networks.models.building import build, is_factory
+from weightsmith.networks.models.building import build
+from weightsmith.networks.models.factories import is_factory
 from weightsmith.networks.models.mlp import Mlp
 
 

@@ -99,7 +99,7 @@ def test_accuracies_stand_with_their_intervals_and_images(results):
 def test_the_energy_of_macs_that_no_run_counted_says_so(results):
     shown, rows = (read(overview_section(results), "Networks") for read in (texts, table))
     assert shown["train-0"]["energy"].startswith("≈ ")
-    assert rows["train-0"]["energy"] == Prices().multiply * rows["train-0"]["MACs"]
+    assert rows["train-0"]["energy"] == Prices().mac * rows["train-0"]["MACs"]
     assert not shown["small-0"]["energy"].startswith("≈")
 
 

@@ -165,7 +165,7 @@ def test_a_bare_record_leaves_out_what_it_has_not(bare, read):
     reader = read(reduction_section(bare, "x"))
     assert reader.drawings == ["Accuracy against size", "Units by layer"]
     assert [row["network"] for row in reader.drawing("Accuracy against size").rows] == ["before", "just cut"]
-    assert [row["network"] for row in reader.table("Accuracies")] == ["before", "just cut"]
+    assert [row["network"] for row in reader.table("Accuracies")] == ["before", "not refitted", "just cut"]
     assert "random" not in reader.drawing("Accuracy against size").how
     assert reader.notes == []
     reader.draw_all()

@@ -18,7 +18,13 @@ from weightsmith.reporting.sections import spiking as section_module
 from weightsmith.reporting.sections.spiking import spiking_section
 from weightsmith.spiking.results import SpikeRecord
 
-PLAIN = ["Accuracy against time steps", "Energy against time steps", "Operations and energy by layer", "Firing rates"]
+PLAIN = [
+    "Accuracy against time steps",
+    "Energy against time steps",
+    "Operations and energy by layer",
+    "Energy beside that of rivals",
+    "Firing rates",
+]
 WATCHED = [
     "How regularly neurons fire",
     "Spikes of one image",
@@ -127,12 +133,14 @@ def test_the_table_of_steps_doubles_up_to_the_last(record, bare, read):
 
 def test_the_cost_table_adds_up(record, bare, read):
     rows = read(spiking_section(record, "x")).table("Cost by layer")
-    assert [row["layer"] for row in rows] == [layer.name for layer in record.cost.layers]
+    layers = [layer.name for layer in record.cost.layers]
+    assert [row["layer"] for row in rows] == [*layers, "all neurons", "random draws"]
     assert sum(row["energy"] for row in rows) == pytest.approx(record.cost.energy)
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    rows = rows[: len(layers)]
     assert sum(row["additions"] for row in rows) == pytest.approx(record.cost.accumulates[-1])
     assert sum(row["MACs"] for row in rows) == record.cost.macs
-    assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert "multiplications" not in rows[0]  # Poisson spikes need none
+    assert all(row["multiplications"] == 0 for row in rows)  # Poisson spikes need none, but leaks do
     constant = read(spiking_section(bare, "x")).table("Cost by layer")
     assert constant[0]["multiplications"] == record.cost.layers[0].macs
     assert ("basis" in constant[0]) == (bare.cost.basis == "estimate")

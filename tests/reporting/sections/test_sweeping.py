@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import weightsmith as ws
-from weightsmith.core.statistics import mcnemar
+from weightsmith.core.statistics import holm, mcnemar
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice
 from weightsmith.reporting.sections import sweeping as tables
@@ -60,9 +60,11 @@ def test_the_lead_and_chips_tell_the_best_setting(sweep, read):
     )
     assert f"reaches {100 * test.value:.1f} %, the network {100 * sweep.plain.value:.1f} %" in section.lead
     chips = read(section).chips
-    assert chips["best, after 12 steps"] == f"{100 * test.value:.1f} % [{100 * test.low:.1f}, {100 * test.high:.1f}]"
+    ends = f"{100 * test.value:.1f} % [{100 * test.low:.1f}, {100 * test.high:.1f}]"
+    assert chips["best, after 12 steps"] == f"{ends} of 100 rows (test)"
     assert chips["threshold factor"] == f"{setting.factor:g}"
-    assert chips["dropped early"] == str(sum(result.lost for result in sweep.table))
+    assert not any(result.lost for result in sweep.table)
+    assert chips["racing"] == "racing: no setting was dropped"
     assert choice.steps == 12
 
 
@@ -94,16 +96,18 @@ def test_a_single_number_of_steps_is_no_choice_and_what_was_not_adjusted_is_not_
 def test_the_winners_are_those_of_the_record(sweep, read):
     reader = read(sweep_section(sweep, "x"))
     choices = [choice for choice in sweep.chosen if choice.steps == 12]
-    for row, choice in zip(reader.table("Chosen after 12 steps"), choices, strict=True):
+    costs = holm([choice.cost.p for choice in choices])
+    for row, choice, p in zip(reader.table("Chosen after 12 steps"), choices, costs, strict=True):
         adjusted = right(sweep, choice.adjusted, 12) > right(sweep, choice.baseline, 12)
         setting, test = (choice.adjusted, choice.adjusted_test) if adjusted else (choice.baseline, choice.baseline_test)
         assert row["neuron"] == f"leak {choice.leak:g}, {choice.reset}"
         assert (row["factor"], row["smoothing"]) == (setting.factor, setting.smoothing)
         assert row["accuracy"] == test.value
-        assert (row["cost"], row["p"]) == (choice.cost.difference, choice.cost.p)
-    for row, choice in zip(reader.table("The adjustment after 12 steps"), choices, strict=True):
+        assert (row["cost"], row["p"]) == (choice.cost.difference, p)
+    gains = holm([choice.gain.p for choice in choices])
+    for row, choice, p in zip(reader.table("The adjustment after 12 steps"), choices, gains, strict=True):
         assert (row["baseline"], row["adjusted"]) == (choice.baseline_test.value, choice.adjusted_test.value)
-        assert (row["gain"], row["p"]) == (choice.gain.difference, choice.gain.p)
+        assert (row["gain"], row["p"]) == (choice.gain.difference, p)
 
 
 def gaining(sweep, only_adjusted, only_baseline):
@@ -118,9 +122,9 @@ def gaining(sweep, only_adjusted, only_baseline):
 @pytest.mark.parametrize(
     ("counts", "word", "message"),
     [
-        ((30, 2), "helps", "helps in 8 of 8 comparisons, hurts in 0, and is inside the noise in 0"),
-        ((2, 30), "hurts", "helps in 0 of 8 comparisons, hurts in 8, and is inside the noise in 0"),
-        ((5, 4), "unclear", "helps in 0 of 8 comparisons, hurts in 0, and is inside the noise in 8"),
+        ((30, 2), "helps", "helps in 8 of 8 comparisons, hurts in 0, and the interval does not say in 0"),
+        ((2, 30), "hurts", "helps in 0 of 8 comparisons, hurts in 8, and the interval does not say in 0"),
+        ((5, 4), "unclear", "helps in 0 of 8 comparisons, hurts in 0, and the interval does not say in 8"),
     ],
 )
 def test_the_adjustment_helps_only_where_the_interval_leaves_out_zero(sweep, read, counts, word, message):
@@ -129,7 +133,7 @@ def test_the_adjustment_helps_only_where_the_interval_leaves_out_zero(sweep, rea
     assert message in reader.prose
     assert "about 0.4 would seem to help or hurt" in reader.prose
     remain = "none" if word == "unclear" else 8
-    assert f"(Bonferroni, p < 0.0063), {remain} remain." in reader.prose
+    assert f"(Holm’s correction), {remain} remain." in reader.prose
 
 
 def test_every_setting_has_a_row(sweep, read):
@@ -173,10 +177,12 @@ def test_the_rows_of_the_figures_are_the_points(sweep, read):
 def test_what_must_be_looked_at_is_noted(bare, read):
     silent = tuple(dataclasses.replace(result, correct=(0,)) for result in bare.table)
     changed = dataclasses.replace(bare, table=silent, split="train", notes=("a note",))
-    first, second, third = read(sweep_section(changed, "x")).notes
-    assert first.startswith("No setting has a single training image right after 8 steps")
-    assert second == "a note"
-    assert "tested on training images" in third
+    reader = read(sweep_section(changed, "x"))
+    (concern,) = reader.section.look_at
+    assert concern.startswith("no setting has a single training row right after 8 steps")
+    first, second = reader.notes
+    assert first == "a note"
+    assert "tested on training images" in second
 
 
 def test_the_facts_hold_settings_and_digests(sweep, read):

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from weightsmith.core.errors import DataMismatch, OptionError, UsageError
+from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.networks.operations import count_operations
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.energy.cost import PriceList, Prices, SpikeCost, UnitCounts, estimate, spike_cost
+from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts, estimate, spike_cost
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Graded
 from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.reference import Stepper
 from weightsmith.spiking.simulation.sources import source_of
@@ -72,6 +72,15 @@ def by_steps(network, x, steps, seed):
     return found
 
 
+def by_hand(node, size):
+    """Connections of a 3×3 convolution of padding 1: every weight that is not 0 at every place inside the image."""
+    found = 0
+    for _, _, row, column in (node.weight != 0).nonzero().tolist():
+        inside = [1 for y in range(size) for x in range(size) if 0 <= y + row - 1 < size and 0 <= x + column - 1 < size]
+        found += len(inside)
+    return found
+
+
 def watched(network, x, steps, **options):
     counts = UnitCounts(network)
     responses = network.run(x, steps, observers=[counts], **options)
@@ -100,27 +109,31 @@ def test_energy_by_hand():
     responses, counts = watched(network, x, 12, seed=3)
     cost = spike_cost(network, responses, counts)
     events = sum(by_steps(network, x, 12, 3).values())
-    macs = 36 * 4 * 2 * 9 + 36 * 4 * 2 * 9 + 3 * 36  # the identity multiplies nothing
-    biases = 2
+    macs = sum(by_hand(network.node(name), 6) for name in ("conv1", "conv2"))  # the identity multiplies nothing
+    macs += int((network.node("out").weight != 0).sum())
+    biases, updates, draws = 2, 144 + 144, 2 * 36
     assert cost.macs == macs
+    assert cost.dense == 36 * 4 * 2 * 9 + 36 * 4 * 2 * 9 + 3 * 36
     assert [layer.constants for layer in cost.layers] == [0, 0, 0, 0, biases]
     assert cost.accumulates[-1] == pytest.approx(events.sum() / 9 + 12 * biases)
-    assert cost.energy == pytest.approx(0.9 * (events.sum() / 9 + 12 * biases))
+    assert cost.draws == draws
+    per_step = 0.9 * (biases + updates) + 0.79 * draws
+    assert cost.energy == pytest.approx(0.9 * events.sum() / 9 + 12 * per_step)
     assert cost.network_energy == pytest.approx(4.6 * macs)
     assert cost.ratio == pytest.approx(cost.energy / cost.network_energy)
-    assert np.allclose(cost.curve, 0.9 * (events.cumsum() / 9 + biases * np.arange(1, 13)))
-    assert sum(cost.layer_energy().values()) == pytest.approx(cost.energy)
+    assert np.allclose(cost.curve, 0.9 * events.cumsum() / 9 + per_step * np.arange(1, 13))
+    assert sum(cost.layer_energy().values()) == pytest.approx(0.9 * (events.sum() / 9 + 12 * biases))
     assert cost.updates.tolist() == [(144 + 144) * t for t in range(1, 13)]
 
 
-def test_neurons_cost_where_asked():
+def test_neurons_cost_unless_they_are_left_out():
     responses, counts = watched(conv_net(), rows(2), 5)
-    without = spike_cost(counts.network, responses, counts, Prices(2.0, 10.0))
+    without = spike_cost(counts.network, responses, counts, Prices(2.0, 10.0, neurons=False))
     counting = spike_cost(counts.network, responses, counts, Prices(2.0, 10.0, neurons=True))
     assert counting.energy - without.energy == pytest.approx(5 * 288 * 2.0)
     leaky = conv_net(neuron=LIF(0.9))
     responses, counts = watched(leaky, rows(2), 5)
-    without = spike_cost(leaky, responses, counts, Prices(2.0, 10.0))
+    without = spike_cost(leaky, responses, counts, Prices(2.0, 10.0, neurons=False))
     counting = spike_cost(leaky, responses, counts, Prices(2.0, 10.0, neurons=True))
     assert [population.leaking for population in counting.neurons] == [144, 144]
     assert counting.energy - without.energy == pytest.approx(5 * 288 * 10.0)
@@ -144,7 +157,7 @@ def test_a_constant_input_is_multiplied_once_and_added_at_every_step():
     responses, counts = watched(network, x, 7)
     cost = spike_cost(network, responses, counts)
     first = cost.layers[0]
-    macs = 36 * 4 * 2 * 9
+    macs = by_hand(network.node("conv1"), 6)
     assert (first.multiplies_once, first.multiplies_per_step, first.constants) == (macs, 0, 144)
     assert (first.spikes, first.accumulates.tolist()) == (0.0, [0.0] * 7)
     assert cost.basis == "counted"
@@ -190,8 +203,10 @@ def test_macs_are_those_counted_on_the_network():
         Poisson(),
     )
     responses, _ = watched(network, rows(1), 2)
-    found = {layer.name: layer.macs for layer in estimate(network, responses).layers}
-    assert found == count_operations(module, torch.zeros(1, 2, 6, 6)).layers
+    example, layers = torch.zeros(1, 2, 6, 6), estimate(network, responses).layers
+    assert {layer.name: layer.dense for layer in layers} == count_operations(module, example).layers
+    assert {layer.name: layer.macs for layer in layers} == count_operations(module, example, zeros=False).layers
+    assert layers[0].macs < layers[0].dense
 
 
 def test_the_estimate_is_marked_and_close():
@@ -242,14 +257,81 @@ def test_records_come_back_exactly():
     cost = spike_cost(network, responses, counts, Prices(0.1, neurons=True))
     again = SpikeCost.from_json(cost.to_json())
     assert again == cost
-    assert (again.energy, again.prices) == (cost.energy, Prices(0.1, 4.6, neurons=True))
+    assert (again.energy, again.prices) == (cost.energy, Prices(0.1).of_run("float32"))
     assert np.array_equal(again.curve, cost.curve)
 
 
-def test_prices_are_options():
-    assert PriceList.parse("picojoule") == Prices(0.9, 4.6)
-    with pytest.raises(OptionError, match="accumulate must be ≥ 0"):
-        Prices(-1)
+OLD = """{"images": 2, "steps": 2, "run": {"dtype": "<f8", "shape": [2], "base64": "AAAAAAAA8D8AAAAAAAAAQA=="},
+"layers": [{"name": "out", "kind": "synapses", "macs": 40, "spikes": 3.0,
+"accumulates": {"dtype": "<f8", "shape": [2], "base64": "AAAAAAAAJEAAAAAAAAA0QA=="}, "constants": 5,
+"multiplies_once": 0, "multiplies_per_step": 0, "basis": "counted"}],
+"neurons": [{"name": "relu", "layer": "dense", "units": 10, "leaking": 4}],
+"prices": {"name": "picojoule", "accumulate": 0.9, "multiply": 4.6, "neurons": false}}"""
+
+
+def test_an_older_record_says_what_it_said():
+    """As version 0.1.0 wrote them: neurons left out, no draws, no memory, no rivals."""
+    cost = SpikeCost.from_json(OLD)
+    assert cost.curve.tolist() == pytest.approx([0.9 * (10 + 5), 0.9 * (20 + 10)])
+    assert (cost.network_energy, cost.ratio) == (pytest.approx(184.0), pytest.approx(27 / 184))
+    assert (cost.memory_energy, cost.rivals, cost.dense) == (None, (), 40)
+    assert SpikeCost.from_json(cost.to_json()) == cost
+    counting = SpikeCost.from_json(OLD.replace('"neurons": false', '"neurons": true'))
+    assert counting.energy == pytest.approx(27 + 2 * (4 * 4.6 + 6 * 0.9))  # a leak was a multiplication
+
+
+def test_integer_runs_have_integer_prices_but_for_what_is_not_rounded():
+    for encode, floating in ((Poisson(), False), (Constant(), True)):
+        network, x = conv_net(encode=encode), rows(4)
+        responses, counts = watched(network, x, 6)
+        cost = spike_cost(network, responses, counts, precision="int8")
+        assert (cost.prices.ac, cost.prices.mac, cost.prices.numbers) == (0.1, 0.23, "int8")
+        first, *others = cost.layers
+        assert (first.floating, any(layer.floating for layer in others)) == (floating, False)
+        once = 4.6 * first.multiplies_once + 0.9 * 6 * first.constants
+        added = 0.1 * sum(layer.accumulates[-1] + 6 * layer.constants for layer in others)
+        rest = 0.1 * (0 if floating else first.accumulates[-1]) + 6 * (0.1 * 288 + 0.79 * cost.draws)
+        assert cost.energy == pytest.approx(once + added + rest)
+        assert cost.network_energy == pytest.approx(0.23 * cost.macs)
+    own = spike_cost(network, responses, counts, Prices(2.0, 10.0), precision="int8")
+    assert not any(layer.floating for layer in own.layers)  # prices that are given hold for all layers
+    assert own.layer_energy()["conv1"] == pytest.approx(10 * first.multiplies_once + 2 * 6 * first.constants)
+
+
+def test_the_same_operations_at_other_prices():
+    network, x = conv_net(), rows(4)
+    responses, counts = watched(network, x, 6)
+    cost, whole = (spike_cost(network, responses, counts, precision=each) for each in ("float32", "int8"))
+    assert cost.at(Prices(numbers="int8")).energy == pytest.approx(whole.energy)
+    assert cost.at(Prices(1.0, 1.0, neurons=False, draw=0)).energy == pytest.approx(float(cost.accumulates[-1]))
+
+
+def test_a_graded_event_is_a_shift_and_an_addition():
+    network, x = conv_net(encode=Constant(), neuron=Graded(3)), rows(4)
+    responses, counts = watched(network, x, 6)
+    cost = spike_cost(network, responses, counts)
+    first, *others = cost.layers
+    assert [layer.event for layer in others] == ["graded"] * 4
+    assert [layer.constants for layer in cost.layers] == [0] * 5
+    assert (first.constants_once, others[-1].constants_once) == (144, 2)  # what never changes comes once
+    events = sum(float(layer.accumulates[-1]) for layer in others)
+    assert events > 100
+    rest = {"float32": (0.9, 4.6), "int8": (0.1, 0.23)}
+    for numbers, shift in (("float32", 0.03), ("int8", 0.057)):  # an addition to the exponent, or a real shift
+        add, multiply = rest[numbers]
+        added = add * (144 + 2 + 6 * 288) + multiply * first.multiplies_once
+        assert cost.at(Prices(numbers=numbers)).energy == pytest.approx((shift + add) * events + added)
+    assert cost.accumulates[-1] == pytest.approx(events + 146)
+    assert (conv_net(neuron=IF(signed=True)).neuron.event, Graded(5).levels(2), IF().levels(2)) == ("signed", 33, 3)
+
+
+def test_counts_have_the_names_of_neurobench():
+    network, x = conv_net(encode=Constant()), rows(4)
+    responses, counts = watched(network, x, 7)
+    cost = spike_cost(network, responses, counts)
+    spikes = sum(float(layer.accumulates[-1]) for layer in cost.layers)
+    first = by_hand(network.node("conv1"), 6)
+    assert cost.neurobench == {"Effective_ACs": spikes, "Effective_MACs": first, "Dense": 7 * cost.dense}
 
 
 def test_a_network_that_multiplies_nothing_has_no_ratio():

@@ -35,8 +35,9 @@ _NUMBERS = ("alpha", "log_spectral_norm", "log_norm", "stable_rank", "median_ang
 class NetworkFacts(Record):
     """One of the two networks: kind, digest, size, and cost per image; None where unknown.
 
-    ``macs`` are multiply–accumulates of one input. ``picojoules`` are those of an image: MACs times their price, or for
-    a spiking network the energy counted (or estimated, see ``energy_basis``) on the data.
+    ``macs`` are multiply–accumulates of one input, ``connections`` those of them that are left without zeros of the
+    padding and weights of 0. ``picojoules`` are those of an image: connections times the price of a MAC, or for a
+    spiking network the energy counted (or estimated, see ``energy_basis``) on the data.
     """
 
     name: str
@@ -48,6 +49,7 @@ class NetworkFacts(Record):
     macs: int | None = None
     picojoules: float | None = None
     energy_basis: str | None = None
+    connections: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -213,7 +213,7 @@ def _spiking_answers(
 ) -> Answers:
     counts = UnitCounts(network)
     found = simulate(network, rows.part.x, seed=seed, observers=(counts,), progress=progress, **how)
-    cost = spike_cost(network, found, counts, prices)
+    cost = spike_cost(network, found, counts, prices, precision=how["precision"])
     answers = _answers(network.card, rows, found.answers[:, -1].astype(np.int64), network.classes)
     return dataclasses.replace(answers, picojoules=cost.energy, basis=f"{cost.basis} over {how['steps']} steps")
 

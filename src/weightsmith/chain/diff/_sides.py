@@ -82,7 +82,7 @@ class Side:
 
     def facts(self, shape: tuple[int, ...]) -> tuple[NetworkFacts, list[Missing]]:
         """Name and sizes, and what is missing; ``shape`` is the input shape if the card has none."""
-        macs, missing = self._macs(self.card.input_shape or shape)
+        macs, connections, missing = self._macs(self.card.input_shape or shape)
         architecture = self.card.architecture or (None if self.module is None else architecture_of(self.module))
         facts = NetworkFacts(
             name=self.name,
@@ -92,24 +92,28 @@ class Side:
             parameters=walk(self.weights).parameters,
             file_bytes=self.bytes,
             macs=macs,
+            connections=connections,
         )
         return facts, missing
 
-    def _macs(self, shape: tuple[int, ...]) -> tuple[int | None, list[Missing]]:
+    def _macs(self, shape: tuple[int, ...]) -> tuple[int | None, int | None, list[Missing]]:
         if self.spiking is not None:
-            return None, []  # accumulates at spikes, counted in a run
+            return None, None, []  # accumulates at spikes, counted in a run
         reason = self.cannot_run
         if self.module is not None and shape:
             try:
-                counted = count_operations(self.module, torch.zeros(1, *shape))
+                example = torch.zeros(1, *shape)
+                counted = count_operations(self.module, example)
+                connections = count_operations(self.module, example, zeros=False).total
             except (DataMismatch, UsageError) as error:
                 reason = str(error)
             else:
                 left = ", ".join(counted.uncounted[:3])
-                return counted.total, [Missing("some MACs", self.name, f"not those of {left}")] if left else []
+                missing = [Missing("some MACs", self.name, f"not those of {left}")] if left else []
+                return counted.total, connections, missing
         elif self.module is not None:
             reason = "the shape of its inputs is not known; with data it is"
-        return None, [Missing("MACs", self.name, str(reason))]
+        return None, None, [Missing("MACs", self.name, str(reason))]
 
 
 def open_sides(a: Any, b: Any, asked: Asked | None = None) -> tuple[Side, Side]:

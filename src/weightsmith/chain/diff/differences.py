@@ -196,9 +196,9 @@ def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> Net
     """Add the energy of an image: MACs times their price, or for a spiking network the energy of its run."""
     if answers is not None and answers.picojoules is not None:
         return dataclasses.replace(facts, picojoules=answers.picojoules, energy_basis=answers.basis)
-    if facts.macs is None:
+    if facts.connections is None:
         return facts
-    return dataclasses.replace(facts, picojoules=prices.multiply * facts.macs, energy_basis="MACs × price")
+    return dataclasses.replace(facts, picojoules=prices.mac * facts.connections, energy_basis="MACs × price")
 
 
 def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[Missing]:

@@ -33,6 +33,8 @@ from weightsmith.reducing.inspecting import SiteAngles
 from weightsmith.reducing.results import Measured, SiteReduction, Size
 from weightsmith.reducing.study_table import StudyRow, StudySummary
 from weightsmith.spiking.energy.cost import LayerCost, NeuronCost, SpikeCost
+from weightsmith.spiking.energy.memory import MemoryAccess
+from weightsmith.spiking.energy.rivals import Rival
 from weightsmith.spiking.l4.adjust import AdjustedPopulation
 from weightsmith.spiking.monitors.activity import PopulationStatistics
 from weightsmith.spiking.monitors.correspondence import Confusion
@@ -58,21 +60,23 @@ _NOT_NEGATIVE: dict[type[Record], str] = {
     EpochRow: "epoch steps",
     Evaluation: "images correct not_finite",
     Judgement: "energy",
-    LayerCost: "macs spikes accumulates constants multiplies_once multiplies_per_step",
+    LayerCost: "macs spikes accumulates constants multiplies_once multiplies_per_step dense constants_once",
     LayerGradients: "sensitivity update",
     LayerGrade: "parameters N M matrices evals shape",
     Measure: "layers",
     Measured: "images",
-    NeuronCost: "units leaking",
+    MemoryAccess: "reads writes energy",
+    NeuronCost: "units leaking spikes",
     Omitted: "parameters",
     Population: "units rate spikes_per_image",
     PopulationStatistics: "units spikes rate rate_variance fano_trains interval_trains",
+    Rival: "bits macs price energy memory rows",
     RowsUsed: "rows of",
     SettingResult: "seen correct",
     SiteAngles: "units entries similar complementary left",
     SiteReduction: "before",
     Size: "parameters macs file_bytes units",
-    SpikeCost: "images steps run",
+    SpikeCost: "images steps run draws",
     SpikeSweep: "train_images test_images steps",
     StudyRow: "repeat fold",
     StudySummary: "hidden n units units_deviation test_deviation",

@@ -68,7 +68,7 @@ def answered(
     counts = UnitCounts(network)
     responses = simulate(network, part.x, steps, seed=seed, first=first, precision=precision, observers=(counts,))
     labels = labels_for(network.card, data, part.y, network.classes)[1].numpy()
-    cost = spike_cost(network, responses, counts, prices)
+    cost = spike_cost(network, responses, counts, prices, precision=precision)
     return Answered(responses.correct(labels)[:, -1], cost.energy)
 
 

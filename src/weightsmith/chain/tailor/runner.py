@@ -79,7 +79,8 @@ class CandidateRunner:
         self._tried: set[str] = set()
         self._asked: set[str] = set()
         self._last: tuple[str, tuple[nn.Module, int]] | None = None
-        counted = count_operations(network, inputs_of(network, rows.choosing.split("test").x[:1]))
+        self._example = inputs_of(network, rows.choosing.split("test").x[:1])
+        counted = count_operations(network, self._example)
         self.macs, self.uncounted = counted.total, counted.uncounted
         if not self.macs:
             raise UsageError(
@@ -87,11 +88,12 @@ class CandidateRunner:
                 "out and no energy to save"
             )
         self.parameters = sum(value.numel() for value in network.parameters())
+        self._energy = self._priced(network)
 
     @property
     def energy(self) -> float:
         """The energy of the whole network per input, in picojoules."""
-        return self.conditions.prices.multiply * self.macs
+        return self._energy
 
     def knows(self, config: Configuration) -> bool:
         """Whether this configuration was run, or refused, in this search."""
@@ -173,10 +175,9 @@ class CandidateRunner:
             return {"refused": str(error)}
 
     def _measured(self, config: Configuration) -> dict[str, Any]:
-        conditions = self.conditions
         plain, macs = (self.network, self.macs) if config.cut is None else self._reduced(config.cut)
         if config.conversion is None:
-            points = [Point(self._correct(plain), conditions.prices.multiply * macs)]
+            points = [Point(self._correct(plain), self._priced(plain))]
         else:
             points = self._spiking(plain, config.conversion)
         return {
@@ -184,6 +185,10 @@ class CandidateRunner:
             "parameters": sum(value.numel() for value in plain.parameters()),
             "macs": macs,
         }
+
+    def _priced(self, network: nn.Module) -> float:
+        """The energy of a network that does not spike, per input: its connections are counted as those of spikes."""
+        return self.conditions.prices.mac * count_operations(network, self._example, zeros=False).total
 
     def _candidate(
         self, config: Configuration, point: Point, written: dict[str, Any], stage: str, index: int

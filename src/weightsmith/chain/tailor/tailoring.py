@@ -8,35 +8,31 @@ import math
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.chain.tailor.choosing import Preference, margin_for
-from weightsmith.chain.tailor.concluding import check_any, concluded, judge
 from weightsmith.chain.tailor.limits import Limits, Wanted, read_seconds
-from weightsmith.chain.tailor.proposing import Menu, Proposer
-from weightsmith.chain.tailor.results import Tailored, TailorRecord
-from weightsmith.chain.tailor.rows import divided
-from weightsmith.chain.tailor.runner import CandidateRunner, Conditions
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
-from weightsmith.core.options import check_int
-from weightsmith.core.progress import ProgressCallback, as_callback, shows_progress
+from weightsmith.core.options import Range
+from weightsmith.core.progress import ProgressCallback, as_callback
 from weightsmith.core.records import Origin
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.files import load, save
-from weightsmith.reducing.recovery.recover import FineTune, Recover
-from weightsmith.spiking.conversion.balance import Balance, MaxCurrent, Percentile
-from weightsmith.spiking.conversion.preparing import checked_precision, encoding_of
-from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.energy.cost import PriceList, Prices
-from weightsmith.spiking.files import is_spiking, save_spiking
-from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF, Neuron
-from weightsmith.training.run import TrainRun
+from weightsmith.core.verbs import Batch, Doc, Seed, Threads, verb
+from weightsmith.spiking.neurons import IF, LIF, Neuron, Precision
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from weightsmith.chain.tailor.proposing import Menu, Proposer
+    from weightsmith.chain.tailor.results import Tailored, TailorRecord
+    from weightsmith.chain.tailor.runner import CandidateRunner
+    from weightsmith.reducing.recovery.recover import FineTune
+    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
+    from weightsmith.spiking.encoding import Constant, Poisson
+    from weightsmith.spiking.energy.cost import Prices
+    from weightsmith.spiking.network import SpikingNetwork
+    from weightsmith.training.run import TrainRun
 
 __all__ = ["tailor"]
 
@@ -44,30 +40,52 @@ __all__ = ["tailor"]
 _SEARCHING = 2.0  # standard errors, until the number of configurations is known
 
 
-@shows_progress
+@verb(types=("reducing.recovery.recover", "spiking.encoding", "spiking.conversion.balance", "spiking.energy.cost"))
 def tailor(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    accuracy: float | str | None = None,
-    energy: float | str | None = None,
-    params: float | str | None = None,
-    budget: float | str | None = None,
-    margin: float | None = None,
-    test_rows: int | None = None,
-    recover: FineTune | str | None = "fine-tune:3,schedule=cosine:0.01",
-    tune_rows: int | None = None,
-    rows: int | None = 2000,
-    spiking: bool | None = None,
-    neuron: IF | LIF | str = "if",
-    encode: Poisson | Constant | str | None = None,
-    balance: Percentile | MaxCurrent | str = "percentile",
-    steps: int = 32,
-    precision: Precision = "float32",
-    prices: Prices | str = "picojoule",
-    seed: int = 0,
-    batch: int = 256,
-    threads: int = 1,
+    accuracy: Annotated[float | str | None, Doc("at least this share of right answers, as 0.9 or 90%")] = None,
+    energy: Annotated[
+        float | str | None, Doc("at most this, for an input: 0.2 or 20% of the network's own, or as 1.5uJ")
+    ] = None,
+    params: Annotated[
+        float | str | None, Doc("at most so many parameters: 0.5 or 50% of the network's own, or as 20000")
+    ] = None,
+    budget: Annotated[
+        float | str | None, Doc("end the search after so many seconds, or 90s, 10m, 1.5h; what is known counts")
+    ] = None,
+    margin: Annotated[
+        float | None,
+        Range(ge=0),
+        Doc("standard errors above the accuracy asked for; without it by the number of ways", rare=True),
+    ] = None,
+    test_rows: Annotated[
+        int | None, Range(ge=1), Doc("rows to choose by, and as many others that judge; without it all")
+    ] = None,
+    recover: Annotated[
+        FineTune | str | None, Doc("how networks that were cut are trained; none leaves them as they are")
+    ] = "fine-tune:3,schedule=cosine:0.01",
+    tune_rows: Annotated[int | None, Range(ge=1), Doc("training rows they are trained on; without it all")] = None,
+    rows: Annotated[int | None, Range(ge=1), Doc("training rows that methods of reduction look at")] = 2000,
+    spiking: Annotated[
+        bool | None, Doc("whether spiking networks are tried; without it unless only the size is limited")
+    ] = None,
+    neuron: Annotated[IF | LIF | str, Doc("if, or lif:0.95; reset=hard for either", rare=True)] = "if",
+    encode: Annotated[
+        Poisson | Constant | str | None, Doc("constant or poisson:1; without it both are tried", rare=True)
+    ] = None,
+    balance: Annotated[
+        Percentile | MaxCurrent | str, Doc("how thresholds are found: percentile:99.9 or max-current", rare=True)
+    ] = "percentile",
+    steps: Annotated[int, Range(ge=1), Doc("time steps that a spiking network is run for, at most")] = 32,
+    precision: Annotated[Precision, Doc("numbers of spiking networks; int8 rounds the weights", rare=True)] = "float32",
+    prices: Annotated[
+        Prices | str, Doc("picojoules per operation, as picojoule:0.9,4.6 or picojoule:neurons=true", rare=True)
+    ] = "picojoule",
+    seed: Seed = 0,
+    batch: Batch = 256,
+    threads: Threads = 1,
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
 ) -> Tailored:
@@ -92,27 +110,35 @@ def tailor(
     >>> small.record.best.kind, small.record.best.params_share <= 0.4
     ('reduced', True)
     """
+    from weightsmith.chain.tailor.concluding import check_any, concluded, judge
+    from weightsmith.chain.tailor.proposing import Proposer
+    from weightsmith.chain.tailor.results import Tailored
+    from weightsmith.chain.tailor.rows import divided
+    from weightsmith.chain.tailor.runner import CandidateRunner, Conditions
+    from weightsmith.networks.card import card_of, meaning_digest, weights_digest
+    from weightsmith.spiking.conversion.balance import Balance
+    from weightsmith.spiking.conversion.preparing import encoding_of
+
     asked = _Asked(
         wanted=Wanted.read(accuracy, energy, params),
         budget=read_seconds(budget),
         margin=_margin(margin),
-        recover=_recovery(recover),
+        recover=None if recover is None else str(recover),
         spiking=spiking,
-        steps=check_int("steps", steps),
+        steps=steps,
         encodings=("constant", "poisson") if encode is None else (str(encoding_of(encode)),),
         balance=str(Balance.of(balance)),
     )
     conditions = Conditions(
         neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
-        precision=checked_precision(precision),
-        prices=PriceList.of(prices),  # type: ignore[arg-type]
-        rows=None if rows is None else check_int("rows", rows),
-        seed=check_int("seed", seed, least=0),
-        batch=check_int("batch", batch),
-        threads=check_int("threads", threads),
+        precision=precision,
+        prices=_prices(prices, precision),
+        rows=rows,
+        seed=seed,
+        batch=batch,
+        threads=threads,
     )
     counts = {"test_rows": test_rows, "tune_rows": tune_rows}
-    counts = {name: None if count is None else check_int(name, count) for name, count in counts.items()}
     module = _network(network)
     found = divided(data, **counts, seed=conditions.seed)
     settings = counts | {
@@ -161,6 +187,8 @@ class _Asked:
 
     def menu(self, limits: Limits, runner: CandidateRunner) -> Menu:
         """The options of the search, once the whole network is known."""
+        from weightsmith.chain.tailor.proposing import Menu
+
         return Menu(
             energy=None if limits.energy is None else limits.energy / runner.energy,
             params=None if limits.params is None else limits.params / runner.parameters,
@@ -195,21 +223,29 @@ def _search(
     return ()
 
 
+def _prices(given: Prices | str, precision: str) -> Prices:
+    from weightsmith.spiking.energy.cost import PriceList
+
+    option: Prices = PriceList.of(given)  # type: ignore[assignment]  # the family has one member
+    return option.of_run(precision)
+
+
 def _margin(given: float | None) -> float | None:
     if given is not None and not 0 <= given < math.inf:
         raise UsageError(f"margin must be ≥ 0 standard errors, not {given!r}")
     return None if given is None else float(given)
 
 
-def _recovery(given: FineTune | str | None) -> str | None:
-    option = None if given is None else Recover.of(given)
-    if option is not None and not isinstance(option, FineTune):
-        raise UsageError(f"candidates are trained as fine-tune:… says, not {option}")
-    return None if option is None else str(option)
-
-
 def _network(given: Any) -> nn.Module:
     """A copy in ``eval`` mode."""
+    from torch import nn
+
+    from weightsmith.networks.editing.copying import copied
+    from weightsmith.networks.files import load
+    from weightsmith.spiking.files import is_spiking
+    from weightsmith.spiking.network import SpikingNetwork
+    from weightsmith.training.run import TrainRun
+
     if isinstance(given, TrainRun):
         return copied(given.network).eval()
     if isinstance(given, nn.Module):
@@ -243,6 +279,10 @@ def _plain(value: Any) -> Any:
 
 def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwork) -> None:
     """Write the chosen network and then the record, which marks it as complete; an old record is deleted first."""
+    from weightsmith.networks.files import save
+    from weightsmith.spiking.files import save_spiking
+    from weightsmith.spiking.network import SpikingNetwork
+
     path = folder / "network.safetensors"
     (folder / "record.json").unlink(missing_ok=True)
     if isinstance(network, SpikingNetwork):

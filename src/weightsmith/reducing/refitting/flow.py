@@ -143,7 +143,7 @@ class SideBySide:
         first = next(name for name, node in self._nodes[0].items() if node.op == "placeholder")
         with _Store(len(self._blocks)) as store:
             for index, block in enumerate(self._blocks):
-                store.put(index, [{first: block}, {first: block}])
+                store.put(index, [{first: block.clone()}, {first: block.clone()}])  # may be changed in place
             for stop in stops:
                 yield stop, self._values(stop, store)
 

@@ -229,7 +229,7 @@ def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: S
             return dataclasses.replace(network, accumulates=float(spent.accumulates[-1]), energy=spent.energy)
     converted = next((record.cost for _, record in seen if isinstance(record, SpikeRecord)), None)
     if converted is not None:
-        energy, macs = converted.network_energy, converted.macs
+        energy, macs = converted.network_energy, converted.dense
     trained = next((record.parameters for record in _trainings(made)), None)
     return dataclasses.replace(
         network,
@@ -260,7 +260,7 @@ def _completed(network: KnownNetwork, parent: KnownNetwork | None, prices: Price
     if network.making == "spiking" and parent is not None:
         return dataclasses.replace(network, parameters=parent.parameters)
     if network.energy is None and network.macs is not None and prices is not None:
-        return dataclasses.replace(network, energy=prices.multiply * network.macs, assumed=True)
+        return dataclasses.replace(network, energy=prices.mac * network.macs, assumed=True)
     return network
 
 

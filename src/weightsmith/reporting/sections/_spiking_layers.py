@@ -95,7 +95,15 @@ def layer_rows(record: SpikeRecord) -> list[LayerRow]:
         if fed is not None:
             del waiting[fed.name]
         rows.append(_row(record, layer, fed))
-    return [*rows, *(LayerRow(each.name, "neurons", **_fired(record, each)) for each in waiting.values())]
+    rows += [LayerRow(each.name, "neurons", **_fired(record, each)) for each in waiting.values()]
+    cost = record.cost
+    others = [("all neurons", *cost.neuron_operations, sum(cost.neuron_energy))]
+    others.append(("random draws", 0.0, 0.0, cost.draw_energy))
+    return rows + [
+        LayerRow(name, "other", accumulates=added, multiplies=multiplied, energy_share=energy / cost.energy)
+        for name, added, multiplied, energy in others
+        if energy
+    ]
 
 
 def _row(record: SpikeRecord, layer: LayerCost, fed: Population | None) -> LayerRow:
@@ -104,7 +112,7 @@ def _row(record: SpikeRecord, layer: LayerCost, fed: Population | None) -> Layer
     return LayerRow(
         name=layer.name,
         kind=layer.kind,
-        accumulates=float(layer.accumulates[-1]) + layer.constants * run,
+        accumulates=float(layer.accumulates[-1]) + layer.constant_additions(run),
         multiplies=layer.multiplies_once + layer.multiplies_per_step * run,
         energy_share=cost.layer_energy()[layer.name] / cost.energy if cost.energy else None,
         path=record.paths.get(layer.name),

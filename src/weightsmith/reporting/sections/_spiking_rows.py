@@ -9,6 +9,7 @@ import numpy as np
 from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.spiking._raster import _representative_units as representative_units
 from weightsmith.reporting.parts import Cell
+from weightsmith.reporting.sections._spiking_rivals import rival_rows
 from weightsmith.reporting.sections._wording import MOST_ROWS, rounded, thinned
 from weightsmith.spiking.monitors.raster import PopulationRaster, RasterRecord
 from weightsmith.spiking.results import SpikeRecord, Watched
@@ -28,22 +29,33 @@ def rows_of(figure: str, record: SpikeRecord, classes: Sequence[str]) -> Rows:
 
 
 def layer_operations(record: SpikeRecord) -> Rows:
-    """Operations and energy of each layer per image, next to the MACs of the network; energies in picojoules."""
+    """Operations and energy of each layer per image, next to the MACs of the network; energies in picojoules.
+
+    Neurons and random draws follow, where they have a price.
+    """
     cost = record.cost
     run, energies = float(cost.run[-1]), cost.layer_energy()
-    return [
+    rows: Rows = [
         {
             "layer": layer.name,
             "kind": layer.kind,
             "spikes": layer.spikes,
-            "accumulates": float(layer.accumulates[-1]) + layer.constants * run,
+            "accumulates": float(layer.accumulates[-1]) + layer.constant_additions(run),
             "multiplies": layer.multiplies_once + layer.multiplies_per_step * run,
             "energy_picojoule": energies[layer.name],
             "network_macs": layer.macs,
-            "network_energy_picojoule": cost.prices.multiply * layer.macs,
+            "network_dense_macs": layer.macs if layer.dense is None else layer.dense,
+            "network_energy_picojoule": cost.prices.mac * layer.macs,
         }
         for layer in cost.layers
     ]
+    others = [("all neurons", *cost.neuron_operations, sum(cost.neuron_energy))]
+    others.append(("random draws", 0.0, 0.0, cost.draw_energy))
+    for name, added, multiplied, energy in others:
+        if energy and rows:
+            found: dict[str, Cell] = {"layer": name, "kind": "other", "accumulates": added, "multiplies": multiplied}
+            rows.append(dict.fromkeys(rows[0]) | found | {"energy_picojoule": energy})
+    return rows
 
 
 def _accuracy(record: SpikeRecord) -> Rows:
@@ -205,6 +217,7 @@ _ROWS: dict[str, Callable[[SpikeRecord], Rows]] = {
     "accuracy": _accuracy,
     "energy": _energy,
     "layer-energy": layer_operations,
+    "rivals": lambda record: rival_rows(record.cost),
     "rates": _rates,
     "statistics": _statistics,
     "raster": _raster,

@@ -70,8 +70,8 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
         Column("spikes", "that arrive for an image", numeric=True),
         Column("additions", "that they cause, with those of constant currents", numeric=True),
         Column("energy", "per image", numeric=True),
-        Column("share", "of the energy of all layers", numeric=True),
-        Column("MACs", "of the network for an image", numeric=True, spare=1),
+        Column("share", "of the energy of the run", numeric=True),
+        Column("MACs", "of the network for an image, without padding", numeric=True, spare=1),
         Column("path", _paths(record)),
     ]
     if multiplies:
@@ -86,18 +86,18 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
         (
             *_cost(row, total, multiplies=multiplies),
             record.paths.get(str(row["layer"])),
-            *((bases[str(row["layer"])],) if estimated else ()),
+            *((bases.get(str(row["layer"])),) if estimated else ()),
         )
         for row in rows
     )
     prices = cost.prices
-    neurons = "updates of neurons are in the total only" if prices.neurons else "neurons are left out"
-    known = type(prices)()
-    usual = (prices.accumulate, prices.multiply) == (known.accumulate, known.multiply)
+    neurons = "updates of neurons included" if prices.neurons else "neurons are left out"
+    known = type(prices)(numbers=prices.numbers)
+    usual = (prices.ac, prices.mac) == (known.ac, known.mac)
     direct = " (direct): spikes that reach neurons without weights between." if "direct" in kinds else ""
     caption = (
-        f"Per image, {prices.accumulate:g} pJ for an addition and {prices.multiply:g} pJ for a multiplication with its "
-        f"addition{' (45 nm)' if usual else ''}; {neurons}. Memory and communication are left out: energies compare, "
+        f"Per image, {prices.ac:g} pJ for an addition and {prices.mac:g} pJ for a multiplication with its "
+        f"addition{' (45 nm)' if usual else ''}; {neurons}. Memory is apart, communication left out: energies compare, "
         f"they do not predict.{direct}"
     )
     yield Table("Cost by layer", tuple(columns), cells, caption, file="cost-by-layer.csv")

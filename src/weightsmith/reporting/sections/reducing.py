@@ -237,13 +237,12 @@ def _accuracies(record: ReductionRecord) -> Table:
         Column("95 % interval", numeric=True),
         Column("what it is"),
     )
-    rows = [
-        _accuracy("before", measured.whole, "the network that came in"),
-        _accuracy("just cut", measured.unfitted or measured.cut, "without its units, nothing trained since"),
-    ]
+    rows = [_accuracy("before", measured.whole, "the network that came in")]
+    remark = "without its units, nothing trained since"
     if measured.unfitted is not None and record.refit is not None:
-        remark = f"readers solved anew by least squares on {counted(record.refit.rows, 'unlabelled row')}"
-        rows.append(_accuracy("refitted", measured.cut, remark))
+        rows.append(_accuracy("not refitted", measured.unfitted, "the cut before its refit"))
+        remark = f"readers refitted on {counted(record.refit.rows, 'unlabelled row')}, nothing trained since"
+    rows.append(_accuracy("just cut", measured.cut, remark))
     if record.settings["recover"]:
         rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
     if random is not None:

@@ -10,6 +10,7 @@ from weightsmith.reporting.figures.spiking.catalogue import figures_of
 from weightsmith.reporting.parts import Drawing, Facts, Notes, Part, Section
 from weightsmith.reporting.sections._spiking_choice import calibration_table, choice_table, chosen_note
 from weightsmith.reporting.sections._spiking_findings import advice, concerns
+from weightsmith.reporting.sections._spiking_rivals import rivals_tables, rivals_text
 from weightsmith.reporting.sections._spiking_rows import rows_of
 from weightsmith.reporting.sections._spiking_tables import cost_tables, population_tables, steps_table
 from weightsmith.reporting.sections._wording import (
@@ -44,12 +45,17 @@ _DRAWINGS = {
     "energy": (
         "Energy against time steps",
         "the line is what an image has cost after so many steps; from the diamond on it has cost more than the network "
-        "it came from, the dashed line.",
+        "it came from, the dashed line. The dotted line is the cheapest other way to run that network.",
     ),
     "layer-energy": (
         "Operations and energy by layer",
         "above is what the spikes of a layer cost, below in grey what the network spends on it; a layer gains where "
         "the upper bar is the shorter one.",
+    ),
+    "rivals": (
+        "Energy beside that of rivals",
+        "the dashed line is the spiking network; a point left of it is a way to run the network it came from that "
+        "takes less: in arithmetic on the left, in memory accesses on the right.",
     ),
     "rates": (
         "Firing rates",
@@ -109,6 +115,8 @@ def spiking_section(
     parts += [
         *_taken(drawings, "layer-energy"),
         *cost_tables(record),
+        *_taken(drawings, "rivals"),
+        *rivals_tables(record),
         *_taken(drawings, "rates"),
         *population_tables(record),
     ]
@@ -137,7 +145,10 @@ def _lead(record: SpikeRecord) -> str:
     decisions, cost, settings = record.decisions, record.cost, record.settings
     energy = f"An image costs {energy_text(cost.energy)} of arithmetic"
     if cost.ratio is not None:
-        energy += f", {significant(cost.ratio)} times the {energy_text(cost.network_energy)} of the network"
+        numbers = " in int8" if cost.prices.numbers == "int8" else ""
+        energy += f", {significant(cost.ratio)} times the {energy_text(cost.network_energy)} of the network{numbers}"
+    beside = rivals_text(cost)
+    energy += "" if beside is None else f". {beside[:1].upper()}{beside[1:]}"
     what = f"{short_network(record.network)} as a spiking network ({settings['neuron']}, {settings['encode']} input)"
     return (
         f"{what} is right on "
@@ -161,6 +172,8 @@ def _chips(record: SpikeRecord) -> tuple[tuple[str, str], ...]:
     ]
     if cost.ratio is not None:
         chips.append(("of the network’s energy", f"{significant(cost.ratio)} ×"))
+    if cost.memory_energy is not None:
+        chips.append(("memory accesses, on top", energy_text(cost.memory_energy)))
     neurons = sum(population.units for population in record.populations)
     if neurons:
         rate = sum(population.rate * population.units for population in record.populations) / neurons

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
-from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.core.statistics import Interval, holm
 from weightsmith.reporting.figures.spiking.catalogue import draw_leak_sweep, leak_points
 from weightsmith.reporting.figures.spiking.thresholds import draw_thresholds
 from weightsmith.reporting.parts import Cell, Choice, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.sections._known_networks import HOLM, change_cells
+from weightsmith.reporting.sections._sweeping_findings import (
+    advice,
+    comparisons,
+    concern,
+    racing_words,
+    right_answers,
+    taken,
+    verdict,
+)
 from weightsmith.reporting.sections._wording import (
     MOST_ROWS,
+    accuracy,
     chance,
     changed,
     conclusion,
@@ -19,7 +29,6 @@ from weightsmith.reporting.sections._wording import (
     facts_of,
     percent,
     percent_within,
-    points,
     rounded,
     short_network,
 )
@@ -28,8 +37,12 @@ from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, Sp
 __all__ = ["sweep_section"]
 
 
-def sweep_section(sweep: SpikeSweep, name: str) -> Section:
-    """The section of a sweep named ``name``."""
+def sweep_section(sweep: SpikeSweep, name: str, *, convert: Sequence[str] = (), kept: bool = True) -> Section:
+    """The description of a sweep named ``name``.
+
+    ``convert`` is the command line that converts this network, to which advice adds the best setting; ``kept``: the
+    sweep was written.
+    """
     parts: list[Part] = [*_notes(sweep)]
     if sweep.chosen:
         options = tuple((_after(steps), _at(sweep, steps)) for steps in sweep.steps)
@@ -38,7 +51,25 @@ def sweep_section(sweep: SpikeSweep, name: str) -> Section:
     if sweep.table:
         parts.append(_settings_table(sweep))
     parts.append(facts_of(sweep.settings, sweep.origin, before=[("network", sweep.network)]))
-    return Section(f"Spiking sweep: {name}", _lead(sweep), tuple(parts), _chips(sweep))
+    found = concern(sweep)
+    return Section(
+        f"Spiking sweep: {name}",
+        _lead(sweep),
+        tuple(parts),
+        _chips(sweep),
+        _about(sweep),
+        () if found is None else (found,),
+        tuple(advice(sweep, convert, kept=kept)) if convert else (),
+    )
+
+
+def _about(sweep: SpikeSweep) -> str:
+    """The settings that all runs share."""
+    settings = sweep.settings
+    words = [sweep.network, *(str(settings[key]) for key in ("encode", "balance") if key in settings)]
+    words += ["delay"] if settings.get("delay") else []
+    words += [settings["precision"]] if settings.get("precision", "float32") != "float32" else []
+    return " · ".join([*words, f"seed {sweep.origin.seed}", "the same spikes for all settings"])
 
 
 def _lead(sweep: SpikeSweep) -> str:
@@ -50,33 +81,31 @@ def _lead(sweep: SpikeSweep) -> str:
     best = _best(sweep)
     if best is None:
         return lead
-    setting, accuracy = _taken(sweep, best)
+    setting, found = _taken(sweep, best)
     return (
         f"{lead} The one that was right most often {_after(best.steps)} ({_described(setting)}) reaches "
-        f"{percent(accuracy.value)}, the network {percent(sweep.plain.value)}: {changed(best.cost)}, McNemar’s "
+        f"{percent(found.value)}, the network {percent(sweep.plain.value)}: {changed(best.cost)}, McNemar’s "
         f"{chance(best.cost.p)}: {conclusion(best.cost)}."
     )
 
 
 def _chips(sweep: SpikeSweep) -> tuple[tuple[str, str], ...]:
-    chips = [("accuracy of the network", percent_within(sweep.plain))]
+    rows = (sweep.test_images, sweep.split)
+    chips = [("accuracy of the network", accuracy(sweep.plain, *rows))]
     best = _best(sweep)
     if best is not None:
-        setting, accuracy = _taken(sweep, best)
+        setting, found = _taken(sweep, best)
         chips += [
-            (f"best, {_after(best.steps)}", percent_within(accuracy)),
+            (f"best, {_after(best.steps)}", accuracy(found, *rows)),
             ("leak and reset", f"{setting.leak:g}, {setting.reset}"),
             ("threshold factor", f"{setting.factor:g}"),
             ("L4 smoothing", "not adjusted" if setting.smoothing is None else f"{setting.smoothing:g}"),
         ]
-    lost = sum(result.lost for result in sweep.table)
-    return (*chips, ("settings", f"{len(sweep.table):,}"), ("dropped early", f"{lost:,}"))
+    return (*chips, ("settings", f"{len(sweep.table):,}"), ("racing", racing_words(sweep)))
 
 
 def _notes(sweep: SpikeSweep) -> Iterator[Notes]:
     lines = list(sweep.notes)
-    if sweep.table and not any(correct for result in sweep.table for correct in result.correct):
-        lines.insert(0, f"No setting has a single training image right {_after(max(sweep.steps))}: does anything fire?")
     if sweep.split == "train":
         lines.append("The winners were tested on training images, which they were chosen by: there were no others.")
     if lines:
@@ -86,7 +115,7 @@ def _notes(sweep: SpikeSweep) -> Iterator[Notes]:
 def _best(sweep: SpikeSweep) -> Chosen | None:
     """The choice after the most steps whose setting was most accurate on training images."""
     last = [choice for choice in sweep.chosen if choice.steps == max(sweep.steps)]
-    return max(last, key=lambda choice: _right_answers(sweep, _taken(sweep, choice)[0], choice.steps), default=None)
+    return max(last, key=lambda choice: right_answers(sweep, taken(sweep, choice), choice.steps), default=None)
 
 
 def _described(setting: Setting) -> str:
@@ -157,20 +186,18 @@ def _together(sweep: SpikeSweep) -> str:
     gains = [choice.gain for choice in sweep.chosen if choice.gain is not None]
     if not gains:
         return "The L4 adjustment was not tried: no smoothings were swept."
-    verdicts = [_verdict(gain) for gain in gains]
-    by_chance = 1 - next((gain.interval.confidence for gain in gains if gain.interval is not None), 0.95)
-    level = by_chance / len(gains)
-    sure = sum(gain.p is not None and gain.p < level for gain in gains)
+    found = comparisons(sweep)
+    if found is None:
+        return "The L4 adjustment changed nothing that could be compared."
+    open_still = found.total - found.helps - found.hurts
     text = (
-        f"The L4 adjustment helps in {verdicts.count('helps')} of {counted(len(gains), 'comparison')}, hurts in "
-        f"{verdicts.count('hurts')}, and is inside the noise in {verdicts.count('unclear')}; if it did nothing, about "
-        f"{by_chance * len(gains):.2g} would seem to help or hurt."
+        f"The L4 adjustment helps in {found.helps} of {counted(found.total, 'comparison')}, hurts in {found.hurts}, "
+        f"and the interval does not say in {open_still}; if it did nothing, about {found.by_chance:.2g} would seem to "
+        "help or hurt."
     )
-    return (
-        text
-        if len(gains) == 1
-        else f"{text} Judged all at once (Bonferroni, p < {level:.2g}), {sure or 'none'} remain{'s' * (sure == 1)}."
-    )
+    sure = sum(p is not None and p < 1 - found.confidence for p in holm([gain.p for gain in gains]))
+    left = f"{sure or 'none'} remain{'s' * (sure == 1)}"
+    return text if len(gains) == 1 else f"{text} Judged all at once (Holm’s correction), {left}."
 
 
 # The tables of a sweep: the chosen settings, the gain by the adjustment, every setting.
@@ -183,23 +210,10 @@ def _after(steps: int) -> str:
 
 def _taken(sweep: SpikeSweep, choice: Chosen) -> tuple[Setting, Interval]:
     """The better of baseline and adjusted on training images, to compare with the network, and its test accuracy."""
-    if choice.adjusted is None or choice.adjusted_test is None:
+    setting = taken(sweep, choice)
+    if setting.smoothing is None or choice.adjusted_test is None:
         return choice.baseline, choice.baseline_test
-    baseline, adjusted = (_right_answers(sweep, one, choice.steps) for one in (choice.baseline, choice.adjusted))
-    return (choice.adjusted, choice.adjusted_test) if adjusted > baseline else (choice.baseline, choice.baseline_test)
-
-
-def _right_answers(sweep: SpikeSweep, setting: Setting, steps: int) -> int:
-    """The number of correct training images of the setting after ``steps`` steps."""
-    result = next(result for result in sweep.table if result.setting.key == setting.key)
-    return result.correct[sweep.steps.index(steps)]
-
-
-def _verdict(gain: Comparison) -> Literal["helps", "hurts", "unclear"]:
-    """Significant if the interval excludes zero."""
-    if gain.interval is None:
-        return "unclear"
-    return "helps" if gain.interval.low > 0 else "hurts" if gain.interval.high < 0 else "unclear"
+    return setting, choice.adjusted_test
 
 
 def _winners_table(sweep: SpikeSweep, steps: int) -> Table:
@@ -210,16 +224,16 @@ def _winners_table(sweep: SpikeSweep, steps: int) -> Table:
         Column("smoothing", "of the L4 adjustment; none: not adjusted", numeric=True),
         Column("accuracy", "on test images, and its 95 % interval", numeric=True),
         Column("cost", "against the network on the same images, in points", numeric=True),
-        Column("p", "McNemar’s: how often a difference as large comes by chance", numeric=True),
+        Column("p", HOLM, numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
-    for choice in _choices(sweep, steps):
-        setting, accuracy = _taken(sweep, choice)
-        test = Shown(accuracy.value, percent_within(accuracy))
-        rows.append(
-            (_neuron(choice), setting.factor, _smoothing(setting), test, _difference(choice.cost), _p(choice.cost))
-        )
-    caption = f"Chosen on {counted(sweep.train_images, 'training image')}, tested once."
+    choices = _choices(sweep, steps)
+    for choice, p in zip(choices, holm([each.cost.p for each in choices]), strict=True):
+        setting, found = _taken(sweep, choice)
+        test = Shown(found.value, percent_within(found))
+        rows.append((_neuron(choice), setting.factor, _smoothing(setting), test, *change_cells(choice.cost, p)))
+    tested = f"tested once on {counted(sweep.test_images, 'row')} ({sweep.split})"
+    caption = f"Chosen on {counted(sweep.train_images, 'training row')}, {tested}."
     return Table(f"Chosen {_after(steps)}", columns, tuple(rows), caption, file=f"chosen-{steps}.csv")
 
 
@@ -227,25 +241,29 @@ def _gain_tables(sweep: SpikeSweep, steps: int) -> Iterator[Table]:
     """The best settings without and with the adjustment side by side, if there are any with it."""
     columns = (
         Column("neuron", "leak and reset"),
-        Column("baseline", "test accuracy, and the factor on thresholds that was best", numeric=True),
-        Column("adjusted", "test accuracy, and the factor on thresholds and smoothing r that were best", numeric=True),
-        Column("gain", "adjusted − baseline on the same images, in points", numeric=True),
-        Column("p", "McNemar’s", numeric=True),
+        Column("baseline", "test accuracy and interval", numeric=True),
+        Column("factor", "on thresholds", numeric=True),
+        Column("adjusted", "test accuracy and interval", numeric=True),
+        Column("factor, r", "on thresholds, and smoothing", numeric=True),
+        Column("gain", "adjusted − baseline on the same rows, in points", numeric=True),
+        Column("p", HOLM, numeric=True),
         Column("adjustment", "helps or hurts only if the interval of the gain leaves out zero"),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
-    for choice in _choices(sweep, steps):
+    choices = _choices(sweep, steps)
+    ps = holm([None if each.gain is None else each.gain.p for each in choices])
+    for choice, p in zip(choices, ps, strict=True):
         best, test, gain = choice.adjusted, choice.adjusted_test, choice.gain
         if best is not None and test is not None and gain is not None:
-            baseline, adjusted = choice.baseline_test.value, test.value
             rows.append(
                 (
                     _neuron(choice),
-                    Shown(baseline, f"{percent(baseline)} (× {choice.baseline.factor:g})"),
-                    Shown(adjusted, f"{percent(adjusted)} (× {best.factor:g}, r = {best.smoothing:g})"),
-                    _difference(gain),
-                    _p(gain),
-                    _verdict(gain),
+                    Shown(choice.baseline_test.value, percent_within(choice.baseline_test)),
+                    choice.baseline.factor,
+                    Shown(test.value, percent_within(test)),
+                    Shown(best.factor, f"{best.factor:g}, {best.smoothing:g}"),
+                    *change_cells(gain, p),
+                    verdict(choice) or "unclear",
                 )
             )
     if rows:
@@ -262,16 +280,6 @@ def _neuron(choice: Chosen) -> str:
 
 def _smoothing(setting: Setting) -> Shown:
     return Shown(setting.smoothing, "none" if setting.smoothing is None else f"{setting.smoothing:g}")
-
-
-def _p(comparison: Comparison) -> Shown:
-    return Shown(comparison.p, chance(comparison.p).removeprefix("p ").removeprefix("= "))
-
-
-def _difference(comparison: Comparison) -> Shown:
-    ends = comparison.interval
-    within = "" if ends is None else f" [{points(ends.low)}, {points(ends.high)}]"
-    return Shown(comparison.difference, points(comparison.difference) + within)
 
 
 def _settings_table(sweep: SpikeSweep) -> Table:
@@ -298,19 +306,19 @@ def _settings_table(sweep: SpikeSweep) -> Table:
     )
     left_out = len(sweep.table) - len(rows)
     caption = f"The {len(rows):,} best of {len(sweep.table):,} settings." if left_out else ""
-    return Table("All settings", columns, rows, caption, file="settings.csv")
+    return Table("All settings", columns, rows, caption, file="settings.csv", detail=True)
 
 
 def _setting(number: int, result: SettingResult, *, chosen: bool) -> tuple[Cell | Shown, ...]:
     setting = result.setting
-    accuracies = [correct / result.seen for correct in result.correct]
+    shares = [correct / result.seen for correct in result.correct]
     return (
         number,
         setting.leak,
         setting.reset,
         setting.factor,
         _smoothing(setting),
-        *(Shown(accuracy, percent(accuracy)) for accuracy in accuracies),
+        *(Shown(share, percent(share)) for share in shares),
         result.seen,
         "chosen" if chosen else "dropped" if result.lost else "finished",
     )

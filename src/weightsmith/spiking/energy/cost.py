@@ -1,22 +1,26 @@
 """The cost of a spiking network: synaptic operations and energy, compared with the network it came from.
 
 A spike adds a weight to every unit it is connected with: an *accumulate* (AC). A network that does not spike multiplies
-and accumulates at every weight, once for an image (MAC). What is counted, per image and layer:
+and accumulates at every connection, once for an image (MAC). Both are counted alike: what padding adds to the border of
+an image is no connection, nor is a weight of 0. What is counted, per image and layer:
 
     accumulates    spikes · reach, the reach of each unit being exact: borders, strides, groups, no weights of 0
     constants      one AC for each unit with a bias, at every step; or for each unit that is fed a constant current
-                   (graded neurons get both once)
     multiplies     MACs: once for what a constant input flows through, at every step where values that are no spikes
                    arrive (weights behind weights, without neurons between them)
+
+Graded neurons keep what they were sent, so that currents that never change reach them once, at the first step.
 
 A spike before an average pool reaches all windows it lies in, and each spike is an event of its own, however many
 share a window; before a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
 as part of the weights that follow. A layer that only copies (an identity shortcut written with weights) costs the
-network no MAC, and a spike on it one accumulate. Neurons themselves are counted apart: each is updated at every step.
+network no MAC, and a spike on it one accumulate. Neurons are counted apart, each being updated at every step, and so
+are the random draws of Poisson input, one for each pixel and step.
 
-Prices are picojoules in 45 nm for 32-bit floating point: 0.9 for an addition, 3.7 + 0.9 for a MAC (M. Horowitz,
-"Computing's energy problem (and what we can do about it)", ISSCC 2014). They leave out memory and communication, which
-on real chips cost more than arithmetic: the figures compare, they do not predict.
+NeuroBench (Yik et al. 2025) calls these counts effective ACs and effective MACs, and *dense* the number of all
+operations with zeros: :attr:`SpikeCost.neurobench`. Prices are those of :mod:`~weightsmith.spiking.energy.prices`; what
+memory adds (:mod:`~weightsmith.spiking.energy.memory`) and what other networks cost
+(:mod:`~weightsmith.spiking.energy.rivals`) stands beside. The figures compare, they do not predict.
 """
 
 from __future__ import annotations
@@ -30,13 +34,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.core.options import Option, param
 from weightsmith.core.records import Record
+from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.energy.fan_out import Landing, landings_of
+from weightsmith.spiking.energy.memory import MemoryAccess, spiking_accesses
+from weightsmith.spiking.energy.prices import PriceList, Prices
+from weightsmith.spiking.energy.rivals import Rival, connections
 from weightsmith.spiking.graph import INPUT, Neurons, Synapses
 from weightsmith.spiking.monitors.unit_counts import UnitCounts
-from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import Graded
+from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.neurons import Event
 from weightsmith.spiking.simulation.responses import Responses
 
 __all__ = ["LayerCost", "NeuronCost", "PriceList", "Prices", "SpikeCost", "UnitCounts", "estimate", "spike_cost"]
@@ -51,9 +58,14 @@ class _Arrived(NamedTuple):
 
 
 def spike_cost(
-    network: SpikingNetwork, responses: Responses, counts: UnitCounts, prices: Prices | None = None
+    network: SpikingNetwork,
+    responses: Responses,
+    counts: UnitCounts,
+    prices: Prices | None = None,
+    *,
+    precision: Precision = "float32",
 ) -> SpikeCost:
-    """The cost of the run that gave ``responses`` and that ``counts`` watched.
+    """The cost of the run that gave ``responses`` and that ``counts`` watched; ``precision`` is that of the run.
 
     Every spike is counted with the reach of its own unit. Two things are estimates and say so: what passes a gate that
     does not read a population (all of it); and an early exit, since observers are shown some steps that the run then
@@ -62,18 +74,22 @@ def spike_cost(
     if counts.network is not network:
         raise UsageError("the unit counts are those of another network: let UnitCounts(network) watch this one")
     _check_same_run(responses, counts)
+    price = (prices or Prices()).of_run(precision)
     return _cost(
-        network, responses, counts.landings, lambda landing, root: _counted(landing, root, responses, counts), prices
+        network, responses, counts.landings, lambda landing, root: _counted(landing, root, responses, counts), price
     )
 
 
-def estimate(network: SpikingNetwork, responses: Responses, prices: Prices | None = None) -> SpikeCost:
+def estimate(
+    network: SpikingNetwork, responses: Responses, prices: Prices | None = None, *, precision: Precision = "float32"
+) -> SpikeCost:
     """The cost by the number of spikes of each population times the mean reach of its units: nothing need be watched.
 
     It assumes that units at borders fire as often as others, and that every spike passes its gate.
     """
     landings = landings_of(network, gates=False)
-    return _cost(network, responses, landings, lambda landing, root: _estimated(landing, root, responses), prices)
+    price = (prices or Prices()).of_run(precision)
+    return _cost(network, responses, landings, lambda landing, root: _estimated(landing, root, responses), price)
 
 
 def _cost(
@@ -81,17 +97,23 @@ def _cost(
     responses: Responses,
     landings: tuple[Landing, ...],
     arrived: Callable[[Landing, str], _Arrived],
-    prices: Prices | None,
+    prices: Prices,
 ) -> SpikeCost:
     running = responses.ended[:, None] > np.arange(responses.steps)
-    return SpikeCost(
+    layers = [_layer(network, landing, responses, arrived) for landing in landings]
+    if prices.numbers == "int8":  # where constant currents flow in, weights are not rounded
+        floating = {landing.name for landing in landings if landing.constant}
+        layers = [dataclasses.replace(layer, floating=layer.name in floating) for layer in layers]
+    cost = SpikeCost(
         images=responses.images,
         steps=responses.steps,
         run=running.mean(axis=0).cumsum(),
-        layers=tuple(_layer(network, landing, responses, arrived) for landing in landings),
-        neurons=tuple(_neurons(network, node) for node in network.populations),
-        prices=Prices() if prices is None else prices,
+        layers=tuple(layers),
+        neurons=tuple(_neurons(network, node, responses) for node in network.populations),
+        prices=prices,
+        draws=math.prod(network.input_shape) if isinstance(network.encode, Poisson) else 0,
     )
+    return dataclasses.replace(cost, memory=spiking_accesses(network, cost))
 
 
 def _layer(
@@ -100,22 +122,22 @@ def _layer(
     parts = [arrived(landing, root) for root in landing.reach]
     per_step = np.sum([part.accumulates for part in parts], axis=0) if parts else np.zeros(responses.steps)
     node = network.node(landing.name)
-    macs = 0
-    if isinstance(node, Synapses) and not _copies(node):
-        macs = node.weight.numel() * math.prod(network.shapes[node.name][1:])
+    macs, dense = connections(network, node) if isinstance(node, Synapses) else (0, 0)
     constants = _constants(network, landing) if landing.lasting else 0
-    if isinstance(network.neuron, Graded):  # what never changes comes once, at the first step
-        per_step, constants = per_step + constants * responses.images * (np.arange(responses.steps) == 0), 0
+    graded = network.neuron.event == "graded"
     return LayerCost(
         name=landing.name,
         kind=landing.kind,
         macs=macs,
         spikes=float(sum(part.spikes.sum() for part in parts) / responses.images),
         accumulates=per_step.cumsum() / responses.images,
-        constants=constants,
+        constants=0 if graded else constants,
         multiplies_once=macs if landing.constant else 0,
         multiplies_per_step=macs if landing.graded else 0,
         basis="counted" if all(part.exact for part in parts) else "estimate",
+        dense=dense,
+        event="spike" if set(landing.reach) == {INPUT} else network.neuron.event,
+        constants_once=constants if graded else 0,
     )
 
 
@@ -169,44 +191,20 @@ def _constants(network: SpikingNetwork, landing: Landing) -> int:
     return 0
 
 
-def _copies(node: Synapses) -> bool:
-    """Whether each unit reads at most one of the several it could read: then nothing is added up."""
-    connected = (node.weight != 0).flatten(1)
-    return connected.shape[1] > 1 and bool((connected.sum(dim=1) <= 1).all())
-
-
-def _neurons(network: SpikingNetwork, node: Neurons) -> NeuronCost:
+def _neurons(network: SpikingNetwork, node: Neurons, responses: Responses) -> NeuronCost:
     shape = network.shapes[node.name]
     units = math.prod(shape)
     if node.leak is None:
         leaking = units if network.neuron.leak != 1 else 0
     else:
         leaking = int((node.leak != 1).sum()) * (units // node.leak.numel())
-    return NeuronCost(node.name, node.layer, units, leaking)
+    return NeuronCost(node.name, node.layer, units, leaking, responses.spikes()[node.name] / responses.images)
 
 
-# The prices of operations, and the cost records.
+# The cost records.
 
 
 Basis = Literal["counted", "estimate"]
-
-
-class PriceList(Option, family="prices"):
-    """The family of prices of operations: ``picojoule``."""
-
-
-class Prices(PriceList, name="picojoule"):
-    """Picojoules for each operation.
-
-    >>> str(Prices(0.1, 3.2)), PriceList.parse("picojoule:neurons=true")
-    ('picojoule:accumulate=0.1,multiply=3.2', Prices(accumulate=0.9, multiply=4.6, neurons=True))
-    """
-
-    accumulate: float = param(default=0.9, ge=0, doc="picojoules for an addition")
-    multiply: float = param(default=4.6, gt=0, doc="picojoules for a multiplication with its addition")
-    neurons: bool = param(
-        default=False, doc="neurons cost too: at every step an addition each, or a multiplication where they leak"
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -214,10 +212,13 @@ class LayerCost(Record):
     """Operations of one layer for an image, on average over the images shown.
 
     ``kind`` is "direct" where spikes reach the population (the output) of that name without weights. ``macs`` are those
-    of the network. ``spikes`` arrive from all populations it reads; ``accumulates[t]`` are the ACs they cause in the
-    first t + 1 steps. ``constants`` are the ACs of one step for currents that never change, ``multiplies_once`` the
-    MACs for an image and ``multiplies_per_step`` those of every step. ``basis``: whether accumulates were counted unit
-    by unit, or are an estimate by mean reaches.
+    of the network, one for each connection; ``dense`` counts zeros of the padding and weights of 0 as well (None in
+    older records, whose ``macs`` do). ``spikes`` arrive from all populations it reads; ``accumulates[t]`` are the ACs
+    they cause in the first t + 1 steps. ``constants`` are the ACs of one step for currents that never change (of graded
+    neurons, which take them up once, ``constants_once`` for an image),
+    ``multiplies_once`` the MACs for an image and ``multiplies_per_step`` those of every step. ``basis``: whether
+    accumulates were counted unit by unit, or are an estimate by mean reaches. ``event``: what arrives; a graded event
+    shifts the weight too. ``floating``: a layer of an int8 run whose weights are not rounded; priced as float32.
     """
 
     name: str
@@ -229,16 +230,25 @@ class LayerCost(Record):
     multiplies_once: int
     multiplies_per_step: int
     basis: Basis
+    dense: int | None = None
+    event: Event = "spike"
+    floating: bool = False
+    constants_once: int = 0
+
+    def constant_additions(self, run: float) -> float:
+        """The ACs for currents that never change in ``run`` steps."""
+        return self.constants_once + self.constants * run
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NeuronCost(Record):
-    """A population: its neurons, each updated at every step, and those that leak, which takes a multiplication."""
+    """A population: its neurons, each updated at every step; those that leak, by a multiplication; spikes per image."""
 
     name: str
     layer: str
     units: int
     leaking: int
+    spikes: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -246,6 +256,8 @@ class SpikeCost(Record):
     """The average cost of an image, in operations and in picojoules.
 
     ``run[t]`` is how many of the first t + 1 steps an image was run for, on average: fewer with an early exit.
+    ``draws`` are the random draws of a step. ``memory`` are the accesses after the last step, whose energy is not part
+    of :attr:`energy`, which is arithmetic. ``rivals`` are other ways to run the network. Older records have neither.
     """
 
     images: int
@@ -254,6 +266,9 @@ class SpikeCost(Record):
     layers: tuple[LayerCost, ...]
     neurons: tuple[NeuronCost, ...]
     prices: Prices
+    draws: int = 0
+    memory: tuple[MemoryAccess, ...] = ()
+    rivals: tuple[Rival, ...] = ()
 
     @property
     def basis(self) -> Basis:
@@ -264,6 +279,11 @@ class SpikeCost(Record):
     def macs(self) -> int:
         """Multiply–accumulates of the network for one image."""
         return sum(layer.macs for layer in self.layers)
+
+    @property
+    def dense(self) -> int:
+        """The same with those of padding and of weights of 0, as the field counts them."""
+        return sum(layer.macs if layer.dense is None else layer.dense for layer in self.layers)
 
     @property
     def accumulates(self) -> NDArray[np.float64]:
@@ -277,10 +297,24 @@ class SpikeCost(Record):
         return sum(population.units for population in self.neurons) * self.run
 
     @property
+    def neurobench(self) -> dict[str, float]:
+        """The operations of an image under the names of NeuroBench's metric of synaptic operations.
+
+        Dense counts every step; biases are no synaptic operations.
+        """
+        run = float(self.run[-1])
+        return {
+            "Effective_ACs": sum(float(layer.accumulates[-1]) for layer in self.layers),
+            "Effective_MACs": sum(layer.multiplies_once + layer.multiplies_per_step * run for layer in self.layers),
+            "Dense": self.dense * run,
+        }
+
+    @property
     def curve(self) -> NDArray[np.float64]:
         """The energy for an image after each step, in picojoules."""
-        total: NDArray[np.float64] = np.sum([self._energy(layer) for layer in self.layers], axis=0)
-        return total + self._neuron_energy() * self.run
+        layers = [self._added(layer) + self._multiplied(layer) for layer in self.layers]
+        total: NDArray[np.float64] = np.sum(layers, axis=0)
+        return total + (sum(self._neuron_step()) + self.prices.random_draw * self.draws) * self.run
 
     @property
     def energy(self) -> float:
@@ -288,29 +322,75 @@ class SpikeCost(Record):
         return float(self.curve[-1])
 
     @property
+    def memory_energy(self) -> float | None:
+        """The energy of all memory accesses for an image, in picojoules; None where they were not counted."""
+        return sum(each.energy for each in self.memory) if self.memory else None
+
+    @property
     def network_energy(self) -> float:
-        """The energy of the network for an image, in picojoules."""
-        return self.prices.multiply * self.macs
+        """The energy of the network for an image at the same prices, in picojoules."""
+        return self.prices.mac * self.macs
 
     @property
     def ratio(self) -> float | None:
         """Energy of the spiking network over that of the network; None where the latter multiplies nothing."""
         return self.energy / self.network_energy if self.macs else None
 
+    @property
+    def cheaper(self) -> tuple[Rival, ...]:
+        """The rivals that take less energy than this run."""
+        return tuple(rival for rival in self.rivals if rival.energy < self.energy)
+
+    def at(self, prices: Prices) -> SpikeCost:
+        """The same operations at other prices: ``Prices(numbers="int8")`` if all of them were those of integers."""
+        layers = tuple(dataclasses.replace(layer, floating=False) for layer in self.layers)
+        return dataclasses.replace(self, prices=prices.of_run("float32"), layers=layers)
+
     def layer_energy(self) -> dict[str, float]:
-        """The energy for an image in each layer after the last step, in picojoules, neurons left out."""
-        return {layer.name: float(self._energy(layer)[-1]) for layer in self.layers}
+        """The energy for an image in each layer after the last step, in picojoules, neurons and draws left out."""
+        return {layer.name: sum(self.split(layer)) for layer in self.layers}
+
+    def split(self, layer: LayerCost) -> tuple[float, float]:
+        """The energy of a layer after the last step in its accumulates, and in its MACs."""
+        return float(self._added(layer)[-1]), float(self._multiplied(layer)[-1])
+
+    @property
+    def neuron_operations(self) -> tuple[float, float]:
+        """The updates of all neurons after the last step: by an addition, and by a multiplication (leaks)."""
+        plain, leaking = self._neurons()
+        return plain * float(self.run[-1]), leaking * float(self.run[-1])
+
+    @property
+    def neuron_energy(self) -> tuple[float, float]:
+        """Their energy; zero where neurons have no price."""
+        plain, leaking = self._neuron_step()
+        return plain * float(self.run[-1]), leaking * float(self.run[-1])
+
+    @property
+    def draw_energy(self) -> float:
+        """The energy of the random draws of Poisson input after the last step."""
+        return self.prices.random_draw * self.draws * float(self.run[-1])
 
     def _accumulates(self, layer: LayerCost) -> NDArray[np.float64]:
-        return layer.accumulates + layer.constants * self.run
+        return layer.accumulates + layer.constants_once + layer.constants * self.run
 
-    def _energy(self, layer: LayerCost) -> NDArray[np.float64]:
-        multiplies = layer.multiplies_once + layer.multiplies_per_step * self.run
-        return self.prices.accumulate * self._accumulates(layer) + self.prices.multiply * multiplies
+    def _added(self, layer: LayerCost) -> NDArray[np.float64]:
+        prices = self._prices_of(layer)
+        event = prices.graded_ac if layer.event == "graded" else prices.ac
+        return event * layer.accumulates + prices.ac * (layer.constants_once + layer.constants * self.run)
 
-    def _neuron_energy(self) -> float:
-        if not self.prices.neurons:
-            return 0.0
+    def _multiplied(self, layer: LayerCost) -> NDArray[np.float64]:
+        return self._prices_of(layer).mac * (layer.multiplies_once + layer.multiplies_per_step * self.run)
+
+    def _prices_of(self, layer: LayerCost) -> Prices:
+        return Prices(numbers="float32") if layer.floating else self.prices
+
+    def _neuron_step(self) -> tuple[float, float]:
+        """The energy of the neurons in one step: of those that do not leak, and of those that do."""
+        plain, leaking = self._neurons() if self.prices.neurons else (0, 0)
+        return self.prices.ac * plain, self.prices.leak_update * leaking
+
+    def _neurons(self) -> tuple[int, int]:
+        """Neurons that do not leak, and those that do."""
         leaking = sum(population.leaking for population in self.neurons)
-        units = sum(population.units for population in self.neurons)
-        return self.prices.multiply * leaking + self.prices.accumulate * (units - leaking)
+        return sum(population.units for population in self.neurons) - leaking, leaking

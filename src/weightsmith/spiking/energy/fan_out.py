@@ -23,7 +23,7 @@ from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pair, Pool, Scale, Shape, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Landing", "landings_of", "root_gates", "shown"]
+__all__ = ["Landing", "fan_out", "landings_of", "root_gates", "shown"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def landings_of(network: SpikingNetwork, *, gates: bool = True) -> tuple[Landing
     found = []
     for node in network.nodes:
         if isinstance(node, Synapses):
-            reach = _weighted(node, network.shapes[node.source], network.shapes[node.name])
+            reach = fan_out(node, network.shapes[node.source], network.shapes[node.name])
             walk = backward.from_node(node.source, reach)
             found.append(backward.landing(node.name, "synapses", walk, lasting=node.name in lasting))
         elif node.name in direct and (direct[node.name].roots or direct[node.name].constant):
@@ -167,8 +167,11 @@ def _changing(network: SpikingNetwork) -> dict[str, bool]:
     return changing
 
 
-def _weighted(node: Synapses, before: Shape, after: Shape) -> Tensor:
-    """For each input unit of the weights, the number of units it is connected with."""
+def fan_out(node: Synapses, before: Shape, after: Shape) -> Tensor:
+    """For each input unit of the weights, the number of units it is connected with.
+
+    Its sum is the number of connections: the MACs of the layer without those of padding and of weights of 0.
+    """
     connected = node.weight != 0
     if node.dense:
         return connected.sum(dim=0).double()

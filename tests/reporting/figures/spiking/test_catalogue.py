@@ -53,7 +53,7 @@ def layer_cost(name="conv", *, accumulates=(100, 200, 300), macs=40, constants=0
 def cost_of(*layers, run=None, prices=None):
     steps = len(layers[0].accumulates)
     ran = np.arange(1.0, steps + 1) if run is None else np.array(run, float)
-    return SpikeCost(IMAGES, steps, ran, layers, (NeuronCost("relu", "conv", 10, 4),), prices or Prices())
+    return SpikeCost(IMAGES, steps, ran, layers, (NeuronCost("relu", "conv", 10, 4),), prices or Prices(neurons=False))
 
 
 def decisions_of(correct, undecided=None, network=190, ended=None, images=IMAGES):

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from weightsmith.spiking.energy.cost import SpikeCost
     from weightsmith.spiking.results import SpikeRecord
 
-__all__ = ["draw_energy", "draw_layer_energy"]
+__all__ = ["draw_energy", "draw_layer_energy", "energy_text"]
 
+_MANY = 9.995e8  # picojoules from which on energies are written in millijoules
 _FEW = 1e5  # picojoules up to which energies are shown in nanojoules, not in microjoules
 _WRITTEN = 40  # rows up to which bars show their numbers
 _BAR = 0.38
@@ -30,12 +31,11 @@ _SIZES = ((1e9, " (billions)"), (1e6, " (millions)"), (1e3, " (thousands)"), (1.
 
 
 class _Row(NamedTuple):
-    """Operations per image: those of the spiking network, and the MACs of the network."""
+    """Operations per image and their picojoules: accumulates and MACs of the spiking network, MACs of the network."""
 
     name: str
-    accumulates: float
-    multiplies: float
-    macs: float
+    operations: tuple[float, float, float]
+    energies: tuple[float, float, float]
 
 
 def draw_layer_energy(cost: SpikeCost) -> Figure:
@@ -44,14 +44,14 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
     The row of a direct connection has the name of the population that receives spikes without weights.
     """
     rows = _rows(cost)
-    counts = np.array([row[1:] for row in rows], np.float64).T
-    prices = np.array([cost.prices.accumulate, cost.prices.multiply, cost.prices.multiply])
+    counts = np.array([row.operations for row in rows], np.float64).T
+    energies = np.array([row.energies for row in rows], np.float64).T
     largest = float(max((counts[0] + counts[1]).max(), counts[2].max()))
     size, word = next((size, word) for size, word in _SIZES if largest >= size or size == 1)
     scale, unit = _unit([cost])
     with house_style():
         figure, (left, right) = layer_rows([row.name for row in rows], 2, row=0.27)
-        for axes, (additions, products, macs) in ((left, counts / size), (right, scale * prices[:, None] * counts)):
+        for axes, (additions, products, macs) in ((left, counts / size), (right, scale * energies)):
             rows_at = np.arange(len(rows))
             bar: dict[str, Any] = {"height": _BAR, "linewidth": 0}
             axes.barh(rows_at - _BAR / 2, additions, color=BLUE, label="accumulates", **bar)
@@ -75,7 +75,7 @@ def draw_layer_energy(cost: SpikeCost) -> Figure:
 
 
 def draw_energy(*records: SpikeRecord) -> Figure:
-    """Energy per image after each step, a line per run, and that of the network (dashed).
+    """Energy per image after each step, a line per run, that of the network (dashed) and of the cheapest rival.
 
     A diamond is the first step at which the spiking network has cost more than the original network.
     """
@@ -86,6 +86,7 @@ def draw_energy(*records: SpikeRecord) -> Figure:
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.5)
         _draw_networks(axes, costs, scale)
+        _draw_rival(axes, costs, scale)
         for index, (cost, label) in enumerate(zip(costs, labels, strict=True)):
             look = run_look(index, longest if len(cost.run) > 1 else 1)
             energy = scale * cost.curve
@@ -104,22 +105,20 @@ def draw_energy(*records: SpikeRecord) -> Figure:
 
 
 def _rows(cost: SpikeCost) -> list[_Row]:
-    """The layers, and the neurons if they have a price: an addition each per step, or a product if it leaks."""
+    """The layers; the neurons if they have a price: an addition each per step, or a product if it leaks; and draws."""
     if not cost.layers:
         raise UsageError("the cost has no layers: there is nothing to draw")
     run = float(cost.run[-1])
-    rows = [
-        _Row(
-            layer.name + (" (direct)" if layer.kind == "direct" else ""),
-            float(layer.accumulates[-1]) + layer.constants * run,
-            layer.multiplies_once + layer.multiplies_per_step * run,
-            layer.macs,
-        )
-        for layer in cost.layers
-    ]
-    if cost.prices.neurons:
-        units, leaking = (sum(getattr(one, what) for one in cost.neurons) for what in ("units", "leaking"))
-        rows.append(_Row("all neurons", (units - leaking) * run, leaking * run, 0))
+    rows = []
+    for layer in cost.layers:
+        added = float(layer.accumulates[-1]) + layer.constant_additions(run)
+        multiplied = layer.multiplies_once + layer.multiplies_per_step * run
+        name = layer.name + (" (direct)" if layer.kind == "direct" else "")
+        rows.append(_Row(name, (added, multiplied, layer.macs), (*cost.split(layer), cost.prices.mac * layer.macs)))
+    if cost.prices.neurons and cost.neurons:
+        rows.append(_Row("all neurons", (*cost.neuron_operations, 0), (*cost.neuron_energy, 0)))
+    if cost.draws:
+        rows.append(_Row("random draws", (cost.draws * run, 0, 0), (cost.draw_energy, 0, 0)))
     return rows
 
 
@@ -145,7 +144,7 @@ def _crossed(cost: SpikeCost) -> int | None:
 
 def _crossing(cost: SpikeCost, crossed: int | None) -> str:
     if not cost.macs:
-        return _energy_text(cost.energy)
+        return energy_text(cost.energy)
     if crossed is None:
         return f"below the network after {cost.steps} step{'s' * (cost.steps > 1)}"
     return f"above the network from step {crossed} on"
@@ -157,11 +156,20 @@ def _draw_networks(axes: Axes, costs: Sequence[SpikeCost], scale: float) -> None
     energies = {cost.network_energy for _, cost in known}
     if len(energies) == 1 and len(known) == len(costs):
         (energy,) = energies
-        axes.axhline(scale * energy, label=f"network: {_energy_text(energy)}", **NETWORK)
+        axes.axhline(scale * energy, label=f"network: {energy_text(energy)}", **NETWORK)
     elif known:
         for index, cost in known:
             axes.axhline(scale * cost.network_energy, **(NETWORK | {"color": run_look(index, 1)["color"]}))
         axes.plot([], [], label="network of each run", **NETWORK)
+
+
+def _draw_rival(axes: Axes, costs: Sequence[SpikeCost], scale: float) -> None:
+    """A line for the cheapest rival, if all runs have the same."""
+    cheapest = {min(cost.rivals, key=lambda rival: rival.energy) for cost in costs if cost.rivals}
+    if len(cheapest) == 1:
+        (rival,) = cheapest
+        label = f"cheapest rival ({rival.name}): {energy_text(rival.energy)}"
+        axes.axhline(scale * rival.energy, color=GREY, linestyle=DOTTED, linewidth=1.3, label=label)
 
 
 def _unit(costs: Sequence[SpikeCost]) -> tuple[float, str]:
@@ -170,16 +178,19 @@ def _unit(costs: Sequence[SpikeCost]) -> tuple[float, str]:
     return (1e-3, "nJ") if largest < _FEW else (1e-6, "µJ")
 
 
-def _energy_text(energy: float) -> str:
+def energy_text(energy: float) -> str:
+    """An energy in picojoules as nanojoules, microjoules or millijoules."""
+    if energy >= _MANY:
+        return f"{number(1e-9 * energy)} mJ"
     return f"{number(1e-3 * energy)} nJ" if energy < _FEW else f"{number(1e-6 * energy)} µJ"
 
 
 def _compared(cost: SpikeCost) -> str:
-    spent = f"{_energy_text(cost.energy)} per image"
+    spent = f"{energy_text(cost.energy)} per image"
     return (
         spent
         if cost.ratio is None
-        else f"{spent}, {number(cost.ratio)} of the network's {_energy_text(cost.network_energy)}"
+        else f"{spent}, {number(cost.ratio)} of the network's {energy_text(cost.network_energy)}"
     )
 
 
@@ -191,6 +202,4 @@ def _priced(costs: Sequence[SpikeCost]) -> str:
         return f"arithmetic alone, prices differ{estimated}"
     (price,) = prices.values()
     neurons = "neurons counted" if price.neurons else "neurons left out"
-    return (
-        f"arithmetic alone: {price.accumulate:g} pJ per accumulate, {price.multiply:g} pJ per MAC, {neurons}{estimated}"
-    )
+    return f"arithmetic alone: {price.ac:g} pJ per accumulate, {price.mac:g} pJ per MAC, {neurons}{estimated}"

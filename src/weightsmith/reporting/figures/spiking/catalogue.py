@@ -14,6 +14,7 @@ from weightsmith.reporting.figures.spiking._adjustment import draw_adjustment
 from weightsmith.reporting.figures.spiking._agreement import draw_confusion, draw_correspondence
 from weightsmith.reporting.figures.spiking._energy import draw_energy, draw_layer_energy
 from weightsmith.reporting.figures.spiking._raster import draw_membranes, draw_raster
+from weightsmith.reporting.figures.spiking._rivals import draw_rivals
 from weightsmith.reporting.figures.spiking.activity import draw_rates, draw_statistics
 from weightsmith.reporting.figures.spiking.sweep import LeakPoint, draw_leak_sweep, leak_points
 from weightsmith.reporting.figures.style import save_figure
@@ -35,6 +36,7 @@ __all__ = [
     "draw_membranes",
     "draw_raster",
     "draw_rates",
+    "draw_rivals",
     "draw_statistics",
     "figures_of",
     "leak_points",
@@ -54,6 +56,8 @@ def figures_of(record: SpikeRecord, classes: Sequence[str] | None = None) -> dic
     }
     if record.cost.layers:
         found["layer-energy"] = functools.partial(draw_layer_energy, record.cost)
+    if record.cost.rivals:
+        found["rivals"] = functools.partial(draw_rivals, record.cost)
     if record.populations:
         found["rates"] = functools.partial(draw_rates, record.populations)
     if record.watched is not None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
+from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult, SpikeSweep
 
-__all__ = ["Comparisons", "Saved", "Verdict", "advice", "comparisons", "concern", "saved", "taken", "verdict"]
+__all__ = [
+    "Comparisons",
+    "Saved",
+    "Verdict",
+    "advice",
+    "comparisons",
+    "concern",
+    "racing_words",
+    "right_answers",
+    "saved",
+    "taken",
+    "verdict",
+]
 
 Verdict = Literal["helps", "hurts", "unclear"]
 
@@ -81,11 +92,23 @@ def saved(sweep: SpikeSweep) -> Saved:
     )
 
 
+def racing_words(sweep: SpikeSweep) -> str:
+    """The rule of racing, and what it saved."""
+    savings, rule = saved(sweep), sweep.settings.get("race")
+    if rule is None:
+        return f"none: every setting saw all {sweep.train_images:,} training rows"
+    if not savings.dropped:
+        return f"{rule}: no setting was dropped"
+    share = f"{savings.saved:,} of {savings.runs:,} runs of an image saved"
+    last = ", worse after every number of steps" if len(sweep.steps) > 1 else ""
+    return f"{rule}: {savings.dropped:,} of {savings.settings:,} settings dropped early{last}, {share}"
+
+
 def taken(sweep: SpikeSweep, choice: Chosen) -> Setting:
     """The better of baseline and adjusted on the training images, which is the one compared with the network."""
     if choice.adjusted is None:
         return choice.baseline
-    better = _correct(sweep, choice.adjusted, choice.steps) > _correct(sweep, choice.baseline, choice.steps)
+    better = right_answers(sweep, choice.adjusted, choice.steps) > right_answers(sweep, choice.baseline, choice.steps)
     return choice.adjusted if better else choice.baseline
 
 
@@ -100,7 +123,7 @@ def advice(sweep: SpikeSweep, convert: Sequence[str], *, kept: bool) -> list[str
 
 def concern(sweep: SpikeSweep) -> str | None:
     """A concern: no setting gives any answer, so that there was nothing to choose."""
-    if any(correct for result in sweep.table for correct in result.correct):
+    if not sweep.table or any(correct for result in sweep.table for correct in result.correct):
         return None
     return (
         f"no setting has a single training row right after {max(sweep.steps)} steps: does anything fire? "
@@ -112,7 +135,8 @@ def _result(sweep: SpikeSweep, setting: Setting) -> SettingResult:
     return next(result for result in sweep.table if result.setting.key == setting.key)
 
 
-def _correct(sweep: SpikeSweep, setting: Setting, steps: int) -> int:
+def right_answers(sweep: SpikeSweep, setting: Setting, steps: int) -> int:
+    """The number of correct training rows of the setting after ``steps`` steps."""
     return _result(sweep, setting).correct[sweep.steps.index(steps)]
 
 
@@ -149,7 +173,7 @@ def _conversion(sweep: SpikeSweep) -> list[str] | None:
 
     settings, steps = sweep.settings, max(sweep.steps)
     winners = [taken(sweep, choice) for choice in sweep.chosen if choice.steps == steps]
-    best = max(winners, key=lambda setting: _correct(sweep, setting, steps))
+    best = max(winners, key=lambda setting: right_answers(sweep, setting, steps))
     balance = Balance.parse(settings["balance"])
     if isinstance(balance, MaxCurrent):
         balance = dataclasses.replace(balance, factor=round(balance.factor * best.factor, 12))

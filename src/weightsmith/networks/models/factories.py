@@ -1,0 +1,172 @@
+"""Networks of the user's own by name: ``mynet:PartNet``, ``mynet.py:PartNet``, ``mynet:PartNet,width=32``.
+
+What stands before the colon is a module, found as Python finds it or in the current folder, or a file of Python; what
+stands behind it a class or a function that gives a network, and options by name. Naming one runs its code. Only the
+user names one: a file's card says which it was and never leads to an import, and a recipe, which may come from others,
+needs leave for anything that is not an installed package (:func:`check_leave`).
+
+>>> Factory.parse("nets/mynet.py:PartNet,width=32")
+Factory(source='nets/mynet.py', name='PartNet', options={'width': 32})
+>>> str(Factory.parse("mynet:PartNet").with_options(width=8, kind="wide"))
+'mynet:PartNet,width=8,kind=wide'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.core.seeds import subseed
+from weightsmith.core.text import quote, read_value, split_items
+from weightsmith.networks.card import card_of, with_card
+from weightsmith.networks.models.architecture import Architecture
+from weightsmith.networks.running import FAILURES
+
+__all__ = ["Factory", "check_leave", "is_factory"]
+
+
+def is_factory(text: str) -> bool:
+    """Whether ``text`` names a class or function (``package.module:function``) and not one of our architectures."""
+    source, colon, rest = text.rpartition(":") if ".py:" not in text else text.partition(":")
+    name = rest.partition(",")[0].strip()
+    known = source.endswith(".py") or re.fullmatch(r"[A-Za-z_][\w.]*", source)
+    return bool(colon and known and re.fullmatch(r"[A-Za-z_]\w*", name)) and source not in Architecture.members
+
+
+@dataclasses.dataclass(frozen=True)
+class Factory:
+    """A class or function of the user's own, and the options it is called with."""
+
+    source: str
+    name: str
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text form."""
+        source, _, rest = text.partition(".py:") if ".py:" in text else text.partition(":")
+        (name, *plain), named = split_items(rest, text)
+        if plain:
+            raise UsageError(f"{text}: options of a network of your own are given by name ({name},width=32)")
+        return cls(f"{source}.py" if ".py:" in text else source, name, {key: read_value(value) for key, value in named})
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.name}" + "".join(f",{key}={quote(value)}" for key, value in self.options.items())
+
+    def with_options(self, **options: Any) -> Self:
+        """The same with further options, or others."""
+        return dataclasses.replace(self, options={**self.options, **options})
+
+    def build(self, seed: int = 0) -> nn.Module:
+        """The network, its weights drawn by the seed; its card names the factory."""
+        module = self._imported()
+        if not hasattr(module, self.name):
+            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            raise UsageError(
+                f"{self}: {self.source} has no {self.name!r} (it has {', '.join(known) or 'nothing to call'})"
+            )
+        function = getattr(module, self.name)
+        try:
+            inspect.signature(function).bind(**self.options)
+        except TypeError as error:
+            raise UsageError(
+                f"{self}: cannot be called like that ({error}); its parameters are "
+                f"{inspect.signature(function)}, given as {self.source}:{self.name},name=value"
+            ) from error
+        # The user's layers draw their weights from torch's generator, which has our seed while they do.
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(subseed(seed, "initialise"))
+            try:
+                network = function(**self.options)
+            except FAILURES as error:
+                raise UsageError(f"{self}: fails ({type(error).__name__}: {error})") from error
+        if not isinstance(network, nn.Module):
+            raise UsageError(f"{self}: gives a {type(network).__name__}, not a torch.nn.Module")
+        return with_card(network, dataclasses.replace(card_of(network), factory=str(self)))
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether it belongs to an installed package, or to Python; nothing is imported to find out."""
+        top = self.source.partition(".")[0]
+        installed = top in sys.stdlib_module_names or top in importlib.metadata.packages_distributions()
+        return installed and not self.source.endswith(".py")
+
+    def _imported(self) -> ModuleType:
+        folder = Path(self.source).parent if self.source.endswith(".py") else Path()
+        # An installed package is never looked for in the current folder, where another file may have its name.
+        with _importable(None if self.is_installed else folder):
+            try:
+                return (
+                    _of_file(Path(self.source)) if self.source.endswith(".py") else importlib.import_module(self.source)
+                )
+            except ModuleNotFoundError as error:
+                unknown = UnknownName("network", self.source, Architecture.members)
+                raise UsageError(f"{self}: no module {error.name!r} to import; as a name: {unknown}") from error
+            except (ImportError, SyntaxError, NameError, *FAILURES) as error:
+                raise UsageError(f"{self}: importing {self.source} fails ({type(error).__name__}: {error})") from error
+
+
+def check_leave(text: str | None, allow_code: bool, where: str) -> None:
+    """Refuse a recipe that names code which is not an installed package, unless the user has given leave."""
+    if text is None or allow_code or not is_factory(text):
+        return
+    factory = Factory.parse(text)
+    if not factory.is_installed:
+        raise UsageError(
+            f"{where}: would import {factory.source}, which is no installed package, and run its code; look at it and "
+            "give leave with --allow-code (allow_code=True)"
+        )
+
+
+def _of_file(path: Path) -> ModuleType:
+    """The module in a file of Python, imported once."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file (looked for in {Path.cwd()})")
+    path = path.resolve()
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    # A name that is taken gets a mark of the path behind it.
+    name = path.stem if known is None else f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _importable(folder: Path | None) -> Iterator[None]:
+    """Let ``mynets:build`` find mynets.py where the command is run, and a file those beside it, as Python does."""
+    if folder is None:
+        yield
+        return
+    here = str(folder.resolve())
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)

@@ -1,0 +1,149 @@
+"""Prices of operations in picojoules, all from one table, :data:`PICOJOULES`.
+
+Additions, multiplications and memory are those of M. Horowitz, "Computing's energy problem (and what we can do about
+it)", ISSCC 2014, fig. 1.1.9: 45 nm, 0.9 V. Shifts are those of H. You et al., "ShiftAddNet: a hardware-inspired deep
+network", NeurIPS 2020, table 1: 45 nm as well. From them, for each kind of numbers:
+
+                 float32                        int8
+    accumulate   add                            32-bit add: weights have 8 bits, membranes 32
+    multiply     multiply + add                 8-bit multiply + 8-bit add, the usual price of an int8 MAC
+    leak         multiply + add                 32-bit multiply + add, the membrane being of 32 bits
+    shift        8-bit add, to the exponent     16-bit shift: a weight of 8 bits moved by at most 8 places
+    draw         32-bit xorshift (Marsaglia 2003: 3 shifts, 3 exclusive ors, each or taken as an add) and a comparison
+
+An event of a graded neuron is a shift and an accumulate. A multiplier builds a partial product for each bit of an
+operand, so that a MAC of an 8-bit weight with an activation of b bits is priced at b/8 of the 8-bit multiply plus the
+8-bit add (:func:`mac_price`). The table has no 64-bit arithmetic: float64 runs are priced as float32.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal, NamedTuple
+
+from weightsmith.core.options import Option, param
+
+__all__ = ["FLOAT_MAC", "PICOJOULES", "PriceList", "Prices", "mac_price"]
+
+PICOJOULES = {
+    "float32 add": 0.9,
+    "float32 multiply": 3.7,
+    "int8 add": 0.03,
+    "int8 multiply": 0.2,
+    "int32 add": 0.1,
+    "int32 multiply": 3.1,
+    "int16 shift": 0.057,
+    "int32 shift": 0.13,
+}
+"""Picojoules of single operations in 45 nm; shifts by You et al. 2020, the rest by Horowitz 2014."""
+
+Numbers = Literal["float32", "int8"]
+
+
+class _Row(NamedTuple):
+    accumulate: float
+    multiply: float
+    leak: float
+    shift: float
+    draw: float
+
+
+def _rows() -> dict[Numbers, _Row]:
+    one = PICOJOULES
+    draw = 3 * (one["int32 shift"] + one["int32 add"]) + one["int32 add"]
+    float_mac = one["float32 multiply"] + one["float32 add"]
+    return {
+        "float32": _rounded(one["float32 add"], float_mac, float_mac, one["int8 add"], draw),
+        "int8": _rounded(
+            one["int32 add"], mac_price(8), one["int32 multiply"] + one["int32 add"], one["int16 shift"], draw
+        ),
+    }
+
+
+def _rounded(*prices: float) -> _Row:
+    """Without what binary sums of decimal prices add at the end."""
+    return _Row(*(round(price, 6) for price in prices))
+
+
+def mac_price(bits: int) -> float:
+    """Picojoules for a multiply–accumulate of an 8-bit weight and an activation of ``bits`` bits.
+
+    >>> mac_price(8), mac_price(4)
+    (0.23, 0.13)
+    """
+    return round(PICOJOULES["int8 multiply"] * bits / 8 + PICOJOULES["int8 add"], 6)
+
+
+_ROWS = _rows()
+FLOAT_MAC = _ROWS["float32"].multiply
+"""Picojoules for a multiply–accumulate in float32."""
+
+
+class PriceList(Option, family="prices"):
+    """The family of prices of operations: ``picojoule``."""
+
+
+class Prices(PriceList, name="picojoule"):
+    """Picojoules for each operation; those that are not given are taken from the table, by the numbers of the run.
+
+    >>> str(Prices(0.1, 3.2)), PriceList.parse("picojoule:numbers=int8").mac
+    ('picojoule:accumulate=0.1,multiply=3.2', 0.23)
+    >>> Prices(neurons=False).of_run("int8")
+    Prices(accumulate=0.1, multiply=0.23, neurons=False, numbers='int8', leak=3.2, shift=0.057, draw=0.79)
+    """
+
+    accumulate: float | None = param(default=None, ge=0, doc="picojoules for an addition")
+    multiply: float | None = param(default=None, gt=0, doc="picojoules for a multiplication with its addition")
+    neurons: bool = param(
+        default=True, doc="neurons cost too: at every step an addition each, or a multiplication where they leak"
+    )
+    numbers: Numbers | None = param(
+        default=None, doc="whose prices hold where none is given; none: those of the numbers of the run"
+    )
+    leak: float | None = param(
+        default=None,
+        ge=0,
+        doc="picojoules for the update of a leaky neuron; none: as a multiplication, if that is given",
+    )
+    shift: float | None = param(default=None, ge=0, doc="picojoules for the shift of a weight by a graded event")
+    draw: float | None = param(default=None, ge=0, doc="picojoules for a random draw of poisson input")
+
+    def of_run(self, precision: str) -> Prices:
+        """All prices as numbers, for a run with numbers of this ``precision``."""
+        known = self.numbers
+        if self.accumulate is None or self.multiply is None:
+            known = known or ("int8" if precision == "int8" else "float32")
+        chosen = dataclasses.replace(self, numbers=known)
+        filled = {name: chosen._price(name) for name in _Row._fields}
+        return Prices(neurons=self.neurons, numbers=known, **filled)
+
+    @property
+    def ac(self) -> float:
+        """Picojoules for an accumulate (AC)."""
+        return self._price("accumulate")
+
+    @property
+    def mac(self) -> float:
+        """Picojoules for a multiply–accumulate (MAC)."""
+        return self._price("multiply")
+
+    @property
+    def leak_update(self) -> float:
+        """Picojoules for the update of a leaky neuron."""
+        return self._price("leak")
+
+    @property
+    def graded_ac(self) -> float:
+        """Picojoules for what a graded event does to one unit: a shift and an accumulate."""
+        return self._price("shift") + self.ac
+
+    @property
+    def random_draw(self) -> float:
+        """Picojoules for a random draw of Poisson input."""
+        return self._price("draw")
+
+    def _price(self, name: str) -> float:
+        given: float | None = getattr(self, name)
+        if given is None and name == "leak":
+            given = self.multiply  # who names a price for multiplications means those of leaks too
+        return float(getattr(_ROWS[self.numbers or "float32"], name)) if given is None else given
