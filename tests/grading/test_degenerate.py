@@ -89,7 +89,16 @@ CASES: dict[str, tuple[Callable[[], Network], Status]] = {
     "orthogonal float64": (lambda: orthogonal(48, torch.float64), Status.FLAT),
     "permutation": (lambda: linear(torch.eye(20)[torch.randperm(20)]), Status.FLAT),
     "signs of a Hadamard matrix": (lambda: linear(hadamard(16)), Status.FLAT),
-    "equal but for one": (lambda: linear(torch.diag(torch.tensor([1.0] * 15 + [3.0]))), Status.FITTED),
+    "equal but for one": (lambda: linear(torch.diag(torch.tensor([1.0] * 15 + [3.0]))), Status.DEGENERATE),
+    "two different ones": (lambda: linear(torch.diag(torch.tensor([1.0] * 20 + [2.0] * 20))), Status.DEGENERATE),
+    "seven different ones": (
+        lambda: linear(torch.diag(torch.arange(1.0, 8.0).repeat_interleave(4))),
+        Status.DEGENERATE,
+    ),
+    "nine constant kernel positions": (
+        lambda: linear(torch.arange(1.0, 10.0).reshape(1, 1, 3, 3).expand(16, 16, 3, 3).clone()),
+        Status.DEGENERATE,
+    ),
     "ties in pairs": (
         lambda: linear(torch.diag(torch.arange(1.0, 9.0).repeat_interleave(2))),
         Status.FITTED,

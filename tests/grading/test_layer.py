@@ -328,10 +328,14 @@ def test_the_interval_is_that_of_the_exponent_in_the_table(cut):
     assert found.interval.low <= found.alpha <= found.interval.high
 
 
-def test_ties_that_leave_no_interval_do_not_leave_the_layer_unjudged():
-    found = one(torch.diag(torch.tensor([1.0] * 15 + [3.0], dtype=torch.float64))[None], FAST)
+def test_ties_do_not_leave_the_layer_unjudged():
+    roots = torch.arange(1.0, 9.0, dtype=torch.float64).repeat_interleave(torch.tensor([40, *[1] * 7]))
+    found = one(torch.diag(roots)[None], FAST)
     assert found.status is Status.FITTED
     assert found.verdict.kind is not VerdictKind.NOT_JUDGED
+    tied = one(torch.diag(torch.tensor([1.0] * 15 + [3.0], dtype=torch.float64))[None], FAST)
+    assert tied.status is Status.DEGENERATE
+    assert tied.reason == "2 different eigenvalues among 16, fewer than 8"
 
 
 def test_what_is_drawn_depends_on_the_seed_the_name_and_the_slice_alone():

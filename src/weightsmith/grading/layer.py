@@ -174,6 +174,11 @@ def _unfit(scaled: Spectrum) -> tuple[Status, str] | None:
         return Status.LOW_RANK, f"{values.size} of {size} eigenvalues differ from zero, fewer than {LEAST}"
     if values[-1] - values[0] <= _FLAT * values[-1]:
         return Status.FLAT, f"all {values.size} eigenvalues are equal to {values[-1]:.4g}"
+    different = 1 + int((np.diff(values) > _FLAT * values[1:]).sum())
+    if different < LEAST:
+        return Status.DEGENERATE, f"{different} different eigenvalues among {values.size}, fewer than {LEAST}"
+    if scaled.matrices > 1 and int((scaled.parts > 0).sum(axis=1).max()) == 1:
+        return Status.DEGENERATE, f"each of its {scaled.matrices:,} matrices has rank one"
     return None
 
 

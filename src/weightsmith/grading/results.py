@@ -42,6 +42,8 @@ class Status(enum.Enum):
     """Fewer than eight eigenvalues differ from zero."""
     FLAT = "flat"
     """All eigenvalues are equal, as those of an orthogonal matrix: there is no tail."""
+    DEGENERATE = "degenerate"
+    """Fewer than eight eigenvalues differ from each other, or every matrix has but one: a fit would be of steps."""
     NON_FINITE = "non-finite"
     OUT_OF_RANGE = "out of range"
     """The squares of the weights cannot be written as numbers."""

@@ -32,11 +32,19 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
         words = verdict_words(layers, "--why with one network tells for each")
         parts.append(Facts("What the verdicts mean", tuple(words)))
     if comparison.ranking is not None:
-        parts.append(Notes(comparison.ranking.lines))
+        parts.append(Notes(tuple(_labelled(line, comparison.names) for line in comparison.ranking.lines)))
     sizes = f"{counted(len(comparison.measures), 'measure')} of {counted(len(comparison.names), 'network')}"
     lead = " ".join(filter(None, [f"{sizes}, each over the layers with a fit.", comparison.sentence]))
     about = settings_words(networks[0]) if networks else ""
     return Section("Networks side by side", lead, tuple(parts), about=about)
+
+
+def _labelled(line: str, names: Sequence[str]) -> str:
+    """A line with the short labels of networks in place of their paths."""
+    pairs = sorted(zip(names, network_labels(names), strict=True), key=lambda pair: -len(pair[0]))
+    for name, label in pairs:
+        line = line.replace(name, label)
+    return line
 
 
 def _measures(comparison: GradeComparison) -> Table:
