@@ -77,20 +77,20 @@ def test_within_points_the_least_energy():
 
 
 def test_at_most_this_energy_the_least_loss():
-    every = ws.spike(trained(), digits(), energy=100.0, watch=0, images=20).record.choice.candidates
+    every = ws.spike(trained(), digits(), energy=100.0, watch=0, test_rows=20).record.choice.candidates
     limit = float(np.median([candidate.energy for candidate in every]))
-    choice = ws.spike(trained(), digits(), energy=limit, watch=0, images=20).record.choice
+    choice = ws.spike(trained(), digits(), energy=limit, watch=0, test_rows=20).record.choice
     allowed = [candidate for candidate in choice.candidates if candidate.energy <= limit]
     assert 0 < len(allowed) < len(every)
     assert choice.met
     assert choice.chosen.loss == min(candidate.loss for candidate in allowed)
-    run = ws.spike(trained(), digits(), energy=1e-6, watch=0, images=20)
+    run = ws.spike(trained(), digits(), energy=1e-6, watch=0, test_rows=20)
     assert not run.record.choice.met
     assert any("no candidate came at most 0.0001 % of the energy" in note for note in run.record.notes)
 
 
 def test_for_nir_what_is_chosen_can_be_written(tmp_path):
-    run = ws.spike(trained(), digits(), within=2.0, exportable="nir", watch=0, images=20)
+    run = ws.spike(trained(), digits(), within=2.0, exportable="nir", watch=0, test_rows=20)
     assert run.record.choice.chosen.obstacle is None
     assert run.record.choice.taken == run.record.choice.exportable
     ws.export_nir(run.network, tmp_path / "net.nir", x=digits().test.x[:2], steps=run.record.steps)
@@ -98,13 +98,13 @@ def test_for_nir_what_is_chosen_can_be_written(tmp_path):
 
 def test_what_is_given_stays():
     choice = ws.spike(
-        trained(), digits(), within=1.0, neuron="if:signed=true", steps=4, watch=0, images=20
+        trained(), digits(), within=1.0, neuron="if:signed=true", steps=4, watch=0, test_rows=20
     ).record.choice
     assert [(each.neuron, each.balance, each.steps) for each in choice.candidates] == [("if:signed=true", "mse", 4)]
-    plain = ws.spike(trained(), digits(), steps=4, watch=0, images=20).record
+    plain = ws.spike(trained(), digits(), steps=4, watch=0, test_rows=20).record
     assert plain.choice is None
     assert (plain.settings["neuron"], plain.settings["balance"], plain.calibration) == ("if", "percentile", None)
-    assert ws.spike(trained(), digits(), neuron="if", watch=0, images=20).record.steps == 64
+    assert ws.spike(trained(), digits(), neuron="if", watch=0, test_rows=20).record.steps == 64
 
 
 def test_rows_that_choose_do_not_calibrate_and_test_rows_are_not_looked_at():
@@ -112,7 +112,7 @@ def test_rows_that_choose_do_not_calibrate_and_test_rows_are_not_looked_at():
     data = digits()
     flipped = ws.data.Split(data.test.x.flip(0)[:30], data.test.y.flip(0)[:30])
     other = dataclasses.replace(data, test=flipped)
-    one = ws.spike(trained(), data, watch=0, images=10).record.choice
+    one = ws.spike(trained(), data, watch=0, test_rows=10).record.choice
     assert ws.spike(trained(), other, watch=0).record.choice == one
 
 
@@ -131,11 +131,11 @@ def test_networks_with_max_pooling_are_chosen_for_without_graded_neurons():
     generator = np.random.default_rng(0)
     x = torch.from_numpy(generator.random((80, 1, 8, 8), np.float32))
     y = torch.from_numpy(generator.integers(0, 3, 80))
-    choice = ws.spike(_Pooled(), (x, y), watch=0, images=10).record.choice
+    choice = ws.spike(_Pooled(), (x, y), watch=0, test_rows=10).record.choice
     assert {candidate.neuron for candidate in choice.candidates} == {"if:signed=true", "if"}
     assert choice.exportable is None
     with pytest.raises(UsageError, match=r"no conversion of this network can be written as NIR: .*max pooling"):
-        ws.spike(_Pooled(), (x, y), exportable="nir", watch=0, images=10)
+        ws.spike(_Pooled(), (x, y), exportable="nir", watch=0, test_rows=10)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,11 @@ def test_networks_with_max_pooling_are_chosen_for_without_graded_neurons():
         ({"within": 1.0, "early": "margin:3"}, "settle, early and adjust go with a conversion that is given"),
         ({"energy": 0.3, "settle": 2}, "settle, early and adjust go with a conversion that is given"),
         ({"within": -1.0}, "within must be a number ≥ 0"),
-        ({"energy": 0.0}, "energy must be a number > 0"),
+        ({"energy": 0.0}, "a share is a number above 0 such as 0.3 or 30%"),
         ({"exportable": "onnx"}, "exportable"),
         ({"exportable": "nir", "neuron": "graded:5"}, "NIR has no form for graded:5"),
     ],
 )
 def test_wishes_that_cannot_be(options, reason):
     with pytest.raises(UsageError, match=reason):
-        ws.spike(trained(), digits(), images=10, **options)
+        ws.spike(trained(), digits(), test_rows=10, **options)
