@@ -434,7 +434,12 @@ def test_a_larger_network_takes_longer_and_shapes_need_not_agree(data):
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"repeats": 1}, "repeats"), ({"steps": 0}, "steps"), ({"images": 0}, "images"), ({"prices": "euro"}, "euro")],
+    [
+        ({"repeats": 1}, "repeats"),
+        ({"steps": 0}, "steps"),
+        ({"test_rows": 0}, "test_rows"),
+        ({"prices": "euro"}, "euro"),
+    ],
 )
 def test_wrong_options_are_refused_before_any_work(run, data, options, error):
     with pytest.raises((OptionError, UsageError, UnknownName), match=error):

@@ -104,7 +104,14 @@ def test_of_equal_accuracies_the_smaller_loss_decides():
     back = compared("recovery", FineTune(1), unsure, sure, held)
     assert (back.improved, back.lost, back.reason) == (False, False, None)
     assert "brought nothing" in str(back)
-    assert compared("recovery", FineTune(1), sure, _constant(1), held).lost
+
+
+def test_recovery_has_lost_only_where_chance_does_not_explain_it():
+    for repeats, lost in ((1, False), (10, True)):
+        rows = Split(torch.zeros(4 * repeats, 2), torch.tensor([0, 0, 0, 1]).repeat(repeats))
+        held = HeldBack(Data("own", train=rows, validation=rows), "rows")
+        found = compared("recovery", FineTune(1), _constant(0), _constant(1), held)
+        assert (found.improved, found.lost) == (False, lost)
 
 
 def test_rows_learnt_by_heart_are_told_from_a_rate_too_large(run):

@@ -2,7 +2,7 @@
 
 The rows are the validation split where there is one that does not judge the result, and otherwise a stratified share
 of the training rows. Test rows are never looked at. What is right for more of them is kept; of two that are right for
-as many, the one with the smaller loss.
+as many, the one with the smaller loss. That recovery *lost* is said only where chance does not explain it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.records import Record
-from weightsmith.core.statistics import Interval, wilson
+from weightsmith.core.statistics import Interval, mcnemar, wilson
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import labels_for, scores
@@ -60,7 +60,7 @@ class Recovery(Record):
 
     @property
     def lost(self) -> bool:
-        """Whether fewer rows are right after recovery, or the training diverged before anything was gained."""
+        """Whether recovery made it worse beyond chance (McNemar), or diverged before anything was gained."""
         return self.reason is not None
 
     def __str__(self) -> str:
@@ -113,16 +113,17 @@ def compared(
 ) -> Recovery:
     """Both networks on the rows held back, and the reason where recovery lost."""
 
-    def right_and_loss(network: nn.Module, part: Split) -> tuple[int, float]:
+    def right_and_loss(network: nn.Module, part: Split) -> tuple[Tensor, float]:
         answers = scores(network, part.x, batch=batch, threads=threads, device=device)
         return _right(answers, part.y), float(nn.functional.cross_entropy(answers.double(), part.y))
 
     rows = held.data.split("validation")
     before, after = right_and_loss(cut, rows), right_and_loss(recovered, rows)
-    improved = after[0] > before[0] or (after[0] == before[0] and after[1] < before[1])
+    change = mcnemar(after[0], before[0])
+    improved = change.difference > 0 or (change.difference == 0 and after[1] < before[1])
     reason = advice = None
     diverged = training is not None and training.stopped is Stopped.DIVERGED
-    if after[0] < before[0] or (diverged and not improved):
+    if not improved and (change.decided or diverged):
         part = held.data.split("train")
         some = part.take(torch.linspace(0, len(part) - 1, min(_ROWS, len(part))).long())
         fitted = right_and_loss(cut, some)[1], right_and_loss(recovered, some)[1]
@@ -131,8 +132,8 @@ def compared(
         stage=stage,
         held_back=held.source,
         rows=len(rows),
-        cut=wilson(before[0], len(rows)),
-        recovered=wilson(after[0], len(rows)),
+        cut=wilson(int(before[0].sum()), len(rows)),
+        recovered=wilson(int(after[0].sum()), len(rows)),
         improved=improved,
         epoch=None if training is None else training.restored,
         reason=reason,
@@ -140,8 +141,8 @@ def compared(
     )
 
 
-def _right(answers: Tensor, labels: Tensor) -> int:
-    return int(((answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)).sum())
+def _right(answers: Tensor, labels: Tensor) -> Tensor:
+    return (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
 
 
 def _why(

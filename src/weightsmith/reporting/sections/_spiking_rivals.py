@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weightsmith.reporting.parts import Cell, Column, Shown, Table
 from weightsmith.reporting.sections._wording import energy_text, significant
-from weightsmith.spiking.energy.cost import SpikeCost
 from weightsmith.spiking.energy.prices import Prices
-from weightsmith.spiking.results import SpikeRecord
+
+if TYPE_CHECKING:
+    from weightsmith.spiking.energy.cost import SpikeCost
+    from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["rival_rows", "rivals_tables", "rivals_text"]
 
