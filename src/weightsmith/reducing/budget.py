@@ -26,8 +26,6 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
-from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import batches_for
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.elimination import Elimination, eliminate
 from weightsmith.reducing.criteria.readers import Reader, readers_of
@@ -211,8 +209,7 @@ def divergence(original: nn.Module, network: nn.Module, x: Tensor, context: Prun
     rows are mostly certain. Scaled by it, plans differed by 3 points from draw to draw.)
     """
     distances, outputs = 0.0, []
-    for _, inputs in batches_for(card_of(original), x, context.batch, context.dtype):
-        given = inputs.to(context.device)
+    for _, given in context.batches(x):
         ours, theirs = (each.eval()(given.clone()).double() for each in (original, network))
         ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (ours, theirs))
         distances += float((ours - theirs).square().sum())
