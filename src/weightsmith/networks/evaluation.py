@@ -165,12 +165,12 @@ def batches_for(
     x: Tensor,
     batch: int,
     dtype: torch.dtype = torch.float32,
-    memory_format: torch.memory_format = torch.channels_last,
+    memory_format: torch.memory_format = torch.contiguous_format,
 ) -> Iterator[tuple[int, Tensor]]:
     """Batches of ``x``, normalised and shaped as the card says, each with the number of inputs up to its end.
 
-    Images come in ``memory_format``: the default is for layers of our own, :func:`memory_format_of` tells that of a
-    module.
+    Images come in ``memory_format``: :func:`memory_format_of` tells that of a module; layers of our own take channels
+    last.
     """
     _check_shape(tuple(x.shape[1:]), card.input_shape)
     for start in range(0, len(x), batch):

@@ -26,8 +26,6 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
-from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import batches_for
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.elimination import Elimination, eliminate
 from weightsmith.reducing.criteria.readers import Reader, readers_of
@@ -226,6 +224,5 @@ def divergence(expected: Tensor, given: Tensor) -> float:
 
 @torch.no_grad()
 def _outputs(network: nn.Module, x: Tensor, context: PruningContext) -> Tensor:
-    card = card_of(context.network)
-    batches = batches_for(card, x, context.batch, context.dtype)
-    return torch.cat([network.eval()(inputs.to(context.device)) for _, inputs in batches])
+    """The outputs for ``x``, each batch a copy: a module may write into its inputs."""
+    return torch.cat([network.eval()(inputs.clone()) for _, inputs in context.batches(x)])

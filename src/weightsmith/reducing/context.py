@@ -67,10 +67,10 @@ class PruningContext:
         """A mask by site."""
         return {site.name: mask[part] for site, part in zip(self.sites, self.site_slices, strict=True)}
 
-    def batches(self, x: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Batches of ``x`` as the network takes them, on its device, each with the number of inputs up to its end."""
+    def batches(self, x: Tensor, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
+        """Batches of ``x``, of this size or the usual one, as the network takes them, each with the inputs so far."""
         memory_format = self._memory_format  # tried now, not when the first batch is taken: hooks may listen by then
-        batches = batches_for(card_of(self.network), x, self.batch, self.dtype, memory_format)
+        batches = batches_for(card_of(self.network), x, size or self.batch, self.dtype, memory_format)
         return ((done, inputs.to(self.device)) for done, inputs in batches)
 
     @functools.cached_property

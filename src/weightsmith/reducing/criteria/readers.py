@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.seeds import stream
-from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import batches_for
 from weightsmith.reducing.criteria.elimination import ReaderProblem
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.refitting.patches import columns_of, drawn_places, input_rows
@@ -80,6 +78,8 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
     places = [(site, port) for site in context.sites for port in site.readers]
     grams: dict[str, Gram] = {}
     handles = []
+    x = context.x if context.calibration is None else context.calibration
+    batches = context.batches(x, _BLOCK)
     try:
         for _, port in places:
             if port.layer in grams:
@@ -90,9 +90,8 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
                 len(port.indices) if spread else module.get_parameter("weight")[0].numel(), precision="float64"
             )
             handles.append(module.register_forward_hook(_adding(grams[port.layer], port, spread, context.seed)))
-        x = context.x if context.calibration is None else context.calibration
-        for done, inputs in batches_for(card_of(network), x, _BLOCK, context.dtype):
-            network(inputs.to(context.device))
+        for done, inputs in batches:
+            network(inputs)
             if context.progress is not None:
                 context.progress(done, len(x))
     finally:

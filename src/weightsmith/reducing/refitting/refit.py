@@ -30,7 +30,8 @@ from weightsmith.core.records import Record
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.evaluation import batches_for
+from weightsmith.networks.evaluation import batches_for, inputs_of
+from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.refitting.flow import SideBySide, Stop, Values
 from weightsmith.reducing.refitting.options import LeastSquares
@@ -84,7 +85,8 @@ def refit(
     cut.to(device)
     readers = _Readers(sites, choices)
     dtype = next(value.dtype for value in original.parameters() if value.is_floating_point())
-    blocks = [inputs.to(device) for _, inputs in batches_for(card_of(original), x, BLOCK, dtype)]
+    known = memory_format_of(before, inputs_of(before, x[:2]).to(device))
+    blocks = [inputs.to(device) for _, inputs in batches_for(card_of(original), x, BLOCK, dtype, known)]
     both = SideBySide(before, cut, blocks)
     last = both.output_layer()
     layers = [layer for layer in readers.reads if is_supported(original.get_submodule(layer))]

@@ -324,7 +324,7 @@ def activation_levels(
     for node in network.populations:
         shape = network.shapes[node.name]
         found[node.name] = RunningPercentile(percent, len(x) * math.prod(shape[1:] if per_channel else shape))
-    for done, inputs in batches_for(network.card, x, _BATCH):
+    for done, inputs in batches_for(network.card, x, _BATCH, memory_format=torch.channels_last):
         network.encode.check_inputs(inputs)
         for name, values in converted.activations(inputs).items():
             rows = values.transpose(0, 1).flatten(1)

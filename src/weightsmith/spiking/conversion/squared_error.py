@@ -53,7 +53,7 @@ def sampled_activations(
     """
     network = converted.network
     found: dict[str, list[Tensor]] = {node.name: [] for node in network.populations}
-    for done, inputs in batches_for(network.card, x, _BATCH):
+    for done, inputs in batches_for(network.card, x, _BATCH, memory_format=torch.channels_last):
         network.encode.check_inputs(inputs)
         for name, values in converted.activations(inputs).items():
             rows = values.transpose(0, 1).flatten(1)
