@@ -142,5 +142,5 @@ def test_a_difference_says_what_it_could_not_measure(deadly):
 def test_a_chain_is_refused_before_its_first_stage(deadly, tmp_path):
     path = ws.save(deadly, tmp_path / "half.safetensors")
     recipe = {"data": "digits", "network": str(path), "reduce": [{"name": "small", "by": "angles:45"}]}
-    with pytest.raises(UsageError, match=r"the stage 'small' cannot be carried out: dense1 is of type bfloat16"):
+    with pytest.raises(UsageError, match=r"cannot be run on its data: dense1 is of type bfloat16"):
         ws.pipeline(recipe, tmp_path / "out")

@@ -136,7 +136,7 @@ def test_the_network_and_the_data_stay_as_they_are(trained, digits):
 
 
 def test_the_same_seed_gives_the_same_bytes(trained, digits):
-    options = {"steps": 10, "encode": "poisson", "adjust": "l4:1", "images": 30, "mismatch": "mismatch:0.1"}
+    options = {"steps": 10, "encode": "poisson", "adjust": "l4:1", "test_rows": 30, "mismatch": "mismatch:0.1"}
     one, again, other = (spike(trained, digits, seed=seed, **options) for seed in (1, 1, 2))
     assert one.record.to_json() == again.record.to_json()
     assert one.record.to_json() != other.record.to_json()
@@ -305,7 +305,7 @@ def test_settled_is_the_median_of_the_last_changes(trained, digits):
         ({"mismatch": "mismatch:-1"}, OptionError, "threshold must be"),
         ({"steps": 0}, UsageError, "steps must be a whole number ≥ 1, not 0"),
         ({"steps": 2.5}, UsageError, "steps must be a whole number ≥ 1, not 2.5"),
-        ({"images": 0}, UsageError, "images must be a whole number ≥ 1, not 0"),
+        ({"test_rows": 0}, UsageError, "test_rows must be a whole number ≥ 1, not 0"),
         ({"seed": -1}, UsageError, "seed must be a whole number ≥ 0, not -1"),
         ({"watch": -1}, UsageError, "watch must be a whole number ≥ 0, not -1"),
         ({"precision": "bf16"}, UsageError, "precision must be"),
@@ -315,7 +315,7 @@ def test_settled_is_the_median_of_the_last_changes(trained, digits):
 )
 def test_options_that_are_refused(trained, digits, options, error, message):
     with pytest.raises(error, match=message) as caught:
-        spike(trained, digits, **{"steps": 3, "images": 5, **options})
+        spike(trained, digits, **{"steps": 3, "test_rows": 5, **options})
     assert "\n" not in str(caught.value)
 
 

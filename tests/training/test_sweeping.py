@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import warnings
+from pathlib import Path
 
 import pytest
 from torch import nn
@@ -62,7 +63,7 @@ def test_a_penalty_comes_beside_those_that_are_fixed():
         ({"network": "mlp:5", "actvation": "relu"}, UnknownName, "did you mean 'activation'"),
         ({"network": "mlp:5,6", "depth": 3}, UsageError, "width must be given beside depth"),
         ({"network": "vgg:11", "width": 3}, UsageError, "those of an mlp, not of vgg"),
-        ({"network": "mine:build", "width": 3}, UsageError, "mine:build is no architecture"),
+        ({"network": Path(__file__), "width": 3}, UsageError, "is no architecture, so width cannot be varied"),
         ({"network": "mlp:5", "schedule": Piecewise((1, 0.1), (5,)), "rate": 1.0}, OptionError, "no single rate"),
         ({"rate": 0.1}, UsageError, "a network is needed"),
     ],

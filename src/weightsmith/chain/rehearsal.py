@@ -43,7 +43,7 @@ def rehearse(context: StageContext) -> nn.Module:
         if not any(stage.kind == "train" for stage in context.recipe.stages):
             _classes(network, context)
     except (UsageError, DataMismatch) as error:
-        raise UsageError(f"the network of the recipe does not fit its data: {error}") from error
+        raise UsageError(f"the network of the recipe cannot be run on its data: {error}") from error
     for stage in context.recipe.stages:
         try:
             match stage.kind:

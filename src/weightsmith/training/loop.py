@@ -151,7 +151,9 @@ def train(
     members.check_same(plan.inputs, ("train", "validation"))
     if members.first:
         for sentence in plan.warnings:
-            warnings.warn(sentence, TrainingWarning, stacklevel=3)
+            warnings.warn(
+                sentence, TrainingWarning, stacklevel=4
+            )  # the caller, beyond the check of options and the bar
     written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
     origin = Origin(seed=options.seed, inputs=plan.inputs)
     call = {"settings": written, "processes": members.size, **origin.to_dict()}

@@ -187,11 +187,11 @@ def test_input_without_first_synapses_of_its_own_is_not_shared() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"leaks": ()}, "at least one of leaks"),
+        ({"leaks": ()}, "leaks needs at least 1 value"),
         ({"factors": (0.5, 0.5)}, "twice"),
         ({"smoothings": (float("inf"),)}, "infinite smoothing"),
         ({"steps": 0}, "steps"),
-        ({"steps": ()}, "number of steps"),
+        ({"steps": ()}, "steps needs at least 1 value"),
         ({"leaks": (1.1,)}, "leak"),
         ({"resets": ("none",)}, "reset"),
         ({"rows": 0}, "rows"),

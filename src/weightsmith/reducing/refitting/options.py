@@ -1,7 +1,7 @@
 """Options for the refit of the layers that read removed units.
 
 >>> str(Refit.parse("least-squares:ridge=1e-3")), str(Refit.parse("none"))
-('least-squares:0.001', 'none')
+('least-squares:ridge=0.001', 'none')
 """
 
 from __future__ import annotations
