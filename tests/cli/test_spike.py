@@ -133,7 +133,7 @@ def test_one_wish_instead_of_ten_options(run, trained, tmp_path):
     answer = run("spike", trained, *words)
     shown = " ".join(answer.out.split())
     assert "Wish: the knee of the front." in shown
-    assert "Best that NIR can say (--for nir): if," in shown
+    assert "Best that NIR can express (--for nir): if," in shown
     for wrong in ("much", "-3%", "inf"):
         answer = run("spike", trained, *words, "--energy", wrong)
         assert answer.code == 2

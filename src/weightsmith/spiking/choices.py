@@ -41,7 +41,7 @@ class Candidate(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Choice(Record):
-    """All candidates in the order they were tried, the one taken, and the best that NIR can say (None: there is none).
+    """All candidates in the order they were tried, the one taken, and the best that NIR can express, if any.
 
     ``met`` says whether the wish was met on the training rows; the test rows judge the one taken only.
     """
@@ -60,7 +60,7 @@ class Choice(Record):
 
     @property
     def best_exportable(self) -> Candidate | None:
-        """The best of those that NIR can say."""
+        """The best of those that NIR can express."""
         return None if self.exportable is None else self.candidates[self.exportable]
 
 

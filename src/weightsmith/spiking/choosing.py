@@ -63,7 +63,7 @@ class _Kind(NamedTuple):
 _KINDS = (
     _Kind("graded:5", "percentile", "weights", (1, 2, 3, 4)),
     _Kind("if:signed=true", "mse", "weights", (2, 4, 8, 16)),
-    _Kind("if", "percentile:half=false", "bias", (8, 16, 32, 64)),  # NIR can say this one
+    _Kind("if", "percentile:half=false", "bias", (8, 16, 32, 64)),  # NIR can express this one
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weightsmith.reporting.parts import Column, Shown, Table
-from weightsmith.reporting.sections._wording import counted, percent, significant
+from weightsmith.reporting.sections._wording import counted, percent, points, significant
 from weightsmith.spiking.choices import Candidate, Choice
 from weightsmith.spiking.results import SpikeRecord
 
@@ -13,7 +13,7 @@ __all__ = ["calibration_table", "choice_table", "chosen_note"]
 
 
 def choice_table(record: SpikeRecord) -> Iterator[Table]:
-    """All candidates on training rows, the one taken and the best that NIR can say named."""
+    """All candidates on training rows, the one taken and the best that NIR can express named."""
     choice = record.choice
     if choice is None:
         return
@@ -39,7 +39,7 @@ def _row(choice: Choice, number: int, candidate: Candidate) -> tuple[str | int |
     return (
         " · ".join(words),
         candidate.steps,
-        Shown(candidate.loss, f"{candidate.loss:+.1f}"),
+        Shown(candidate.loss, points(candidate.loss, 1.0)),
         Shown(candidate.energy, significant(candidate.energy)),
         "yes" if candidate.front else "–",
         "yes" if candidate.obstacle is None else "–",
@@ -48,7 +48,7 @@ def _row(choice: Choice, number: int, candidate: Candidate) -> tuple[str | int |
 
 
 def chosen_note(record: SpikeRecord) -> str | None:
-    """The best candidate that NIR can say, where another was taken."""
+    """The best candidate that NIR can express, where another was taken."""
     choice = record.choice
     if choice is None or choice.exportable == choice.taken:
         return None
@@ -56,8 +56,8 @@ def chosen_note(record: SpikeRecord) -> str | None:
     if best is None:
         return f"No candidate can be exported to NIR: {choice.chosen.obstacle}."
     return (
-        f"Best that NIR can say (--for nir): {best.neuron}, {counted(best.steps, 'step')}, {best.loss:+.1f} points "
-        f"lost on training rows, {significant(best.energy)} of the network’s energy."
+        f"Best that NIR can express (--for nir): {best.neuron}, {counted(best.steps, 'step')}, "
+        f"{points(-best.loss, 1.0)} points on training rows, {significant(best.energy)} of the network’s energy."
     )
 
 
