@@ -14,7 +14,7 @@ from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.training import curves, watched_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
 from weightsmith.reporting.sections._training_findings import advice
-from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent
+from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent, setting_text
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health
 from weightsmith.training.run import EpochRow, History, Stopped, TrainRecord
 
@@ -86,8 +86,9 @@ def training_section(record: TrainRecord, name: str, *, results: Mapping[str, Ev
 def _about(record: TrainRecord) -> str:
     """The settings that most runs differ in."""
     settings = record.settings
-    words = [str(settings[key]) for key in ("optimiser", "schedule", "clip", "stop") if settings.get(key)]
-    words += [*settings.get("penalties", ()), f"batch {settings.get('batch')}", f"seed {record.origin.seed}"]
+    keys = ("optimiser", "schedule", "clip", "stop", "penalties")
+    words = [setting_text(settings[key]) for key in keys if settings.get(key)]
+    words += [f"batch {settings.get('batch')}", f"seed {record.origin.seed}"]
     return " · ".join([*words, f"inputs normalised by {settings.get('normalise')}"])
 
 

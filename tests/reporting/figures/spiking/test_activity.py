@@ -318,7 +318,7 @@ def test_a_real_conversion_has_all_its_figures(tmp_path):
     run = spike(network, (x, torch.arange(24) % 3), neuron="lif:0.9", steps=12, watch=2, early="margin:2", **more)
     found = figures_of(run.record)
     watched = ["statistics", "correspondence", "raster", "membranes", "adjustment"]
-    assert list(found) == ["accuracy", "energy", "confusion", "layer-energy", "rates", *watched]
+    assert list(found) == ["accuracy", "energy", "confusion", "layer-energy", "rivals", "rates", *watched]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name, draw in found.items():
