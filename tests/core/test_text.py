@@ -40,3 +40,8 @@ def test_any_text_is_read_or_refused_by_name(text):
 def test_what_is_no_share_is_refused(text):
     with pytest.raises(OptionError, match="such as 0.3 or 30%"):
         read_share(text)
+
+
+def test_a_percentage_without_its_sign_is_told():
+    with pytest.raises(OptionError, match="did you mean 50%"):
+        read_share(50)

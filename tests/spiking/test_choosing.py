@@ -25,6 +25,8 @@ POINTS = [(5.0, 0.1), (1.0, 0.3), (0.9, 0.5), (-0.1, 1.2)]
         (Wish(2.0, 0.4, nir=False), (1, True)),
         (Wish(-1.0, None, nir=False), (3, False)),  # not met: the least loss
         (Wish(None, 0.05, nir=False), (0, False)),  # not met: the least energy
+        (Wish(0.95, 0.2, nir=False), (2, False)),  # not both: the least energy within the points
+        (Wish(-1.0, 0.2, nir=False), (3, False)),  # neither: the least loss
         (Wish(None, None, nir=False), (1, True)),  # the knee
     ],
 )
@@ -77,7 +79,7 @@ def test_within_points_the_least_energy():
 
 
 def test_at_most_this_energy_the_least_loss():
-    every = ws.spike(trained(), digits(), energy=100.0, watch=0, test_rows=20).record.choice.candidates
+    every = ws.spike(trained(), digits(), energy=10.0, watch=0, test_rows=20).record.choice.candidates
     limit = float(np.median([candidate.energy for candidate in every]))
     choice = ws.spike(trained(), digits(), energy=limit, watch=0, test_rows=20).record.choice
     allowed = [candidate for candidate in choice.candidates if candidate.energy <= limit]
@@ -86,7 +88,7 @@ def test_at_most_this_energy_the_least_loss():
     assert choice.chosen.loss == min(candidate.loss for candidate in allowed)
     run = ws.spike(trained(), digits(), energy=1e-6, watch=0, test_rows=20)
     assert not run.record.choice.met
-    assert any("no candidate came at most 0.0001 % of the energy" in note for note in run.record.notes)
+    assert any("no candidate meets the wish (at most 0.0001 % of the energy)" in note for note in run.record.notes)
 
 
 def test_for_nir_what_is_chosen_can_be_written(tmp_path):

@@ -50,7 +50,8 @@ def spike(
 
     Without --neuron, --steps and --balance the conversion is chosen on training rows: by --within, by --energy, or at
     the knee of the front of the two; what is given stays as given.
-    Exit code 1 if a layer never fires, or the accuracy is below --least-accuracy.
+    Exit code 1 if a layer never fires, no candidate meets --within or --energy, or the accuracy is below
+    --least-accuracy.
     """
     from weightsmith.data.datasets import load_all
     from weightsmith.reporting.describe import describe

@@ -20,6 +20,7 @@ __all__ = ["quote", "read_share", "read_value", "split_items"]
 _WORD = re.compile(r"[^\s,=\[\]\"]+(?: [^\s,=\[\]\"]+)*")
 _MOST_DIGITS, _DEEPEST = 1000, 20
 _INTEGER = re.compile(r"[+-]?\d+")
+_LARGEST_SHARE = 10  # beyond it a share is taken for a percentage without its sign
 _CONSTANTS = {"none": None, "true": True, "false": False}
 
 
@@ -125,4 +126,6 @@ def read_share(value: Any) -> float:
         share = math.nan
     if isinstance(value, bool) or not 0 < share < math.inf:
         raise OptionError(f"a share is a number above 0 such as 0.3 or 30%, not {value!r}")
+    if share > _LARGEST_SHARE:
+        raise OptionError(f"{value} is a share of {100 * share:,.0f} %; did you mean {share:g}%?")
     return share

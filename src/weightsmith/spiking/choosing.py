@@ -117,7 +117,10 @@ def _chosen(
 
 
 def _best(points: Sequence[tuple[float, float]], among: Sequence[int], wish: Wish) -> tuple[int, bool]:
-    """The number of the best point (loss, energy) of ``among``, and whether it meets the wish."""
+    """The number of the best point (loss, energy) of ``among``, and whether it meets the wish.
+
+    Where none meets both limits, accuracy comes first: the least energy within the points, else the least loss.
+    """
     if wish.within is None and wish.energy is None:
         return among[knee_of([points[number] for number in among])], True
     good = [
@@ -129,7 +132,8 @@ def _best(points: Sequence[tuple[float, float]], among: Sequence[int], wish: Wis
     if good:  # the limit leaves room: use it for what was not limited
         return min(good, key=lambda number: points[number] if wish.within is None else points[number][::-1]), True
     if wish.within is not None:
-        return min(among, key=lambda number: points[number]), False
+        near = [number for number in among if points[number][0] <= wish.within]
+        return min(near or among, key=lambda number: points[number][::-1] if near else points[number]), False
     return min(among, key=lambda number: points[number][::-1]), False
 
 

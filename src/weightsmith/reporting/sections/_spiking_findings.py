@@ -19,11 +19,13 @@ _LOWER = 0.7  # times the threshold
 
 
 def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
-    """Layers that never fire, an accuracy (in per cent) below the bar."""
+    """Layers that never fire, a wish that was not met, an accuracy (in per cent) below the bar."""
     images = record.decisions.images
     found = [
         f"{layer} never fires ({images} image{'s' * (images != 1)}, {record.steps} steps)" for layer in _silent(record)
     ]
+    if record.choice is not None and not record.choice.met:
+        found.append(f"no candidate meets the wish ({record.choice.wish}) on training rows")
     accuracy = 100 * record.decisions.spiking.value
     if least_accuracy is not None and accuracy < least_accuracy:
         found.append(f"accuracy {accuracy:.1f} % is below the {least_accuracy:g} % asked for")
