@@ -238,3 +238,11 @@ def test_everything_can_be_drawn_and_names_cannot_act(record, read, hostile):
     page = render(hostile, [section])
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(("improved", "words"), [(True, "after fine-tune"), (False, "was no better")])
+def test_a_recovery_that_was_no_better_is_not_credited(record, read, improved, words):
+    recovery = tuple(dataclasses.replace(each, improved=improved) for each in record.recovery)
+    section = reduction_section(dataclasses.replace(record, recovery=recovery), "net")
+    rows = {row["network"]: row for row in read(section).texts("Accuracies")}
+    assert words in rows["recovered"]["what it is"]

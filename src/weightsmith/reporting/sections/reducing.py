@@ -244,7 +244,11 @@ def _accuracies(record: ReductionRecord) -> Table:
         remark = f"readers refitted on {counted(record.refit.rows, 'unlabelled row')}, nothing trained since"
     rows.append(_accuracy("just cut", measured.cut, remark))
     if record.settings["recover"]:
-        rows.append(_accuracy("recovered", measured.reduced, f"after {record.settings['recover']}"))
+        unused = bool(record.recovery) and not any(each.improved for each in record.recovery)
+        remark = (
+            f"as cut: {record.settings['recover']} was no better" if unused else f"after {record.settings['recover']}"
+        )
+        rows.append(_accuracy("recovered", measured.reduced, remark))
     if random is not None:
         good = random.as_good(100 * measured.cut.value)
         spread = "" if random.deviation is None else f", standard deviation {random.deviation:.1f}"
