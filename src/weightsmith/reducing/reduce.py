@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,7 +62,7 @@ def reduce(
     ] = "least-squares",
     recover: Annotated[
         Recover | str | None,
-        Doc("afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)"),
+        Doc("afterwards: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
     ] = None,
     rows: Annotated[
         int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 1,000")
@@ -94,7 +95,8 @@ def reduce(
     the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
     unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
     leaves them as the cut made them. ``recover`` trains the smaller network
-    (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
+    (``Distill``, without labels, ``FineTune``, ``Rewind``, ``Iterate``), and leaves it as it was cut, with a warning,
+    if that is not better on rows held back; rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
     scratch. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
@@ -118,6 +120,7 @@ def reduce(
     from weightsmith.reducing.subject import read_subject
     from weightsmith.reducing.surgery.sites import find_sites
     from weightsmith.reducing.surgery.sizes import Target
+    from weightsmith.training.plan import TrainingWarning
 
     settings = written(reduce, locals())
     method = Method.of(by)
@@ -165,6 +168,9 @@ def reduce(
         journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
         try:
             outcome = carry_out(subject, sites, task)
+            for judged in outcome.recovery:
+                if not judged.improved:
+                    warnings.warn(str(judged), TrainingWarning, stacklevel=4)  # beyond the check of options
             record = _record(
                 subject,
                 sites,
