@@ -1,4 +1,4 @@
-"""``weightsmith export SPIKING NET.nir``: write a spiking network for other tools and hardware, with a test vector."""
+"""``weightsmith export``: a spiking network as NIR with a test vector, any other as ONNX, for other tools."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._export_onnx import export_to_onnx
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli.terminal import (
@@ -43,9 +44,23 @@ _TOLERANCE = 1e-3  # share of a layer's spikes that may differ: float32 in anoth
 
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="SPIKING", readable=False, help="A spiking network: its file, or spike's folder.")
+        Path,
+        typer.Argument(
+            metavar="NETWORK",
+            readable=False,
+            help="A spiking network (its file, or spike's folder), or with --to onnx any other network.",
+        ),
     ],
-    target: Annotated[Path, typer.Argument(metavar="NET.nir", readable=False, help="The NIR file to write.")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[NET.nir]", readable=False, help="The file to write; without it beside the network (onnx only)."
+        ),
+    ] = None,
+    to: Annotated[str, typer.Option(help="nir (spiking networks) or onnx (all others)")] = "nir",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
+    ] = False,
     rounding: Annotated[
         int | None,
         typer.Option(
@@ -71,8 +86,18 @@ def export(
 ) -> None:
     """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
 
-    Exit code 1 if another simulator counts other spikes (--check).
+    Exit code 1 if another simulator counts other spikes (--check). Any other network is written as ONNX (--to onnx),
+    with --int8 also in 8 bits; both are checked against the module, and measured in onnxruntime.
     """
+    if to == "onnx":
+        export_to_onnx(file, target, int8=int8, data=data, data_path=data_path, as_json=as_json)
+        return
+    if to != "nir":
+        raise UnknownName("format", to, ("nir", "onnx"))
+    if int8:
+        raise UsageError("--int8 belongs to --to onnx")
+    if target is None:
+        raise UsageError("give the NIR file to write: weightsmith export SPIKING NET.nir")
     from weightsmith.spiking.files import load_spiking
     from weightsmith.spiking.nir.exchange import export_nir
 

@@ -81,7 +81,13 @@ def test_the_layers_watched_know_what_is_left_of_a_residual_stream() -> None:
 
 def test_reduce_distils_without_labels_and_says_so(digits: Data, whole: torch.nn.Module) -> None:
     small = ws.reduce(
-        whole, digits, by="random", target="params:0.4", refit="none", recover="distill:1000,rate=0.01,epochs=8", **QUICK
+        whole,
+        digits,
+        by="random",
+        target="params:0.4",
+        refit="none",
+        recover="distill:1000,rate=0.01,epochs=8",
+        **QUICK,
     )
     (found,) = small.record.recovery
     assert found.improved
