@@ -31,6 +31,9 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
     if layers := [layer for network in networks for layer in network.layers]:
         words = verdict_words(layers, "--why with one network tells for each")
         parts.append(Facts("What the verdicts mean", tuple(words)))
+    if comparison.partials:
+        told = [one.words for one in comparison.partials if one.interval is not None]
+        parts.append(Notes(tuple(told or [comparison.partials[0].words])))
     if comparison.ranking is not None:
         parts.append(Notes(tuple(_labelled(line, comparison.names) for line in comparison.ranking.lines)))
     sizes = f"{counted(len(comparison.measures), 'measure')} of {counted(len(comparison.names), 'network')}"
