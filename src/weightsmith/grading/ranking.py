@@ -181,7 +181,8 @@ def _warnings(several: Sequence[Grades], names: Sequence[str]) -> tuple[str, ...
         noise, fitted = _noise(grades)
         if fitted and 2 * noise >= fitted:
             warnings.append(
-                f"{noise} of {fitted} layers of {name} are nothing but noise, as before training: its place has no meaning"
+                f"{noise} of {fitted} layers of {name} are nothing but noise, as before training: "
+                "its place has no meaning"
             )
         if reasons:
             warnings.append(f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, look at it first")

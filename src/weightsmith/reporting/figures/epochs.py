@@ -11,7 +11,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.grading.results import Grades, LayerGrade
 from weightsmith.reporting.figures._networks import look
-from weightsmith.reporting.figures.labels import columns, layer_label, network_labels, shown
+from weightsmith.reporting.figures.labels import columns, layer_label, network_labels, readable_ticks, shown
 from weightsmith.reporting.figures.style import GREEN, GREY, INK, house_style, new_figure
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def epochs_figure(networks: Sequence[Grades]) -> Figure:
         panels[0].axhspan(HEAVIEST, LIGHTEST, color=GREEN, alpha=0.12, linewidth=0)
         panels[0].set_title("checkpoints of one run; shaded: α of well-trained layers")
         panels[-1].set_yscale("log")
+        readable_ticks(panels[-1].yaxis)
         panels[-1].set_xlabel("epoch, or the number in the file's name")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=columns(labels, 5.5))
@@ -83,7 +84,9 @@ def _panel(axes: Axes, name: str, epochs: list[int], layers: list[str], ordered:
             axes.plot(epochs, line, color=GREY, linewidth=0.5, alpha=0.5)
     at_epoch = [[value for value in column if value is not None] for column in zip(*table, strict=True)]
     middle = [statistics.median(values) if values else float("nan") for values in at_epoch]
-    axes.plot(epochs, middle, color=INK, linewidth=1.8, label=f"median of {len(layers)} layers")
+    # Wide and pale behind lines that have names; the one dark line among grey ones.
+    width, opacity = (4.0, 0.25) if len(layers) <= _NAMED else (1.8, 1.0)
+    axes.plot(epochs, middle, color=INK, linewidth=width, alpha=opacity, label=f"median of {len(layers)} layers")
     axes.set_ylabel(_LABELS[name])
 
 
