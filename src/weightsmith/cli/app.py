@@ -19,6 +19,7 @@ from weightsmith.cli import (
     data,
     demo,
     diff,
+    doctor,
     evaluate,
     export,
     faces,
@@ -78,6 +79,7 @@ for _command in (
     tailor.tailor,
     report.report,
     demo.demo,
+    doctor.doctor,
 ):
     app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(_command)
 
