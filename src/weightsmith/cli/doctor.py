@@ -1,4 +1,4 @@
-"""``weightsmith doctor``: what is installed, which data are found, what this processor cannot do, and how to get the rest."""
+"""``weightsmith doctor``: what is installed and found, what this processor cannot do, and how to get the rest."""
 
 from __future__ import annotations
 
