@@ -13,8 +13,8 @@ from weightsmith.cli._spike_options import refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
 from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
+from weightsmith.core.records import write_record
 from weightsmith.core.seeds import stream
-from weightsmith.core.storage import write_atomic
 from weightsmith.reporting.sections._spiking_layers import accuracy_rows
 from weightsmith.spiking.neurons import Precision
 
@@ -91,7 +91,7 @@ def evaluate(
     with progress_bar("evaluate", quiet) as progress:
         result = run(loaded, known, split=split, batch=batch, threads=threads, progress=progress)
     if out_folder is not None:
-        write_atomic(out_folder / "record.json", result.to_json(indent=1) + "\n")
+        write_record(out_folder / "record.json", result)
     description = describe(result, str(file), least_accuracy=least_accuracy)
     if as_json:
         print_json(result.to_dict())

@@ -124,12 +124,13 @@ def read_vary(several: list[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def _finish(result: SweepTable, folder: Path | None, as_json: bool) -> None:
+    from weightsmith.core.records import write_record
     from weightsmith.core.storage import write_atomic
 
     summaries = {name: result.summary(name) for name in _SUMMARISED}
     if folder is not None:
         write_atomic(folder / "sweep.csv", result.to_csv())
-        write_atomic(folder / "record.json", result.to_json(indent=1) + "\n")
+        write_record(folder / "record.json", result)
     if as_json:
         entries = {name: [each.to_dict() for each in several] for name, several in summaries.items()}
         print_json({"table": result.to_dict(), "summaries": entries})

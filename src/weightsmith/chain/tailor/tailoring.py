@@ -16,8 +16,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
-from weightsmith.core.records import Origin
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.verbs import Batch, Doc, Seed, Threads, verb
 from weightsmith.spiking.neurons import IF, LIF, Neuron, Precision
 
@@ -289,4 +288,4 @@ def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwo
         save_spiking(network, path)
     else:
         save(network, path)
-    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", record)

@@ -19,7 +19,7 @@ from weightsmith.core.journal import Journal
 from weightsmith.core.options import check_int
 from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, train_batched
@@ -107,7 +107,7 @@ def reduction_study(
     )
     if out is not None:
         write_atomic(Path(out) / "study.csv", study.to_csv())
-        write_atomic(Path(out) / "study.json", study.to_json(indent=1) + "\n")
+        write_record(Path(out) / "study.json", study)
     return study
 
 
