@@ -39,6 +39,10 @@ def describe(result: Any, name: str = "", **asked: Any) -> Section:
     """
     record = result if isinstance(result, Record) else getattr(result, "record", None)
     home = _SECTIONS.get(type(record).__name__)
+    if home is None and (named := getattr(record, "described_by", None)):  # a record of a room above names its own
+        above, _, function = named.rpartition(".")
+        own: Section = getattr(importlib.import_module(above), function)(result, name or _name(record), **asked)
+        return own
     if home is None:
         raise UsageError(f"a {type(result).__name__} has no description: give what a verb returned, or its record")
     module, _, function = home.partition(".")
