@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
     from weightsmith.spiking.nir.exchange import export_nir, import_nir
+    from weightsmith.spiking.portable.export import export_torch
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.spiking.simulation.exits import Margin
     from weightsmith.spiking.spike import spike
@@ -162,6 +163,7 @@ _HOMES = {
     "spiking.network": "SpikingNetwork",
     "spiking.neurons": "IF LIF Graded Mismatch",
     "spiking.nir.exchange": "export_nir import_nir",
+    "spiking.portable.export": "export_torch",
     "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
     "spiking.spike": "spike",
@@ -315,6 +317,7 @@ __all__ = [
     "distances",
     "evaluate",
     "export_nir",
+    "export_torch",
     "find_rate",
     "freeze",
     "grade",
