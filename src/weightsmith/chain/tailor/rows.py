@@ -64,7 +64,8 @@ def divided(given: Any, *, test_rows: int | None, tune_rows: int | None, seed: i
     if train is None or not held_out:
         raise DataMismatch(
             f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows, others to choose "
-            "and to judge by; data.with_test(0.2) sets some apart, if the network was not trained on them"
+            "and to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the network was not "
+            "trained on them: train it with the same"
         )
     if len(held_out) == 2:
         names = ("validation", "test")
@@ -92,12 +93,12 @@ def _some(split: Split, count: int | None, seed: int) -> Tensor:
 
 
 def _halves(name: str, split: Split, count: int | None, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows for selection and for judging from one split, stratified by class."""
+    """Rows for selection and for judging from one split, stratified by class; groups stay whole."""
     if len(split) < 2:
         raise DataMismatch(f"{name} has one held-out row: one to choose by and another to judge by are needed")
     half = len(split) // 2
     sizes = (half, len(split) - half) if count is None or count >= half else (count, count, len(split) - 2 * count)
-    chosen, other, *_ = stratified_split(split.y, sizes, seed)
+    chosen, other, *_ = split.divided(sizes, seed)
     return torch.from_numpy(chosen), torch.from_numpy(other)
 
 

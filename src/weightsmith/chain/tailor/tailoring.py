@@ -166,7 +166,8 @@ def tailor(
             "margin": final.margin,
         }
         options["steps"] = judged.best.steps  # the number of steps to run; None if it does not spike
-        record = concluded(runner, judged, made, untried=untried, settings={**options, **settings}, origin=origin)
+        written = {"data": found.choosing.name, **options, **settings}
+        record = concluded(runner, judged, made, untried=untried, settings=written, origin=origin)
         if out is not None:
             _write(folder, record, made)
     return Tailored(record, made)
