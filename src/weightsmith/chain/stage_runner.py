@@ -19,7 +19,7 @@ from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
 from weightsmith.data.tensors import Data
 from weightsmith.grading.grade import grade
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
 from weightsmith.networks.files import load
 from weightsmith.networks.models.building import build
 from weightsmith.reducing.inspecting import angles

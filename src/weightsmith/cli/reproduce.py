@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._training_options import seeds_of
 from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
 
 if TYPE_CHECKING:
@@ -41,10 +40,11 @@ def course(
 
     Writes course.md, course.csv and course.json. Code 1 if a row is further from the course's figure than allowed.
     """
+    from weightsmith.core.seeds import read_seeds
     from weightsmith.core.storage import write_atomic
     from weightsmith.papers.course import EXPERIMENTS, run_course
 
-    numbers = seeds_of(seeds)
+    numbers = read_seeds(seeds)
     done, total = 0, len(numbers) * len(only or EXPERIMENTS)
     try:
         with progress_bar("course", quiet) as progress:

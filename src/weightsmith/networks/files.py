@@ -84,8 +84,7 @@ def load(
         match = _recognised(weights, removed)
         loaded = _fill(match.architecture.build(), weights, match.keys)
         with_card(loaded, _card_of_match(match, weights))
-    if normalise is not None:
-        chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
+    if (chosen := Normalisation.of(normalise)) is not None:
         with_card(loaded, dataclasses.replace(card_of(loaded), normalisation=chosen))
     return loaded.eval()
 
