@@ -18,7 +18,7 @@ from weightsmith._version import __version__
 from weightsmith.core.display import show_by
 
 if TYPE_CHECKING:
-    from weightsmith import data, networks
+    from weightsmith import compat, data, networks
     from weightsmith.chain.diff.diff import diff
     from weightsmith.chain.diff.differences import NetworkDiff
     from weightsmith.chain.links import live_alpha, live_redundancy
@@ -316,6 +316,7 @@ __all__ = [
     "angles",
     "check_schedule",
     "compare",
+    "compat",
     "data",
     "diagnose",
     "diff",
@@ -366,7 +367,7 @@ show_by(_in_notebook)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "networks"):
+    if name in ("compat", "data", "networks"):
         return importlib.import_module(f"weightsmith.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'weightsmith' has no attribute {name!r}")

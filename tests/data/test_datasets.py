@@ -165,7 +165,8 @@ def test_known_reads_no_pixels(tmp_path, monkeypatch, own_cache):
     for split in ("train", "test"):
         (tmp_path / "cifar10" / f"{split}.parquet").write_bytes(b"not even Parquet")
     sets = {one.name: one for one in known()}
-    assert list(sets) == ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "folder:PATH", "table:PATH"]
+    own = ["folder:PATH", "parquet:PATH", "table:PATH"]
+    assert list(sets) == ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", *own]
     assert sets["cifar10"].found == (str(tmp_path / "cifar10"),)
     assert sets["cifar100"].found == ()
     assert sets["digits"].found == ("scikit-learn",)

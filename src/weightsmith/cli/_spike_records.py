@@ -37,7 +37,7 @@ def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str
     if not isinstance(found, str) or found not in CATALOGUE:
         open_weights(file)  # report a wrong path first, not missing data
         raise UsageError(
-            f"--data is missing: {what_for} (a data set by name, folder:PATH or table:PATH; "
+            f"--data is missing: {what_for} (a data set by name, folder:PATH, table:PATH or parquet:PATH; "
             "only the folder of a run on a known data set tells it by itself)"
         )
     if not quiet:

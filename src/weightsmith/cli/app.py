@@ -56,7 +56,6 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.add_typer(networks.app, name="networks")
 app.add_typer(sweep.app, name="sweep")
-app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(recipe.app, name="recipe")
 for _command in (
     train.train,
@@ -69,6 +68,7 @@ for _command in (
     spike_sweep.spike_sweep,
     export.export,
     theory.theory,
+    reproduce.reproduce,
     inspect.inspect,
     evaluate.evaluate,
     log.log,

@@ -46,7 +46,7 @@ def list_sets(as_json: Json = False) -> None:
 
 @app.command("info")
 def info(
-    name: Annotated[str, typer.Argument(help="A data set by name, folder:PATH, table:PATH or a path.")],
+    name: Annotated[str, typer.Argument(help="A data set by name, folder:PATH, table:PATH, parquet:PATH or a path.")],
     as_json: Json = False,
 ) -> None:
     """Describe data: shape, classes, sizes, normalisation; of a known set also files and where it was found."""

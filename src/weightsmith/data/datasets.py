@@ -29,6 +29,7 @@ from weightsmith.data.coerce import as_data
 from weightsmith.data.download import REMOTES, fetch
 from weightsmith.data.folders import data_folders, fetched_folder
 from weightsmith.data.formats.folder import Folder
+from weightsmith.data.formats.parquet_images import Parquet
 from weightsmith.data.formats.table import Table
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.sources import Source
@@ -40,6 +41,7 @@ __all__ = [
     "EmbeddedDigits",
     "Folder",
     "Known",
+    "Parquet",
     "Source",
     "Split",
     "Table",
@@ -60,15 +62,15 @@ def load(
     splits: Sequence[str] = ("train", "test"),
     **options: Any,
 ) -> Data:
-    """The data set ``name``: one that is known, or ``folder:PATH`` or ``table:PATH`` (or these objects, or a path).
+    """The data set ``name``: a known one, ``folder:PATH``, ``table:PATH``, ``parquet:PATH``, or such an object or path.
 
     ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that was not
-    found; ``splits`` are the ones to read. Further options are those of :class:`Folder` and :class:`Table`, which bring
-    the splits they have: all rows are ``train`` unless the folder is divided.
+    found; ``splits`` are the ones to read. Further options are those of :class:`Folder`, :class:`Table` and
+    :class:`Parquet`, which bring the splits they have: all rows are ``train`` unless the folder is divided.
     """
     _check_splits(splits)
     if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
-        name = (Folder if Path(name).is_dir() else Table)(str(name), **options)
+        name = _kind_of(Path(name))(str(name), **options)
     if isinstance(name, Source):
         return _own(name, splits)
     kind = name.partition(":")[0].strip()
@@ -83,6 +85,12 @@ def load(
         raise UsageError(f"{name} comes without a {absent[0]} split; make one with with_validation(0.1)")
     files = _files(entry, None if path is None else Path(path).expanduser(), splits, download)
     return _data(name, files.read(splits), files.origin, entry.normalisation, entry.classes)
+
+
+def _kind_of(path: Path) -> type[Source]:
+    """How a path that is given alone is read."""
+    holds_parquet = path.suffix.lower() == ".parquet" or (path.is_dir() and any(path.glob("*.parquet")))
+    return Parquet if holds_parquet else Folder if path.is_dir() else Table
 
 
 def check_name(name: str) -> None:
@@ -132,7 +140,7 @@ class Known(Record):
 
 
 def known() -> tuple[Known, ...]:
-    """Every data set that :func:`load` knows, and the two kinds of the user's own."""
+    """Every data set that :func:`load` knows, and the kinds of the user's own."""
     sets = [
         Known(
             name=entry.name,
@@ -218,7 +226,10 @@ def _data(
 ) -> Data:
     import torch
 
-    made = {split: Split(torch.from_numpy(part.x), torch.from_numpy(part.y)) for split, part in parts.items()}
+    made = {
+        split: Split(torch.from_numpy(x) if isinstance(x := part.x, np.ndarray) else x, torch.from_numpy(part.y))
+        for split, part in parts.items()
+    }
     return Data(
         name,
         train=made.get("train"),

@@ -57,12 +57,17 @@ class Split:
         """The split of these rows only, in this order; ``rows`` is what indexes a tensor (numbers, a slice …)."""
         import torch
 
+        from weightsmith.data.streams.rows import view
+
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows)
-        return Split(self.x[index], self.y[index])
+        return Split(view(self.x, index), self.y[index])
 
     def digest(self) -> str:
-        """SHA-256 of the inputs and the labels: their types, shapes and values."""
-        return digest_of(digest_of(self.x.cpu().numpy()) + digest_of(self.y.cpu().numpy()))
+        """SHA-256 of the inputs and the labels: their types, shapes and values (files, if streamed and over 2 GB)."""
+        from weightsmith.data.streams.rows import StreamedRows
+
+        inputs = self.x.digest() if isinstance(self.x, StreamedRows) else digest_of(self.x.cpu().numpy())
+        return digest_of(inputs + digest_of(self.y.cpu().numpy()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

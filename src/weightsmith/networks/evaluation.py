@@ -16,6 +16,7 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.data.judging import Rows
+from weightsmith.data.streams.rows import slices_of
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.models.architecture import architecture_of
@@ -149,10 +150,12 @@ def batches_for(
     last.
     """
     _check_shape(tuple(x.shape[1:]), card.input_shape)
-    for start in range(0, len(x), batch):
-        inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape).to(dtype)
+    done = 0
+    for rows in slices_of(x, batch):
+        inputs = _shaped(card.normalisation.apply(rows), card.input_shape).to(dtype)
         images = inputs.dim() == 4
-        yield min(start + batch, len(x)), inputs.contiguous(memory_format=memory_format) if images else inputs
+        done += len(rows)
+        yield done, inputs.contiguous(memory_format=memory_format) if images else inputs
 
 
 def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:
