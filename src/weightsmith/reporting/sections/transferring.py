@@ -54,7 +54,12 @@ def _lead(record: TransferRecord) -> str:
     )
     if best.gain is None:
         return f"{lead}."
-    return f"{lead}: {changed(best.gain)} on the best before it, McNemar’s {chance(best.gain.p)}."
+    return f"{lead}: {changed(best.gain)} on the best before it, McNemar’s {chance(_ps(record)[_best(record)])}."
+
+
+def _ps(record: TransferRecord) -> list[float | None]:
+    """p of every stage's gain, with Holm's correction: the sentence and the table say the same."""
+    return holm([None if stage.gain is None else stage.gain.p for stage in record.stages])
 
 
 def _chips(record: TransferRecord) -> tuple[tuple[str, str], ...]:
@@ -82,8 +87,7 @@ def _stages(record: TransferRecord) -> Table:
         Column("trained", "parameters that were free, of all", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
-    ps = holm([None if stage.gain is None else stage.gain.p for stage in record.stages])
-    for number, (stage, p) in enumerate(zip(record.stages, ps, strict=True)):
+    for number, (stage, p) in enumerate(zip(record.stages, _ps(record), strict=True)):
         rows.append(
             (
                 stage.name,
