@@ -43,8 +43,9 @@ __all__ = ["check_runs", "read_allowed", "run_recipe"]
 _GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
 
 
-def run_recipe(wanted: Recipe, folder: Path, threads: int, progress: ProgressCallback | None) -> ChainRun:
-    """All stages of ``wanted`` in ``folder``, for all seeds."""
+def run_recipe(wanted: Recipe, folder: Path, progress: ProgressCallback | None, **surrounding: Any) -> ChainRun:
+    """All stages of ``wanted`` in ``folder``, for all seeds; ``surrounding`` are threads, device and workers."""
+    threads = surrounding["threads"]
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
     start = rehearse(StageContext(wanted, data, wanted.seeds[0], folder, threads))
@@ -53,9 +54,11 @@ def run_recipe(wanted: Recipe, folder: Path, threads: int, progress: ProgressCal
         inputs["network"] = weights_digest(open_weights(wanted.network))
     origin = Origin(inputs=inputs)
     call = {"function": "pipeline", **_identity(wanted, start), "threads": threads, **origin.to_dict()}
+    if surrounding["device"] != "cpu":
+        call["device"] = surrounding["device"]
     _delete_unused_journal(folder / _JOURNAL, call)
     with pinned_threads(threads), Journal(folder / _JOURNAL, call) as journal:
-        work = _Work(wanted, data, folder, journal, threads, progress)
+        work = _Work(wanted, data, folder, journal, surrounding, progress)
         stages, notes = work.all_stages()
         record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
         write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
@@ -156,7 +159,7 @@ class _Work:
     data: Data
     folder: Path
     journal: Journal
-    threads: int
+    surrounding: Mapping[str, Any]
     progress: ProgressCallback | None
 
     def all_stages(self) -> tuple[tuple[StageDone, ...], tuple[str, ...]]:
@@ -190,7 +193,7 @@ class _Work:
 
     def _context(self, seed: int) -> StageContext:
         folder = self.folder if len(self.recipe.seeds) == 1 else self.folder / f"seed-{seed}"
-        return StageContext(self.recipe, self.data, seed, folder, self.threads, self.progress)
+        return StageContext(self.recipe, self.data, seed, folder, progress=self.progress, **self.surrounding)
 
     def _done(self, stage: Stage, context: StageContext) -> tuple[StageDone, list[str]]:
         key, folder = _key(context.seed, stage.name), context.stage_folder(stage.name)
