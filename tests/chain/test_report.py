@@ -10,7 +10,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain import report as module
-from weightsmith.chain.reading.results import KINDS, Result
+from weightsmith.chain.reading.results import Result
 from weightsmith.chain.report import gather, report, report_page
 from weightsmith.chain.results import ChainRecord, ChainRun, StageDone
 from weightsmith.chain.tailor.tailoring import tailor
@@ -294,10 +294,6 @@ def test_a_search_stands_in_the_overview_and_in_its_own_section(made, sections):
     networks = section["Networks"]
     rivals = [str(record.candidates[each.candidate]) for each in record.alone]
     assert [row[0] for row in networks.rows] == ["as it came", f"{record.best} (taken)", *rivals]
-
-
-def test_every_kind_that_can_be_read_has_a_section():
-    assert set(module._SECTIONS) == set(KINDS)
 
 
 @pytest.mark.parametrize("given", [[], {}, ()])

@@ -89,8 +89,7 @@ def load(
         match = _recognised(weights, removed)
         loaded = _fill(match.architecture.build(), weights, match.keys)
         with_card(loaded, _card_of_match(match, weights))
-    if normalise is not None:
-        chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
+    if (chosen := Normalisation.of(normalise)) is not None:
         card = card_of(loaded)
         notes = tuple(note for note in card.notes if note != _NOT_NORMALISED)  # now it is known
         with_card(loaded, dataclasses.replace(card, normalisation=chosen, notes=notes))

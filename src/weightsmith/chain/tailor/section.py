@@ -127,7 +127,8 @@ def _lead(record: TailorRecord) -> str:
         least = f"{points(judged.bound)} points" if record.limits.points is not None else percent(judged.bound)
         sure = f" (at least {least} at {100 * record.margin:g} %, exact)"
     return (
-        f"{_opening(record)}: {best}. It has {told} and {percent(shares.get('energy'))} of the float32 energy, and answers "
+        f"{_opening(record)}: {best}. It has {told} and {percent(shares.get('energy'))} of the float32 energy, and "
+        "answers "
         f"{accuracy(judged.accuracy, record.judging.rows, record.judging.split)} right, the network "
         f"{percent(record.whole.value)}: {changed(judged.cost)}{sure}. {_rival(record)}"
     )
