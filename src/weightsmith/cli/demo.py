@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.markup import escape
 
+from weightsmith.chain.pipeline import pipeline
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._chain_report import as_dict, chain_progress, show_chain
+from weightsmith.cli._stages import chain_progress
 from weightsmith.cli._training_options import warnings_as_notes
-from weightsmith.cli.terminal import out, print_json, say_note
+from weightsmith.cli.terminal import print_json, say_note, show
 
 if TYPE_CHECKING:
     from weightsmith.chain.results import ChainRun
-    from weightsmith.core.statistics import Comparison
 
 __all__ = ["demo"]
 
@@ -30,9 +30,11 @@ def demo(
     quiet: given.Quiet = False,
 ) -> None:
     """Train a network, grade it, reduce it twice, convert it with and without the L4 adjustment, and report."""
-    from weightsmith.chain.pipeline import pipeline
     from weightsmith.chain.recipe import example
+    from weightsmith.chain.section import as_dict
     from weightsmith.core.storage import write_atomic
+    from weightsmith.reporting.describe import describe
+    from weightsmith.reporting.parts import Notes
 
     folder = out_folder or Path("demo" if data == "digits" else f"demo-{data}")
     text = example(data)
@@ -46,10 +48,10 @@ def demo(
     if as_json:
         print_json(as_dict(chain))
         return
-    out().print(f"[bold green]{escape(_TITLE[data])}[/bold green]\n")
-    show_chain(chain, notes=False)  # they are in the report
-    _say_findings(chain)
-    _say_next(chain, recipe)
+    description = describe(chain, _TITLE[data])
+    kept = tuple(part for part in description.parts if not isinstance(part, Notes))  # they are in the report
+    following = (*description.try_next, *_next(chain, recipe))
+    show(dataclasses.replace(description, parts=kept, try_next=following))
 
 
 _TITLE = {
@@ -58,45 +60,11 @@ _TITLE = {
 }
 
 
-def _say_findings(chain: ChainRun) -> None:
-    """The findings in sentences."""
-    from weightsmith.chain.reading.results import read_record
-    from weightsmith.reducing.results import ReductionRecord
-    from weightsmith.spiking.results import SpikeRecord
-
-    out().print()
-    for stage in chain.record.stages:
-        record = read_record(chain.folder / stage.folder / "record.json")
-        if isinstance(record, ReductionRecord):
-            share = record.reduced.parameters / record.whole.parameters
-            text = (
-                f"{stage.name} keeps {share:.0%} of the parameters; its accuracy differs by "
-                f"{_points(record.measured.cost)} from the whole network's"
-            )
-        elif isinstance(record, SpikeRecord) and record.cost.ratio is not None:
-            text = (
-                f"{stage.name} differs after {record.steps} steps by {_points(record.decisions.cost)} from the network "
-                f"it was made from, at {record.cost.ratio:.2g} times its energy"
-            )
-        else:
-            continue
-        out().print(f"• {escape(text)}")
-
-
-def _points(cost: Comparison) -> str:
-    """``-1.4 points (-2.9 to +0.1, paired)``."""
-    between = cost.interval
-    span = "" if between is None else f" ({100 * between.low:+.1f} to {100 * between.high:+.1f}, paired)"
-    return f"{100 * cost.difference:+.1f} points{span}"
-
-
-def _say_next(chain: ChainRun, recipe: Path) -> None:
-    folder, data = escape(str(chain.folder)), escape(chain.record.recipe["data"])
-    out().print(f"\n[bold]{escape(str(chain.page))}[/bold] shows all of it: open it in a browser. Try next:")
-    for line in (
+def _next(chain: ChainRun, recipe: Path) -> tuple[str, ...]:
+    folder, data = chain.folder, chain.record.recipe["data"]
+    return (
         f"weightsmith log {folder}",
         f"weightsmith diff {folder}/train {folder}/by-angles --data {data}",
         f"weightsmith tailor {folder}/train --data {data} --params 30% --energy 50% --out runs/tailored",
-        f"weightsmith pipeline {escape(str(recipe))} --out runs/mine   (edit it first)",
-    ):
-        out().print(f"  {line}")
+        f"weightsmith pipeline {recipe} --out runs/mine   (edit it first)",
+    )

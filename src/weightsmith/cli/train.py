@@ -144,7 +144,7 @@ def _trained(
 def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figures: Path | None, as_json: bool) -> None:
     """Evaluate, write further files of the run, print."""
     from weightsmith.core.records import write_record
-    from weightsmith.networks.evaluation import evaluate
+    from weightsmith.networks.evaluating import evaluate
     from weightsmith.reporting.describe import describe
     from weightsmith.reporting.sections._wording import short_network
 
