@@ -18,7 +18,7 @@ from weightsmith._version import __version__
 from weightsmith.core.display import show_by
 
 if TYPE_CHECKING:
-    from weightsmith import data, networks
+    from weightsmith import compat, data, networks
     from weightsmith.chain.diff.differences import NetworkDiff, diff
     from weightsmith.chain.links import live_alpha, live_redundancy
     from weightsmith.chain.pipeline import pipeline
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
     from weightsmith.spiking.nir.exchange import export_nir, import_nir
+    from weightsmith.spiking.portable.export import export_torch
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.spiking.simulation.exits import Margin
     from weightsmith.spiking.spike import spike
@@ -162,6 +163,7 @@ _HOMES = {
     "spiking.network": "SpikingNetwork",
     "spiking.neurons": "IF LIF Graded Mismatch",
     "spiking.nir.exchange": "export_nir import_nir",
+    "spiking.portable.export": "export_torch",
     "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
     "spiking.spike": "spike",
@@ -308,12 +310,14 @@ __all__ = [
     "angles",
     "check_schedule",
     "compare",
+    "compat",
     "data",
     "diagnose",
     "diff",
     "distances",
     "evaluate",
     "export_nir",
+    "export_torch",
     "find_rate",
     "freeze",
     "grade",
@@ -358,7 +362,7 @@ show_by(_in_notebook)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "networks"):
+    if name in ("compat", "data", "networks"):
         return importlib.import_module(f"weightsmith.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'weightsmith' has no attribute {name!r}")

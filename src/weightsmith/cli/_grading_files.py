@@ -56,10 +56,11 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
 def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
     """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
 
-    With accuracies also measures against them.
+    With accuracies also measures against them; of checkpoints of one run α, stable rank and λ_max by epoch.
     """
     from weightsmith.reporting.figures import grading
     from weightsmith.reporting.figures.comparison import contest_measures
+    from weightsmith.reporting.figures.epochs import checkpoint_epochs
 
     drawn = [grades for grades in several if grades.layers]
     figures: dict[str, Callable[[], Figure]] = {}
@@ -69,6 +70,8 @@ def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | 
         figures["alpha_histogram"] = partial(grading.alpha_histogram, drawn)
     if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         figures["comparison"] = partial(grading.comparison_figure, comparison)
+    if checkpoint_epochs(several) is not None:
+        figures["epochs"] = partial(grading.epochs_figure, several)
     for own, grades in zip(_folders(Path(), several), several, strict=True):
         if any(layer.shares is not None for layer in grades.layers):
             figures[(own / "shares").as_posix()] = partial(grading.shares_figure, grades)

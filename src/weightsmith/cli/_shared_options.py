@@ -43,7 +43,7 @@ __all__ = [
     "Workers",
 ]
 
-_DATA = "a data set by name (weightsmith data list), folder:PATH or table:PATH"
+_DATA = "a data set by name (weightsmith data list), folder:PATH, table:PATH or parquet:PATH"
 _FIGURES = "draw into this folder, or as FILE.svg, .png or .pdf"
 
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._training_options import network_of, seeds_of, validation_of
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
@@ -34,6 +35,7 @@ _OPTIONS = (
 
 
 @app.command("train")
+@takes_shares
 @takes_options_of(verb.train, only=_OPTIONS)
 def sweep_train(
     data: given.DataName,

@@ -17,6 +17,7 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.data.datasets import Data, as_data
+from weightsmith.data.streams.rows import slices_of
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.files import load
 from weightsmith.networks.models.architecture import architecture_of
@@ -173,10 +174,12 @@ def batches_for(
     last.
     """
     _check_shape(tuple(x.shape[1:]), card.input_shape)
-    for start in range(0, len(x), batch):
-        inputs = _shaped(card.normalisation.apply(x[start : start + batch]), card.input_shape).to(dtype)
+    done = 0
+    for rows in slices_of(x, batch):
+        inputs = _shaped(card.normalisation.apply(rows), card.input_shape).to(dtype)
         images = inputs.dim() == 4
-        yield min(start + batch, len(x)), inputs.contiguous(memory_format=memory_format) if images else inputs
+        done += len(rows)
+        yield done, inputs.contiguous(memory_format=memory_format) if images else inputs
 
 
 def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:

@@ -24,6 +24,8 @@ from weightsmith.networks.wrappers import unwrapped
 
 __all__ = ["load", "read_card", "save"]
 
+_NOT_NORMALISED = "normalisation not known: none used (--normalise tells it)"
+
 
 def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     """Write ``network`` to ``path`` (``.safetensors``) with its card; fields of the card may be given by name.
@@ -89,7 +91,9 @@ def load(
         with_card(loaded, _card_of_match(match, weights))
     if normalise is not None:
         chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
-        with_card(loaded, dataclasses.replace(card_of(loaded), normalisation=chosen))
+        card = card_of(loaded)
+        notes = tuple(note for note in card.notes if note != _NOT_NORMALISED)  # now it is known
+        with_card(loaded, dataclasses.replace(card, normalisation=chosen, notes=notes))
     return loaded.eval()
 
 
@@ -233,7 +237,7 @@ def _card_as_asked(network: nn.Module, weights: Weights, stored: Card | None, no
     if normalisation == NONE and match is not None:
         normalisation = match.normalisation
     elif normalisation == NONE:
-        notes = (*notes, "normalisation not known: none used (--normalise tells it)")
+        notes = (*notes, _NOT_NORMALISED)
     return dataclasses.replace(own, normalisation=normalisation, lineage=_read_from(weights), notes=notes)
 
 

@@ -171,7 +171,7 @@ def reduce(
                 task,
                 outcome,
                 baselines=baselines,
-                settings=settings,
+                settings={"data": subject.data.name, **settings},
                 obstacles=found.obstacles,
                 notes=notes,
                 budget=planned.record,

@@ -134,7 +134,15 @@ def tailor(
         moments = timeline(runner, preference)
         judged = judge(runner, preference, margin, report)
         made = runner.made(judged.best.way)
-        settings = {"accuracy": accuracy, **asked, "spiking": spiking, "margin": margin, "budget": most, **shared}
+        settings = {
+            "data": found.choosing.name,
+            "accuracy": accuracy,
+            **asked,
+            "spiking": spiking,
+            "margin": margin,
+            "budget": most,
+            **shared,
+        }
         settings["steps"] = judged.best.steps  # the number of steps to run; None if it does not spike
         record = concluded(runner, judged, preference, made, untried=untried, settings=settings, origin=origin)
         if out is not None:
