@@ -71,13 +71,10 @@ def short_section(record: TailorRecord, name: str) -> Section:
     chips = (
         (
             "accuracy",
-            f"{percent(record.whole.value)} → {percent(judged.accuracy.value)} of {counted(rows.rows, 'row')}",
+            f"{percent(judged.accuracy.value)} of {counted(rows.rows, 'row')}, was {percent(record.whole.value)}",
         ),
-        ("parameters", f"{record.parameters:,} → {record.best.parameters:,} ({percent(shares.get('parameters'))})"),
-        (
-            "energy for an input",
-            f"{energy_text(record.energy)} → {energy_text(judged.energy)} ({percent(shares.get('energy'))})",
-        ),
+        ("parameters", f"{percent(shares.get('parameters'))} of {record.parameters:,}"),
+        ("energy for an input", f"{percent(shares.get('energy'))} of {energy_text(record.energy)}"),
     )
     lead = (
         f"In: {short_network(record.network)}. Out: {record.best}. Asked for: {_limits_text(record)}. "
