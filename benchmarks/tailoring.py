@@ -81,7 +81,7 @@ def _trained(build: Callable[[], Any], name: str) -> Callable[[Path], Any]:
         path = folder / f"{name}.safetensors"
         network = build()
         if not path.exists():
-            run = ws.train(network, "fashion-mnist", optimiser="adam", schedule="cosine:0.001", epochs=3, seed=0)
+            run = ws.train(network, "fashion-mnist", optimiser="adam", schedule="cosine:0.001", epochs=2, seed=0)
             ws.save(run.network, path)
         return ws.load(path) if isinstance(network, str) else ws.load(path, network=network)
 
@@ -107,6 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tailoring", description=__doc__)
     parser.add_argument("which", nargs="*", help=f"of {', '.join(_SUBJECTS)}; all without it")
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "tailoring")
+    parser.add_argument("--limit", type=int, choices=range(len(_LIMITS)), help="only this one of the limits")
     parser.add_argument("--page", action="store_true", help="tailor nothing: only write the page from what is kept")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.which) - set(_SUBJECTS):
@@ -114,10 +115,11 @@ def main(arguments: list[str] | None = None) -> int:
     for name in () if asked.page else asked.which or _SUBJECTS:
         for number, limits in enumerate(_LIMITS):
             path = asked.folder / f"{name}-{number}.json"
-            if not path.exists():
+            if not path.exists() and asked.limit in (None, number):
                 write_atomic(path, json.dumps(_measured(name, limits, asked.folder), ensure_ascii=False))
                 print(name, limits, file=sys.stderr, flush=True)
-    _write(list(_kept(asked.folder)))
+    if asked.page or asked.limit is None:
+        _write(list(_kept(asked.folder)))
     return 0
 
 

@@ -278,8 +278,8 @@ def test_a_search_stands_in_the_overview_and_in_its_own_section(made, sections):
     found = tailor(made["run"], "digits", accuracy=0.5, params=0.6, rows=200, test_rows=100)
     record = found.record
     _, titles, several = sections([made["run"], found])
-    assert titles == ["Overview", "Training: training", "Tailoring: tailoring"]
-    networks = next(part for part in several[0].parts if getattr(part, "title", "") == "Networks")
+    assert titles == ["In short: tailoring", "Overview", "Training: training", "Tailoring: tailoring"]
+    networks = next(part for part in several[1].parts if getattr(part, "title", "") == "Networks")
     row = dict(zip([column.head for column in networks.columns], networks.rows[-1], strict=True))
     assert (row["network"], row["parameters"]) == ("tailoring", record.best.parameters)
     assert row["accuracy"].value == record.judged.accuracy.value

@@ -10,6 +10,7 @@ import weightsmith as ws
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.card import weights_digest
 from weightsmith.networks.editing.int8 import Int8Layer
+from weightsmith.networks.operations import count_operations
 from weightsmith.networks.rounding import tensor_bytes, to_int8
 from weightsmith.networks.weights import open_weights
 
@@ -63,3 +64,15 @@ def test_a_module_that_cannot_be_traced_keeps_its_norms_and_is_rounded():
 def test_a_network_without_such_layers_is_refused():
     with pytest.raises(UsageError, match="no dense layer"):
         to_int8(nn.Sequential(nn.ReLU(), nn.Flatten()), images())
+
+
+def test_its_parameters_and_operations_are_those_of_the_network_without_its_norms():
+    network = ws.networks.build("vgg:5", input_shape=(3, 8, 8), classes=10, seed=0).eval()
+    x = images(2)
+    made = to_int8(network, x)
+    assert count_operations(made, x[:1]).layers == count_operations(network, x[:1]).layers
+    weights = sum(value.numel() for name, value in network.named_parameters() if value.dim() > 1)
+    assert sum(value.numel() for value in made.parameters() if value.dim() > 1) == weights
+    rounded = count_operations(made, x[:1], zeros=False).total
+    assert 0.9 * rounded < count_operations(made, x[:1]).total
+    assert rounded < count_operations(network, x[:1], zeros=False).total  # some weights became 0

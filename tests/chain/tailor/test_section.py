@@ -6,7 +6,7 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.chain.tailor.results import Verdict
-from weightsmith.chain.tailor.section import tailored_networks
+from weightsmith.chain.tailor.section import short_section, tailored_networks
 from weightsmith.reporting.describe import describe
 
 
@@ -39,6 +39,14 @@ def test_what_is_not_met_must_be_looked_at(found):
         section = describe(dataclasses.replace(found.record, verdict=verdict), "net", kept=False)
         assert len(section.look_at) == 1
         assert "--out FOLDER" in section.try_next[-1]
+
+
+def test_in_short_are_three_numbers_and_a_picture(found):
+    section = short_section(found.record, "small")
+    assert [name for name, _ in section.chips] == ["accuracy", "parameters", "energy for an input"]
+    assert f"of {found.record.judging.rows} rows" in section.chips[0][1]
+    assert [part.title for part in section.parts] == ["Kept and paid"]
+    assert "Out: cut to 50 % of the parameters" in section.lead
 
 
 def test_an_overview_knows_both_networks(found):

@@ -48,7 +48,7 @@ def draw_kept_of(record: TailorRecord) -> Figure:
     """The accuracy that was kept and the costs that are left, beside the rivals and the limits."""
     networks = [
         Tailor(
-            f"taken: {candidate}" if number == 0 else str(candidate),
+            f"taken: {candidate}" if number == 0 else _rival_name(candidate, judged),
             None if judged is None else judged.accuracy,
             shares_of(record, candidate, judged),
         )
@@ -58,6 +58,11 @@ def draw_kept_of(record: TailorRecord) -> Figure:
         WORDS[name]: limit / whole for name, limit in record.limits.costs.items() if (whole := whole_cost(record, name))
     }
     return draw_kept_and_cost(record.whole, networks, limits)
+
+
+def _rival_name(candidate: Candidate, judged: Judgement | None) -> str:
+    """A rival that was not judged is named with how often it answers as the network does."""
+    return str(candidate) if judged is not None else f"{candidate} (as the network: {100 * candidate.share:.0f} %)"
 
 
 def draw_front_of(record: TailorRecord) -> Figure:

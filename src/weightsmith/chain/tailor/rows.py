@@ -66,10 +66,9 @@ def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divid
     judging_split = next((name for name in ("test", "validation") if name in known.splits), None)
     if train is None or judging_split is None:
         raise DataMismatch(
-            f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows, whose labels are "
-            "not read, and others to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the "
-            "network "
-            "was not trained on them: train it with the same"
+            f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows (labels unread) and "
+            "others to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the network was not "
+            "trained on them: train it with the same"
         )
     if len(train) < _FEWEST:
         raise DataMismatch(f"{known.name} has {len(train)} training rows; at least {_FEWEST} are needed")

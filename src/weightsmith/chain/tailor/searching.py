@@ -30,6 +30,7 @@ _LADDER = (0.85, 0.7, 0.55, 0.4, 0.3, 0.2)
 _FAST = 8  # channels in multiples of which a convolution runs fast
 _TRIED = 3  # cuts tried for one limit
 _SAFE = 0.995  # of the share asked for: what is counted otherwise (biases, norms) is not cut by the same share
+_A_STEP_MORE = 0.4  # of the energy of all steps, times their number: the first one costs most
 _BELOW = 0.98  # of a share that was extrapolated
 _ASKED = 1e-4  # a share so near to a round one is that of the limit, but for whole numbers
 _LEAST = 0.02  # of a network, below which no cut is tried
@@ -89,7 +90,8 @@ class Search:
             for conversion in self._conversions():
                 spikes = Configuration(None, conversion)
                 yield "spiking", spikes
-                yield from self._cut_for(spikes)
+                if self.preference.spiking:
+                    yield from self._cut_for(spikes)
 
     def _conversions(self) -> Iterator[Conversion]:
         """More steps as long as the energy allows it; where neurons with graded spikes are refused, signed ones."""
@@ -101,10 +103,16 @@ class Search:
                 if found is None:
                     break  # refused
                 known.append(found)
-                if "energy" in self.preference.missed(found):
-                    break
+                if not self.preference.spiking or self._too_dear(found):
+                    break  # as a rival one is enough
             if known:
                 return
+
+    def _too_dear(self, found: Candidate) -> bool:
+        """Whether a step more would be beyond the limit on the energy."""
+        if self.limits.energy is None or found.steps is None:
+            return False
+        return found.energy * (1 + _A_STEP_MORE / found.steps) > self.limits.energy
 
     def _cut_for(self, way: Configuration) -> Iterator[tuple[str, Configuration]]:
         """The cut that ``way`` needs to keep to the limits, if it needs one; smaller ones while some are missed."""

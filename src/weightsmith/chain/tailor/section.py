@@ -38,7 +38,7 @@ from weightsmith.reporting.sections._wording import (
     short_network,
 )
 
-__all__ = ["tailor_section", "tailored_networks"]
+__all__ = ["short_section", "tailor_section", "tailored_networks"]
 
 _NAMED = 3  # untried configurations that a note names; the others are counted
 
@@ -62,6 +62,25 @@ def tailor_section(result: Tailored | TailorRecord, name: str, *, kept: bool = T
         tuple(_concerns(record)),
         tuple(_advice(record, kept)),
     )
+
+
+def short_section(record: TailorRecord, name: str) -> Section:
+    """What went in, what came out and what it cost, for the head of a page: three numbers and a picture."""
+    judged, rows = record.judged, record.judging
+    shares = shares_of(record, record.best, judged)
+    chips = (
+        (
+            "accuracy",
+            f"{percent(judged.accuracy.value)} of {counted(rows.rows, 'row')}, was {percent(record.whole.value)}",
+        ),
+        ("parameters", f"{percent(shares.get('parameters'))} of {record.parameters:,}"),
+        ("energy for an input", f"{percent(shares.get('energy'))} of {energy_text(record.energy)}"),
+    )
+    lead = (
+        f"In: {short_network(record.network)}. Out: {record.best}. Asked for: {_limits_text(record)}. "
+        f"{_opening(record)}; {changed(judged.cost)} on the same rows. {_rival(record)}"
+    )
+    return Section(f"In short: {name}", lead, (_kept(record),), chips)
 
 
 def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]:
@@ -128,8 +147,7 @@ def _lead(record: TailorRecord) -> str:
         sure = f" (at least {least} at {100 * record.margin:g} %, exact)"
     return (
         f"{_opening(record)}: {best}. It has {told} and {percent(shares.get('energy'))} of the float32 energy, and "
-        "answers "
-        f"{accuracy(judged.accuracy, record.judging.rows, record.judging.split)} right, the network "
+        f"answers {accuracy(judged.accuracy, record.judging.rows, record.judging.split)} right, the network "
         f"{percent(record.whole.value)}: {changed(judged.cost)}{sure}. {_rival(record)}"
     )
 

@@ -60,9 +60,10 @@ class Int8Layer(nn.Module):
         weight = layer.weight.detach().float()
         scale = weight.flatten(1).abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / 127
         rounded = torch.round(weight / scale.reshape(-1, *[1] * (weight.dim() - 1))).clamp_(-127, 127)
-        self.register_buffer("weight", rounded.to(torch.int8))
+        self.weight = nn.Parameter(rounded.to(torch.int8), requires_grad=False)
+        bias = None if layer.bias is None else nn.Parameter(layer.bias.detach().float().clone(), requires_grad=False)
+        self.register_parameter("bias", bias)
         self.register_buffer("weight_scale", scale)
-        self.register_buffer("bias", None if layer.bias is None else layer.bias.detach().float().clone())
         self.register_buffer("input_scale", torch.ones(()))
         self.register_buffer("input_zero", torch.zeros((), dtype=torch.uint8))
 
@@ -87,10 +88,13 @@ class Int8Layer(nn.Module):
     def _sums(self, whole: Tensor) -> Tensor:
         most = 255 * int(self.weight.flatten(1).abs().sum(dim=1, dtype=torch.int64).max())
         dtype = torch.float32 if most < _EXACT else torch.float64
-        weight, values = self.weight.to(dtype), whole.to(dtype)
+        return self.summed(whole.to(dtype), self.weight.to(dtype)).round_().float()
+
+    def summed(self, values: Tensor, weight: Tensor) -> Tensor:
+        """The sums of ``values`` times ``weight`` over the connections of the layer."""
         if self.kind is None:
-            return functional.linear(values, weight).round_().float()
-        return _CONVOLUTIONS[self.kind](values, weight, **self.window).round_().float()
+            return functional.linear(values, weight)
+        return _CONVOLUTIONS[self.kind](values, weight, **self.window)
 
 
 def int8_outline(network: nn.Module, example: Tensor | None = None) -> nn.Module:

@@ -47,7 +47,7 @@ def draw_kept_and_cost(whole: Interval, networks: Sequence[Tailor], limits: dict
         _accuracies(left, whole, networks)
         _costs(right, networks, costs, limits or {})
         handles, names = right.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)))
+        figure.legend(handles, names, loc="outside lower center", ncols=min(2, len(names)))
     return figure
 
 
@@ -63,7 +63,7 @@ def _accuracies(axes: Axes, whole: Interval, networks: Sequence[Tailor]) -> None
         axes.errorbar([value], [place], xerr=[[value - low], [high - value]], fmt="o", color=colour, capsize=2.5)
         axes.annotate(f"{value:.1f} %", (value, place), (0, 6), textcoords="offset points", ha="center", color=colour)
     axes.axvline(100 * whole.value, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_yticks(range(len(judged)), [shown(name, 22) for name, _, _ in judged])
+    axes.set_yticks(range(len(judged)), [shown(name.partition(":")[0], 22) for name, _, _ in judged])
     axes.set_ylim(len(judged) - 0.4, -0.8)
     axes.margins(x=0.18)
     axes.set(xlabel="right answers (%), 95 % intervals", title="accuracy kept")
@@ -74,7 +74,7 @@ def _costs(axes: Axes, networks: Sequence[Tailor], costs: Sequence[str], limits:
     for index, (each, colour) in enumerate(zip(networks, _cycle(len(networks)), strict=True)):
         known = [(place, 100 * each.costs[cost]) for place, cost in enumerate(costs) if cost in each.costs]
         places = [place + step * (index + 0.5) for place, _ in known]
-        axes.barh(places, [share for _, share in known], height=0.9 * step, color=colour, label=shown(each.name, 46))
+        axes.barh(places, [share for _, share in known], height=0.9 * step, color=colour, label=shown(each.name, 60))
         for place, (_, share) in zip(places, known, strict=True):
             axes.annotate(f"{share:.3g} %", (share, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
     for place, cost in enumerate(costs):
