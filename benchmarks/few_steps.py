@@ -40,13 +40,14 @@ from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.simulation.simulate import simulate
 
-__all__ = ["main"]
+__all__ = ["BLOCK", "FILES", "FOLDER", "main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = _ROOT / "docs" / "results"
 _READING = "## How to read it"
-_BLOCK = 500
-_FILES = {
+BLOCK = 500
+FOLDER = _ROOT / "build" / "few_steps"
+FILES = {
     **{f"resnet{depth}": f"akamaster_resnet{depth}.safetensors" for depth in (20, 32, 44, 56)},
     "vgg5": "vgg5_fc512.safetensors",
 }
@@ -88,8 +89,8 @@ _CASES = [
 def main(arguments: list[str] | None = None) -> int:
     """Run the cases asked for, then write the page of all that are finished."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.few_steps", description=__doc__)
-    parser.add_argument("cases", nargs="*", help=f"NETWORK:KIND:STEPS; networks {', '.join(_FILES)}, kinds signed …")
-    parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "few_steps", help="where runs are kept")
+    parser.add_argument("cases", nargs="*", help=f"NETWORK:KIND:STEPS; networks {', '.join(FILES)}, kinds signed …")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where runs are kept")
     parser.add_argument("--page", action="store_true", help="only write the page")
     asked = parser.parse_args(arguments)
     weights = os.environ.get("WEIGHTSMITH_DATA")
@@ -99,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not asked.page:
         data = ws.data.load("cifar10")
         for case in [_parsed(text) for text in asked.cases] or _CASES:
-            _run(case, Path(weights) / "weights" / _FILES[case.network], data, asked.folder)
+            _run(case, Path(weights) / "weights" / FILES[case.network], data, asked.folder)
     _write(asked.folder)
     return 0
 
@@ -123,7 +124,7 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
     plain = _plain_answers(case.network, file, test.x, folder)
     while len(facts["right"]) < len(test):
         first = len(facts["right"])
-        rows = slice(first, first + _BLOCK)
+        rows = slice(first, first + BLOCK)
         begun = time.process_time()
         counts = UnitCounts(network) if first == 0 else None
         observers = () if counts is None else (counts,)
@@ -180,7 +181,7 @@ def _prepared(case: Case, file: Path, data: Any) -> tuple[dict[str, Any], Spikin
     seconds = time.process_time() - begun
     units = sum(int(np.prod(prepared.network.shapes[node.name])) for node in prepared.network.populations)
     rivals = rivals_of(
-        prepared.converted.network, data.split("test").x[:_BLOCK], prepared.network.neuron.levels(case.steps)
+        prepared.converted.network, data.split("test").x[:BLOCK], prepared.network.neuron.levels(case.steps)
     )
     facts = {
         "settings": asked,
@@ -247,6 +248,7 @@ def _write(folder: Path) -> None:
         _HEAD,
         "\n".join([*_COLUMNS, *rows]),
         _missing(kept),
+        _peer(folder, labels),
         _ENERGY,
         "\n".join([*_ENERGY_COLUMNS, *energies]),
         f"{made} {_COMMAND}",
@@ -261,6 +263,26 @@ def _missing(kept: list[dict[str, Any]]) -> str:
     done = {Case(each["network"], each["kind"], each["steps"]) for each in kept}
     left = [f"{case.network} {case.kind} {case.steps}" for case in _CASES if case not in done]
     return f"Not run on all images: {', '.join(left)}." if left else ""
+
+
+def _peer(folder: Path, labels: np.ndarray) -> str:
+    """The table of SpikingJelly's converter, of the networks on which it was run."""
+    rows = []
+    for file in sorted(folder.glob("*-spikingjelly-*.json")):
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        plain = np.load(folder / f"{facts['network']}.npy") == labels
+        for steps, answers in facts["right"].items():
+            right = np.array(answers)
+            if len(right) < len(labels):
+                continue
+            found, spiking = mcnemar(right, plain), wilson(int(right.sum()), len(labels))
+            assert found.interval is not None
+            rows.append(
+                f"| {facts['network']} | {steps} | {100 * spiking.value:.2f} ({100 * spiking.low:.2f}–"
+                f"{100 * spiking.high:.2f}) | {100 * found.difference:+.2f} ({100 * found.interval.low:+.2f} to "
+                f"{100 * found.interval.high:+.2f}) |"
+            )
+    return "\n\n".join([_PEER, "\n".join([*_PEER_COLUMNS, *rows])]) if rows else ""
 
 
 def _energies(case: Case, facts: dict[str, Any]) -> str:
@@ -282,7 +304,7 @@ def _energies(case: Case, facts: dict[str, Any]) -> str:
 
 def _order(file: Path) -> tuple[int, int, int]:
     case = _parsed(file.stem)
-    return list(_FILES).index(case.network), list(_SETTINGS).index(case.kind), case.steps
+    return list(FILES).index(case.network), list(_SETTINGS).index(case.kind), case.steps
 
 
 _HEAD = """Pretrained networks, batch norm folded, constant input, converted without training and without labels, on all
@@ -300,6 +322,12 @@ _COLUMNS = [
     "to run, s |",
     "|---|---|---|---|---|---|---|---|---|---|---|",
 ]
+_PEER = """## Beside SpikingJelly's converter
+
+SpikingJelly 2.0.0 on the same images, by the best of its recipes on training images: thresholds by channel at the
+99.9th percentile of 512 training images, membranes at half a threshold, plain neurons with soft reset, constant input
+(`python -m benchmarks.few_steps_peer resnet20 16`, in the peers' environment)."""
+_PEER_COLUMNS = ["| network | steps | spiking | difference |", "|---|---|---|---|"]
 _ENERGY = """## Energy against the rivals
 
 Arithmetic for an image, counted on the first 500 images at the prices of [the table](../spiking.md): with additions in

@@ -169,7 +169,9 @@ def spike(
         choice, prepared, recipe = choose(
             subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
         )
-        notes = () if choice.met else (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
+        notes = choice.left_out
+        if not choice.met:
+            notes += (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
     settings |= {
         "neuron": str(recipe.neuron),
         "balance": str(recipe.balance),
