@@ -27,6 +27,7 @@ FLOORS = {
     "grading": 4,
     "reducing": 4,
     "spiking": 4,
+    "compat": 5,
     "reporting": 5,
     "chain": 6,
     "papers": 7,
@@ -127,7 +128,7 @@ def test_the_front_door_names_exist_and_are_documented():
     for name in weightsmith.__all__:
         assert getattr(weightsmith, name).__doc__
     homes = weightsmith._HOME_OF
-    assert set(weightsmith.__all__) == {*homes, "data", "networks", "__version__"}
+    assert set(weightsmith.__all__) == {*homes, "compat", "data", "networks", "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'grde'"):
         weightsmith.grde  # noqa: B018
 
@@ -137,7 +138,7 @@ def test_type_checkers_see_the_same_front_door():
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name: node.module for node in block.body for alias in node.names}
     told = {name: f"weightsmith.{home}" for name, home in weightsmith._HOME_OF.items()}
-    assert seen == {**told, **dict.fromkeys(("data", "networks"), "weightsmith")}
+    assert seen == {**told, **dict.fromkeys(("compat", "data", "networks"), "weightsmith")}
 
 
 def test_every_source_file_has_its_test_file():

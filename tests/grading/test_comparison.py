@@ -55,6 +55,23 @@ def test_a_table_without_accuracies_keeps_the_order_of_measures():
     assert GradeComparison.from_json(made.to_json()) == made
 
 
+def test_whether_alpha_tells_more_than_the_norms_is_asked_over_networks():
+    """Accuracy made of the norm alone: α-hat, which follows the norm, orders well and tells nothing more."""
+    rng = np.random.default_rng(0)
+    norm = rng.standard_normal(24)
+    accuracy = (-norm + 0.4 * rng.standard_normal(24)).tolist()
+    hat = (norm + 0.4 * rng.standard_normal(24)).tolist()
+    made = compare(several(alpha_hat=hat, lambda_hat=norm.tolist()), accuracy)
+    (found,) = made.partials
+    assert (found.measure, found.given, found.networks) == ("alpha_hat", ("lambda_hat",), 24)  # all of one depth
+    assert found.plain < -0.6
+    assert not found.tells
+    assert GradeComparison.from_json(made.to_json()) == made
+    few = compare(several(alpha_hat=hat[:4], lambda_hat=norm[:4].tolist()), accuracy[:4])
+    assert few.partials[0].reason == "4 networks are too few with 1 taken off, 5 are needed"
+    assert compare(several(alpha_hat=[1.0, 2.0], lambda_hat=[1.0, 1.0]), [1, 2]).partials == ()
+
+
 def test_the_series_of_the_seed():
     """Errors and the eq. 3 sums of ResNet-20, 32, 44, 56: τ between α-hat and error is 1, p = 2/4!."""
     made = compare(

@@ -108,6 +108,14 @@ def test_a_ruined_network_does_not_win_in_silence(kind, words):
     assert words in warning
 
 
+def test_an_untrained_network_does_not_win_in_silence():
+    draws = torch.Generator().manual_seed(0)
+    untrained = grade({f"l{number}.weight": torch.randn(60, 50, generator=draws) for number in range(3)})
+    found = rank_networks([untrained, graded(1)], ["untrained", "trained"])
+    noise = [warning for warning in found.warnings if "nothing but noise" in warning]
+    assert noise == ["3 of 3 layers of untrained are nothing but noise, as before training: its place has no meaning"]
+
+
 def test_a_ranking_reads_back_and_old_comparisons_have_none():
     found = compare([graded(0), graded(1)])
     assert GradeComparison.from_json(found.to_json()) == found

@@ -58,6 +58,7 @@ def _expected(eigenvalues: np.ndarray, rank: int) -> dict[str, float]:
         "spectral_norm": largest,
         "stable_rank": total / largest,
         "sv_max": math.sqrt(largest),
+        "weak_rank_loss": int((eigenvalues < 1e-6).sum()),
         "xmax": largest,
         "xmin": smallest,
     }
@@ -73,8 +74,12 @@ def test_weightwatcher_pooled(reference: Any, unpack: Any, layer: str) -> None:
     vectors = reference("weightwatcher_layers")
     weights = unpack(vectors["layers"][layer])
     # Conv weights are multiplied by sqrt(1/2) there, linear ones are not; no 1/N.
-    eigenvalues = _spectrum(weights, 0.5 if weights.ndim == 4 else 1.0)
-    assert vectors["pooled"][layer] == pytest.approx(_expected(eigenvalues, _rank(weights)), rel=1e-5)
+    factor = 0.5 if weights.ndim == 4 else 1.0
+    expected = _expected(_spectrum(weights, factor), _rank(weights))
+    # Of the smallest singular values of the kernel positions the largest.
+    positions = weights.reshape(*weights.shape[:2], -1).transpose(2, 0, 1)
+    expected["sv_min"] = max(math.sqrt(max(_spectrum(matrix[:, :, None], factor)[0], 0)) for matrix in positions)
+    assert vectors["pooled"][layer] == pytest.approx(expected, rel=1e-5, abs=1e-12)
 
 
 @pytest.mark.parametrize("position", range(4))
@@ -82,7 +87,8 @@ def test_weightwatcher_slices(reference: Any, unpack: Any, position: int) -> Non
     vectors = reference("weightwatcher_layers")
     matrix = unpack(vectors["layers"]["conv"]).reshape(22, 20, 4)[:, :, position]
     # sqrt(rf/2) with rf = 4 kernel positions.
-    expected = _expected(_spectrum(matrix[:, :, None], 2.0), 20)
+    eigenvalues = _spectrum(matrix[:, :, None], 2.0)
+    expected = _expected(eigenvalues, 20) | {"sv_min": math.sqrt(eigenvalues[0])}
     assert vectors["slices_of_conv"][f"conv.{position}"] == pytest.approx(expected, rel=1e-5)
 
 

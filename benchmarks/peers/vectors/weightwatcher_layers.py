@@ -35,6 +35,8 @@ _COLUMNS = (
     "spectral_norm",
     "stable_rank",
     "sv_max",
+    "sv_min",
+    "weak_rank_loss",
     "xmax",
     "xmin",
 )
@@ -49,6 +51,7 @@ def vectors() -> dict[str, Any]:
     return {
         "layers": {name: packed(array) for name, array in layers.items()},
         "pooled": _report(network),
+        "table": _table(network),
         "slices_of_conv": _report(network, pool=False, layers=["conv"]),
     }
 
@@ -75,6 +78,18 @@ def _network(layers: dict[str, Codes]) -> nn.Module:
         layer.weight = nn.Parameter(weight)
         network.add_module(name, layer)
     return network
+
+
+def _table(network: nn.Module) -> dict[str, Any]:
+    """What a script reads beside the numbers: the names of all columns, the cells that are text, and the summary."""
+    watcher = weightwatcher.WeightWatcher(model=network)
+    table = watcher.analyze()
+    text = ("layer_id", "name", "longname", "layer_type", "status", "warning", "rf")
+    return {
+        "columns": sorted(table.columns),
+        "cells": [[row[column] for column in text] for row in table.to_dict("records")],
+        "summary": {name: float(value) for name, value in watcher.get_summary(table).items()},
+    }
 
 
 def _report(network: nn.Module, **options: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weightsmith.cli._figure_files import write_figures
 from weightsmith.core.csv_text import csv_rows
+from weightsmith.core.records import write_record
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -44,22 +45,23 @@ def rows_as_csv(several: Sequence[Grades]) -> str:
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
     """``record.json`` of one network (of several, a numbered folder each), ``layers.csv``, ``comparison.json``."""
     written = [
-        write_atomic(own / "record.json", grades.to_json(indent=1) + "\n")
+        write_record(own / "record.json", grades)
         for own, grades in zip(_folders(folder, several), several, strict=True)
     ]
     written.append(write_atomic(folder / "layers.csv", rows_as_csv(several)))
     if comparison is not None:
-        written.append(write_atomic(folder / "comparison.json", comparison.to_json(indent=1) + "\n"))
+        written.append(write_record(folder / "comparison.json", comparison))
     return written
 
 
 def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
     """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
 
-    With accuracies also measures against them.
+    With accuracies also measures against them; of checkpoints of one run α, stable rank and λ_max by epoch.
     """
     from weightsmith.reporting.figures import grading
     from weightsmith.reporting.figures.comparison import contest_measures
+    from weightsmith.reporting.figures.epochs import checkpoint_epochs
 
     drawn = [grades for grades in several if grades.layers]
     figures: dict[str, Callable[[], Figure]] = {}
@@ -69,6 +71,8 @@ def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | 
         figures["alpha_histogram"] = partial(grading.alpha_histogram, drawn)
     if comparison is not None and comparison.accuracy is not None and contest_measures(comparison):
         figures["comparison"] = partial(grading.comparison_figure, comparison)
+    if checkpoint_epochs(several) is not None:
+        figures["epochs"] = partial(grading.epochs_figure, several)
     for own, grades in zip(_folders(Path(), several), several, strict=True):
         if any(layer.shares is not None for layer in grades.layers):
             figures[(own / "shares").as_posix()] = partial(grading.shares_figure, grades)

@@ -21,6 +21,7 @@ from torch import nn
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Correlation, rank_correlation
+from weightsmith.grading.partial import PARTIALS, PartialCorrelation, partial_rank_correlation
 from weightsmith.grading.ranking import DIRECTIONS, Ranking, rank_networks
 from weightsmith.grading.results import Grades, Measure
 
@@ -87,7 +88,7 @@ class GradeComparison(Record):
     """The table of networks and measures; with accuracies the strongest correlations come first.
 
     ``contests`` and, in words, ``sentence`` say whether α orders the networks better than the same measures do without
-    it, and how significant that is.
+    it, and how significant that is; ``partials`` whether α tells anything that depth and norms do not.
     """
 
     names: tuple[str, ...]
@@ -98,6 +99,7 @@ class GradeComparison(Record):
     notes: tuple[str, ...] = ()
     contests: tuple[Contest, ...] = ()
     ranking: Ranking | None = None
+    partials: tuple[PartialCorrelation, ...] = ()
 
     def measure(self, name: str) -> ComparedMeasure:
         """The measure called ``name``."""
@@ -143,14 +145,16 @@ def compare(
     measured = None if accuracy is None else _checked(accuracy, len(several))
     sentence: str | None = None
     contests: tuple[Contest, ...] = ()
+    partials: tuple[PartialCorrelation, ...] = ()
     if measured is not None:
         _refuse_other_numbers(several)
         table = sorted((_correlated(row, measured) for row in table), key=_strength)
         contests = _contests(table, measured)
+        partials = _partials(table, measured)
         sentence = _in_words(table, contests)
     coverage = tuple(grades.coverage.line for grades in several)
     notes, ranking = _notes(several, called), rank_networks(several, called)
-    return GradeComparison(called, tuple(table), coverage, measured, sentence, notes, contests, ranking)
+    return GradeComparison(called, tuple(table), coverage, measured, sentence, notes, contests, ranking, partials)
 
 
 def _graded(networks: list[Any], options: dict[str, Any]) -> list[Grades]:
@@ -257,6 +261,29 @@ def _contest(row: ComparedMeasure, other: ComparedMeasure, accuracy: tuple[float
         return sum((1 + (low[index] > high[index]) - (low[index] < high[index])) / 2 for low, high in pairs)
 
     return Contest(row.name, other.name, len(both), len(pairs), right(0), right(1))
+
+
+def _partials(table: Sequence[ComparedMeasure], accuracy: tuple[float, ...]) -> tuple[PartialCorrelation, ...]:
+    """Each of ``PARTIALS`` over the networks that have all values; what is the same for all of them takes nothing off.
+
+    Networks of one depth, for instance, are compared given their norms alone.
+    """
+    known = {row.name: row for row in table}
+    found = []
+    for name, controls in PARTIALS:
+        if not all(one in known for one in (name, *controls)):
+            continue
+        columns = zip(accuracy, *(known[one].values for one in (name, *controls)), strict=True)
+        complete = [values for values in columns if None not in values]
+        given = tuple(one for place, one in enumerate(controls, 2) if len({row[place] for row in complete}) > 1)
+        if not given:
+            continue
+        right, own, *others = zip(*complete, strict=True)
+        kept = [values for one, values in zip(controls, others, strict=True) if one in given]
+        plain, answer = partial_rank_correlation(own, right, kept)
+        made = PartialCorrelation(name, given, len(complete), plain if math.isfinite(plain) else None)
+        found.append(replace(made, reason=answer) if isinstance(answer, str) else replace(made, interval=answer))
+    return tuple(found)
 
 
 def _in_words(table: Sequence[ComparedMeasure], contests: tuple[Contest, ...]) -> str:

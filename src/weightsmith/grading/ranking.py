@@ -13,7 +13,8 @@ the networks alike, each in the direction in which it is claimed to be good.
 **Too good to be true.** A network ruined by a large rate or by pruning can have the best exponents. One is out of line
 if it has lost more than 5 % of its rank beyond any other, or if its λ_max (median over layers) is ten times larger or
 smaller than that of the nearest other, or its stable rank per column, or the distance to its randomised twin, three
-times. Of two networks both are then named: which of them is out of line the weights do not tell.
+times. Of two networks both are then named: which of them is out of line the weights do not tell. And a network half of
+whose layers have no eigenvalue beyond noise is named as such: an untrained network has small norms, and α of nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from weightsmith.core.records import Record
-from weightsmith.grading.results import Grades, LayerGrade
+from weightsmith.grading.results import Grades, LayerGrade, VerdictKind
 
 __all__ = ["DIRECTIONS", "RankedPair", "Ranking", "rank_networks"]
 
@@ -177,6 +178,12 @@ def _warnings(several: Sequence[Grades], names: Sequence[str]) -> tuple[str, ...
             nearest = min(ratios, key=lambda ratio: abs(math.log(ratio)), default=1.0)
             if not 1 / factor < nearest < factor:
                 reasons.append(words.format(ratio=f"{nearest:.2g} times"))
+        noise, fitted = _noise(grades)
+        if fitted and 2 * noise >= fitted:
+            warnings.append(
+                f"{noise} of {fitted} layers of {name} are nothing but noise, as before training: "
+                "its place has no meaning"
+            )
         if reasons:
             warnings.append(f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, look at it first")
     return tuple(warnings)
@@ -188,6 +195,12 @@ def _lost_rank(grades: Grades) -> float:
     dead = sum(layer.evals for layer in grades.layers if layer.status.value == "zero")
     evals = sum(size for _, size in known) + dead
     return (sum(lost for lost, _ in known) + dead) / evals if evals else 0.0
+
+
+def _noise(grades: Grades) -> tuple[int, int]:
+    """How many layers have no eigenvalue beyond noise, of how many with a fit."""
+    fitted = [layer for layer in grades.layers if layer.fitted]
+    return sum(layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL for layer in fitted), len(fitted)
 
 
 def _scale(grades: Grades) -> float | None:

@@ -40,7 +40,16 @@ from weightsmith.reducing.refitting.refit import refit
 from weightsmith.reducing.surgery.removal import plain_cut
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 
-__all__ = ["Budget", "BudgetRecord", "divergence", "measured_budget", "share_out"]
+__all__ = [
+    "Budget",
+    "BudgetRecord",
+    "Sensitivities",
+    "best_budget",
+    "divergence",
+    "measured_budget",
+    "sensitivities",
+    "share_out",
+]
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
@@ -138,6 +147,25 @@ def _hull(cost: NDArray[np.float64], multiple: int) -> list[int]:
 
 def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
     """The curves of all sites of ``context``, scaled by what their errors do to the outputs; the best candidate."""
+    return best_budget(sensitivities(context), sizes, target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sensitivities:
+    """What every site costs at every count, measured once for any number of targets.
+
+    ``rows`` are held out of the Gram matrices of ``readers``: candidates are compared on them.
+    """
+
+    context: PruningContext
+    readers: Mapping[str, Sequence[Reader]]
+    eliminations: dict[str, Elimination]
+    costs: dict[str, NDArray[np.float64]]
+    rows: _Rows
+
+
+def sensitivities(context: PruningContext) -> Sensitivities:
+    """The curves of all sites of ``context``, scaled by what their errors do to the outputs."""
     x = context.x if context.calibration is None else context.calibration
     held = torch.zeros(len(x), dtype=torch.bool)
     held[:: max(2, len(x) // _HELD_OUT)] = True
@@ -148,11 +176,18 @@ def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -
         site.name: eliminate([reader.problem for reader in readers[site.name]], _RIDGE, at=levels[site.name])
         for site in context.sites
     }
-    rows = _rows(context, x[held][:_HELD_OUT])
+    chosen = x[held][:_HELD_OUT]
+    rows = _Rows(chosen, _outputs(context.network, chosen, context))
     few = _Rows(rows.x[::2], rows.outputs[::2])
-    measured = {name: _scaled(context, found, readers[name], levels[name], few) for name, found in eliminations.items()}
+    costs = {name: _scaled(context, found, readers[name], levels[name], few) for name, found in eliminations.items()}
     eliminations = {name: dataclasses.replace(found, weights={}) for name, found in eliminations.items()}
-    candidates = _candidates(context, eliminations, measured, target)
+    return Sensitivities(context, readers, eliminations, costs, rows)
+
+
+def best_budget(known: Sensitivities, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
+    """The candidate of least divergence for a target."""
+    context, rows = known.context, known.rows
+    candidates = _candidates(context, known.eliminations, known.costs, target)
     counts: dict[str, dict[str, int]] = {}
     for name, budget in candidates.items():
         try:
@@ -163,7 +198,7 @@ def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -
             continue  # the inner channels alone may not suffice
         if kept not in counts.values():
             counts[name] = kept
-    rough = {name: _diverging(context, readers, kept, rows) for name, kept in counts.items()}
+    rough = {name: _diverging(context, known.readers, kept, rows) for name, kept in counts.items()}
     best = sorted(rough, key=lambda name: rough[name])[:_REFITTED]
     found = {name: _refitted(context, candidates[name].orders, counts[name], rows) for name in best}
     taken = min(found, key=lambda name: found[name])
@@ -225,10 +260,6 @@ def _shares_of_sums(context: PruningContext) -> dict[str, float]:
     if all(share == 1.0 for share in shares.values()):
         return {}
     return {site.name: float(np.mean([shares[port.layer] for port in site.readers])) for site in context.sites}
-
-
-def _rows(context: PruningContext, x: Tensor) -> _Rows:
-    return _Rows(x, _outputs(context.network, x, context))
 
 
 def _diverging(

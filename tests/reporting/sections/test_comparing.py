@@ -40,7 +40,7 @@ def test_with_accuracies_correlations_stand_beside_them(read):
     comparison = compare(networks, accuracy=[90.0, 91.0, 92.0])
     reader = read(comparison_section(comparison, networks))
     assert reader.section.lead.endswith(comparison.sentence)
-    assert reader.notes == [*comparison.notes, *comparison.ranking.lines]
+    assert reader.notes == [*comparison.notes, comparison.partials[0].words, *comparison.ranking.lines]
     (p,) = [column.meaning for column in reader.section["Measures of all networks"].columns if column.head == "p of τ"]
     assert p == "two-sided; exact, all 6 orders"
     for row, measure in zip(reader.table("Measures of all networks"), comparison.measures, strict=True):

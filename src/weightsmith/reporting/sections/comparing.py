@@ -9,6 +9,7 @@ from weightsmith.grading.results import Grades, LayerGrade
 from weightsmith.reporting._sparks import spark
 from weightsmith.reporting.figures.comparison import comparison_figure, contest_measures
 from weightsmith.reporting.figures.depth import alpha_figure, alpha_histogram
+from weightsmith.reporting.figures.epochs import checkpoint_epochs, epochs_figure, epochs_rows
 from weightsmith.reporting.figures.labels import layer_label, network_labels
 from weightsmith.reporting.figures.spectra import cut_figure, drawn_cuts, spectral_density, spectrum_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
@@ -24,6 +25,8 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
     """The description of a comparison, with figures and verdicts of all ``networks`` if their grades are given."""
     parts: list[Part] = [Notes(comparison.notes)] if comparison.notes else []
     parts += _comparison_drawings(comparison)
+    if networks and checkpoint_epochs(networks) is not None:
+        parts.append(_epochs(networks))
     if len(networks) > 1:
         parts += network_drawings(networks, "comparison")
     parts += [_coverage(comparison, networks), _measures(comparison)]
@@ -31,12 +34,24 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
     if layers := [layer for network in networks for layer in network.layers]:
         words = verdict_words(layers, "--why with one network tells for each")
         parts.append(Facts("What the verdicts mean", tuple(words)))
+    if comparison.partials:
+        told = [one.words for one in comparison.partials if one.interval is not None]
+        parts.append(Notes(tuple(told or [comparison.partials[0].words])))
     if comparison.ranking is not None:
         parts.append(Notes(tuple(_labelled(line, comparison.names) for line in comparison.ranking.lines)))
     sizes = f"{counted(len(comparison.measures), 'measure')} of {counted(len(comparison.names), 'network')}"
     lead = " ".join(filter(None, [f"{sizes}, each over the layers with a fit.", comparison.sentence]))
     about = settings_words(networks[0]) if networks else ""
     return Section("Networks side by side", lead, tuple(parts), about=about)
+
+
+def _epochs(networks: Sequence[Grades]) -> Drawing:
+    how = (
+        "How to read it: a line per layer, the broad or dark one their median. While a network learns, the stable "
+        "rank usually falls and λ_max grows; a line that turns back, or leaps, names the layer and the epoch to look "
+        "at."
+    )
+    return Drawing("By epoch", how, lambda: epochs_figure(networks), list(epochs_rows(networks)), file="epochs")
 
 
 def _labelled(line: str, names: Sequence[str]) -> str:
