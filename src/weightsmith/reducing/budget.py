@@ -53,7 +53,7 @@ __all__ = [
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
-_HELD_OUT = 250  # rows that no Gram matrix sees: candidates are compared on them, curves scaled on half of them
+_HELD_OUT = 250  # rows that no Gram matrix sees: curves are scaled and candidates compared on them
 _REFITTED = 2  # candidates that are cut and refitted, those that look best without
 _IN_SUMS = 100  # rows on which residual sums are measured
 
@@ -178,8 +178,7 @@ def sensitivities(context: PruningContext) -> Sensitivities:
     }
     chosen = x[held][:_HELD_OUT]
     rows = _Rows(chosen, _outputs(context.network, chosen, context))
-    few = _Rows(rows.x[::2], rows.outputs[::2])
-    costs = {name: _scaled(context, found, readers[name], levels[name], few) for name, found in eliminations.items()}
+    costs = {name: _scaled(context, found, readers[name], levels[name], rows) for name, found in eliminations.items()}
     eliminations = {name: dataclasses.replace(found, weights={}) for name, found in eliminations.items()}
     return Sensitivities(context, readers, eliminations, costs, rows)
 

@@ -117,6 +117,7 @@ def reduce(
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.rounds import Task, carry_out
     from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.surgery.probing import probed
     from weightsmith.reducing.surgery.sites import find_sites
     from weightsmith.reducing.surgery.sizes import Target
     from weightsmith.training.plan import TrainingWarning
@@ -153,7 +154,7 @@ def reduce(
             test_rows=test_rows,
             seed=task.seed,
         )
-        found = find_sites(subject.network, subject.example[:2])
+        found = probed(subject.network, find_sites(subject.network, subject.example[:2]), subject.example)
         sites = found.matching(layers)
         planned = planned_task(subject, plan, sites, task)
         task = planned.task

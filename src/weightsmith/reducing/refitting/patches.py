@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from weightsmith.reducing.surgery.sites import has_own_forward
+
 __all__ = ["columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
 
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -24,6 +26,8 @@ Places = tuple[Tensor, ...] | None
 
 def is_supported(module: nn.Module) -> bool:
     """Whether the layer is one product of its weight with rows: dense, or a convolution in one group."""
+    if has_own_forward(module):
+        return False
     return isinstance(module, nn.Linear) or (isinstance(module, _CONV) and module.groups == 1)
 
 

@@ -94,6 +94,11 @@ def refit(
     if last is not None and last not in layers and is_supported(original.get_submodule(last)):
         layers.append(last)
     stops, left = both.stops(layers)
+    left |= {
+        layer: f"a {type(original.get_submodule(layer)).__name__} is not solved for"
+        for layer in readers.reads
+        if not is_supported(original.get_submodule(layer))
+    }
     saved = {name: value.clone() for name, value in cut.state_dict().items()}
     done = []
     refitting = _Refitting(before, cut, readers, seed)
