@@ -103,7 +103,7 @@ def _transferred(
     from weightsmith.networks.files import load
     from weightsmith.training.transfer import transfer as run
 
-    loaded = load(base, network=network, normalise=normalise)
+    loaded = load(base, network=network, normalise=normalise, input_shape=known.input_shape)
     if not quiet:
         for note in (*card_of(loaded).notes, *known.notes):
             say_note(note)

@@ -20,6 +20,7 @@ from weightsmith.data.datasets import Data, as_data
 from weightsmith.data.streams.rows import slices_of
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.files import load
+from weightsmith.networks.held import held_network
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.networks.precision import like_of
 from weightsmith.networks.running import memory_format_of, outputs_of, undisturbed
@@ -69,14 +70,16 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
-    The network may also be a file that ``load`` reads without help. Without ``split`` it is the test split, or the only
-    one there is. Inputs are normalised as the network's card says, and classes of network and data are matched by name.
-    ``progress`` is called with (images done, images in all); True shows a bar.
+    The network may also be a result that holds one, or a file that ``load`` reads without help. Without ``split`` it is
+    the test split, or the only one there is. Inputs are normalised as the network's card says, and classes of network
+    and data are matched by name. ``progress`` is called with (images done, images in all); True shows a bar.
     """
+    network = held_network(network)
     if not isinstance(network, nn.Module):
         if not isinstance(network, str | Path):
             raise UsageError(
-                f"evaluate takes a module or its file, not {type(network).__name__}; a spiking one has run()"
+                f"evaluate takes a module, a result that holds one, or a file, not {type(network).__name__}; a spiking "
+                "one has run(), weights alone are loaded with ws.load(path, network=…)"
             )
         network = load(network)
     known = as_data(data, splits=(split or "test",))
