@@ -138,7 +138,12 @@ def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | 
     folder = fetched_folder(name)
     for remote in REMOTES[name]:
         report = None if progress is None else _naming(progress, remote.file)
-        fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
+        try:
+            fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
+        except FileRefused as error:
+            files = ", ".join(each.file for each in REMOTES[name])
+            way = f"without a network put {files} into {folder}, or {name}/ into a folder that WEIGHTSMITH_DATA names"
+            raise FileRefused(error.path, f"{error.reason}; {way}") from error
     return folder
 
 
