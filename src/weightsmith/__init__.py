@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
     from weightsmith.spiking.nir.exchange import import_nir
     from weightsmith.spiking.nir.export import export_nir
+    from weightsmith.spiking.portable.export import export_torch
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.spiking.simulation.exits import Margin
     from weightsmith.spiking.spike import spike
@@ -169,6 +170,7 @@ _HOMES = {
     "spiking.neurons": "IF LIF Graded Mismatch",
     "spiking.nir.exchange": "import_nir",
     "spiking.nir.export": "export_nir",
+    "spiking.portable.export": "export_torch",
     "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
     "spiking.spike": "spike",
@@ -323,6 +325,7 @@ __all__ = [
     "distances",
     "evaluate",
     "export_nir",
+    "export_torch",
     "find_rate",
     "freeze",
     "grade",

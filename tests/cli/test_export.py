@@ -222,3 +222,20 @@ def test_names_of_nodes_are_never_markup(run, trained, tmp_path):
 
 def test_the_simulators_are_those_that_the_library_knows():
     assert set(command._SIMULATORS) == set(handover._LOADERS)
+
+
+def test_a_torch_module_is_written_for_neurons_that_nir_has_not(run, trained, folder, tmp_path):
+    few = spiked(trained, folder / "signed", balance="mse", neuron="if:signed=true")
+    target = tmp_path / "net.py"
+    answer = run("export", few, target, "--data", "digits", "--steps", "4", "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    report = json.loads(answer.out)
+    assert {path.name for path in tmp_path.iterdir()} == {"net.py", "net.safetensors"}
+    assert sum(each["differ"] for each in report["export"]["populations"]) == 0
+    assert report["export"]["populations"][0]["ours"] > 0
+    shown = run("export", few, target, "--steps", "2", "--quiet")
+    assert shown.code == 0
+    assert "if:signed=true" in shown.out
+    refused = run("export", few, target, "--rounding", "8")
+    assert refused.code == 2
+    assert "belongs to NIR files" in refused.err

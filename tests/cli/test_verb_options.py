@@ -39,7 +39,7 @@ CALLBACKS = callbacks(module.app)
 COMMANDS = {name: each.__verbs__ for name, each in CALLBACKS.items() if hasattr(each, "__verbs__")}
 """The commands that call verbs, with these."""
 WITHOUT_VERB = {
-    *("demo", "faces", "log", "report", "theory", "recipe new", "reproduce", "networks list"),
+    *("demo", "doctor", "faces", "log", "report", "theory", "recipe new", "reproduce", "networks list"),
     *(name for name in CALLBACKS if name.startswith("data ")),
 }
 ELSEWHERE = {"data", "file", "base", "recipe", "a", "b", "network", "path", "out", "settings", "x"}

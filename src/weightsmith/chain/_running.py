@@ -29,9 +29,9 @@ from weightsmith.chain.stage_runner import (
 from weightsmith.chain.stages import Stage
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.journal import Journal, read_journal
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.storage import file_digest, write_atomic
+from weightsmith.core.storage import file_digest
 from weightsmith.data.datasets import load_all
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, meaning_digest, weights_digest
@@ -61,7 +61,7 @@ def run_recipe(wanted: Recipe, folder: Path, progress: ProgressCallback | None, 
         work = _Work(wanted, data, folder, journal, surrounding, progress)
         stages, notes = work.all_stages()
         record = ChainRecord(recipe=wanted.to_dict(), stages=stages, notes=notes, origin=origin)
-        write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+        write_record(folder / "record.json", record)
         page = work.page() if wanted.report else None
         seconds = {(stage.seed, stage.name): journal.seconds(_key(stage.seed, stage.name)) for stage in stages}
         drawing = None if page is None else journal.seconds(_PAGE)

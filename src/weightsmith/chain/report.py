@@ -19,7 +19,7 @@ from weightsmith.chain.reading._gathering import Placed, results_at
 from weightsmith.chain.reading.results import KINDS, Result
 from weightsmith.chain.results import ChainRecord, ChainRun
 from weightsmith.chain.tailor.results import TailorRecord
-from weightsmith.chain.tailor.section import tailor_section, tailored_networks
+from weightsmith.chain.tailor.section import short_section, tailor_section, tailored_networks
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
@@ -28,7 +28,7 @@ from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reducing.inspecting import UnitAngles
 from weightsmith.reporting.describe import describe
 from weightsmith.reporting.page import render
-from weightsmith.reporting.parts import Choice, Notes, Part, Prose, Section
+from weightsmith.reporting.parts import Choice, Drawing, Notes, Part, Prose, Section
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
 from weightsmith.reporting.sections.overview import compared_section, graded_section, in_order, overview_section
 from weightsmith.reporting.sections.spiking import spiking_section
@@ -84,9 +84,18 @@ def report_page(results: Sequence[Result], title: str | None = None, left_out: S
     if left_out:
         lines = Notes(tuple(f"left out: {reason}" for reason in left_out))
         overview = dataclasses.replace(overview, parts=(lines, *overview.parts))
-    heads = (overview, compared_section(named), graded_section(named))
-    sections = [*(section for section in heads if section is not None), *_sections(results)]
+    short = short_section(*searches[0]) if len(searches) == 1 and len(results) > 1 else None
+    heads = (short, overview, compared_section(named), graded_section(named))
+    rest = _sections(results) if short is None else [_without(short.parts, each) for each in _sections(results)]
+    sections = [*(section for section in heads if section is not None), *rest]
     return render(_title(results) if title is None else title, sections)
+
+
+def _without(shown: Sequence[Part], section: Section) -> Section:
+    """The section without drawings that the head of the page shows already."""
+    titles = {part.title for part in shown if isinstance(part, Drawing)}
+    parts = tuple(part for part in section.parts if not (isinstance(part, Drawing) and part.title in titles))
+    return dataclasses.replace(section, parts=parts)
 
 
 def _items(given: Any) -> list[tuple[str | None, Any]]:

@@ -15,8 +15,7 @@ from weightsmith.chain.reading._stored_angles import write_angles
 from weightsmith.chain.recipe import Recipe
 from weightsmith.chain.stages import Stage
 from weightsmith.core.progress import ProgressCallback
-from weightsmith.core.records import Record
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Record, write_record
 from weightsmith.core.verbs import parameters
 from weightsmith.data.tensors import Data
 from weightsmith.grading.grade import grade
@@ -127,7 +126,7 @@ def _train(stage: Stage, context: StageContext) -> Made:
     run = _trained(stage, context)
     if "test" in context.data.splits:
         judged = evaluate(run.network, context.data, split="test", threads=context.threads, device=context.device)
-        write_atomic(context.stage_folder(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
+        write_record(context.stage_folder(stage.name) / "evaluation.json", judged)
     failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
     return Made(run.record, run.record.network, (*failed, *run.record.warnings))
 
@@ -233,4 +232,4 @@ def _sweep(stage: Stage, context: StageContext) -> Made:
 
 
 def _write(folder: Path, record: Record) -> None:
-    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", record)

@@ -19,6 +19,7 @@ from weightsmith.cli import (
     data,
     demo,
     diff,
+    doctor,
     evaluate,
     export,
     faces,
@@ -40,6 +41,7 @@ from weightsmith.cli import (
     train,
     transfer,
 )
+from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._verb_options import examples_of
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
@@ -78,8 +80,9 @@ for _command in (
     tailor.tailor,
     report.report,
     demo.demo,
+    doctor.doctor,
 ):
-    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(_command)
+    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(takes_shares(_command))
 
 
 _INTERRUPTED = 130

@@ -14,7 +14,7 @@ from weightsmith.cli._spike_records import data_of, steps_of
 from weightsmith.cli._verb_options import Options, flag_of, takes_options_of
 from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import write_record
 from weightsmith.core.verbs import declared
 from weightsmith.networks import evaluating as verb
 from weightsmith.spiking.evaluating import evaluate_spiking
@@ -78,7 +78,7 @@ def evaluate(
         loading = {"network": network, "normalise": normalise, "removed": removed}
         result = _run(file, known, loading, taken, quiet)
     if out_folder is not None:
-        write_atomic(out_folder / "record.json", result.to_json(indent=1) + "\n")
+        write_record(out_folder / "record.json", result)
     description = describe(result, str(file), least_accuracy=least_accuracy)
     if as_json:
         print_json({"file": str(file), **result.to_dict()} if spiking else result.to_dict())

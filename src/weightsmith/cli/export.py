@@ -1,11 +1,11 @@
-"""``weightsmith export SPIKING NET.nir``: write a spiking network for other tools and hardware, with a test vector."""
+"""``weightsmith export SPIKING NET.nir`` (or ``NET.py``): write a spiking network for other tools, and check it."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,7 +20,9 @@ from weightsmith.spiking.nir import export as verb
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.nir.handover import HandoverCheck
+    from weightsmith.spiking.portable.export import TorchExport
 
 __all__ = ["export"]
 
@@ -39,7 +41,14 @@ def export(
     file: Annotated[
         Path, typer.Argument(metavar="SPIKING", readable=False, help="a spiking network: its file, or spike's folder")
     ],
-    target: Annotated[Path, typer.Argument(metavar="NET.nir", readable=False, help="the NIR file to write")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NET.nir",
+            readable=False,
+            help="the NIR file to write; NET.py: a plain torch module with its weights beside it",
+        ),
+    ],
     options: Options,
     check: Annotated[
         list[str] | None,
@@ -55,20 +64,24 @@ def export(
 ) -> None:
     """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
 
-    Exit code 1 if another simulator counts other spikes (--check).
+    A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
+    Exit code 1 if another simulator counts other spikes (--check), or the module gives others.
     """
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
 
+    if target.suffix == ".py":
+        _refuse_for_torch(rounding=options["rounding"], sumpool=options["sumpool"] or None, check=check)
+        run = _TorchRun(data, data_path, test_rows, options["steps"], options["seed"])
+        _export_torch(file, target, run, as_json=as_json, quiet=quiet)
+        return
     simulators = _simulators(check or ())
     if importlib.util.find_spec("nir") is None:
         raise MissingExtra("writing NIR files", "nir")
-    if data is None and (test_rows is not None or data_path is not None):
-        raise UsageError(f"--{'test-rows' if data_path is None else 'data-path'} belongs to --data, which is not given")
     check_targets({"NET.nir": target}, {})
     refuse_nir(file)
+    x = _rows(data, data_path, test_rows, quiet)
     network = load_spiking(file)
-    x = None if data is None else _rows(data, data_path, test_rows or _IMAGES, quiet)
     written = verb.export_nir(network, target, x=x, **options)
     checks = _compared(target, simulators, quiet)
     description = describe(written, str(file), checks=checks)
@@ -101,16 +114,70 @@ def _simulators(asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(asked))
 
 
-def _rows(name: str, path: Path | None, images: int, quiet: bool) -> Tensor:
-    """The first test rows (or of another split), unnormalised."""
+class _TorchRun(NamedTuple):
+    """The inputs on which a module is compared."""
+
+    data: str | None
+    path: Path | None
+    rows: int | None
+    steps: int
+    seed: int
+
+
+def _refuse_for_torch(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"--{name} belongs to NIR files; a torch module is always compared, and never rounded")
+
+
+def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, quiet: bool) -> None:
+    from weightsmith.spiking.files import load_spiking
+    from weightsmith.spiking.portable.export import export_torch
+
+    check_targets({"NET.py": target, "its weights": target.with_suffix(".safetensors")}, {})
+    refuse_nir(file)
+    x = _rows(run.data, run.path, run.rows, quiet)
+    written = export_torch(load_spiking(file), target, x=x, steps=run.steps, seed=run.seed)
+    paths = [target, target.with_name(written.weights)]
+    description = _torch_section(written, str(file), target.name)
+    if as_json:
+        files = [str(path) for path in paths]
+        print_json({"export": written.to_dict(), "files": files, "description": description.to_dict()})
+    else:
+        show(description, paths)
+    raise_concerns(description)
+
+
+def _torch_section(written: TorchExport, name: str, target: str) -> Section:
+    from weightsmith.reporting.parts import Column, Section, Table
+
+    heads = ("population", "ours", "theirs", "differ")
+    columns = tuple(Column(head, numeric=head != "population") for head in heads)
+    rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
+    look_at = (f"{written.differ} spikes of {target} differ from those of our engine",) if written.differ else ()
+    return Section(
+        f"Exported: {name}",
+        f"{written.neuron}, a module in plain torch; spikes compared on {written.images} images over {written.steps} "
+        "steps.",
+        (Table(f"Spikes here and in {target}", columns, rows),),
+        look_at=look_at,
+    )
+
+
+def _rows(name: str | None, path: Path | None, images: int | None, quiet: bool) -> Tensor | None:
+    """The first test rows (or of another split), unnormalised; None without data."""
     from weightsmith.data.datasets import load_all
 
+    if name is None and (images is not None or path is not None):
+        raise UsageError(f"--{'test-rows' if path is None else 'data-path'} belongs to --data, which is not given")
+    if name is None:
+        return None
     known = load_all(name, path=path)
     if not quiet:
         for note in known.notes:
             say_note(note)
     split = next(part for part in ("test", "validation", "train") if part in known.splits)
-    return known.split(split).x[:images]
+    return known.split(split).x[: images or _IMAGES]
 
 
 def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[HandoverCheck]:

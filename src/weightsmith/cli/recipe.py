@@ -26,7 +26,7 @@ app = typer.Typer(
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("recipe.toml"),
     like: Annotated[
-        str, typer.Option(help="Which one: new (commented), digits or fashion-mnist (those of weightsmith demo).")
+        str, typer.Option(help="Which one: new (commented), digits, fashion-mnist or cifar10 (of weightsmith demo).")
     ] = "new",
 ) -> None:
     """Write a recipe with comments, to be edited and given to weightsmith pipeline."""

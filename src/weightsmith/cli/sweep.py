@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._training_options import network_of, validation_of
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import help_without_command, print_json, progress_bar, raise_concerns, say_note, show
@@ -30,6 +31,7 @@ _SUMMARISED = ("validation_accuracy", "best_validation_accuracy", "test_accuracy
 
 
 @app.command("train")
+@takes_shares
 @takes_options_of(
     verb.train_sweep,
     train,
@@ -111,13 +113,14 @@ def read_vary(several: list[str]) -> dict[str, tuple[Any, ...]]:
 
 
 def _finish(result: SweepTable, name: str, folder: Path | None, as_json: bool) -> None:
+    from weightsmith.core.records import write_record
     from weightsmith.core.storage import write_atomic
     from weightsmith.reporting.describe import describe
 
     files = [] if folder is None else [folder / "sweep.csv", folder / "record.json"]
     if folder is not None:
         write_atomic(folder / "sweep.csv", result.to_csv())
-        write_atomic(folder / "record.json", result.to_json(indent=1) + "\n")
+        write_record(folder / "record.json", result)
     description = describe(result, name)
     if as_json:
         entries = {name: [each.to_dict() for each in result.summary(name)] for name in _SUMMARISED}

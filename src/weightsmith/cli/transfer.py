@@ -87,12 +87,12 @@ def _transferred(base: Path, known: Data, network: str | None, options: Options,
 
 
 def _evaluated(run: TransferRun, known: Data, threads: int, folder: Path | None) -> Evaluation | None:
-    from weightsmith.core.storage import write_atomic
+    from weightsmith.core.records import write_record
     from weightsmith.networks.evaluating import evaluate
 
     if "test" not in known.splits:
         return None
     result = evaluate(run.network, known, split="test", threads=threads)
     if folder is not None:
-        write_atomic(folder / "evaluation.json", result.to_json(indent=1) + "\n")
+        write_record(folder / "evaluation.json", result)
     return result

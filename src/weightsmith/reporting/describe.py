@@ -56,7 +56,12 @@ def describe(result: Any, name: str = "", **asked: Any) -> Section:
     return made
 
 
-_WHOLE = ("angles.angles_section", "reducing.reduction_section", "chain.section.chain_section")
+_WHOLE = (
+    "angles.angles_section",
+    "reducing.reduction_section",
+    "chain.section.chain_section",
+    "chain.tailor.section.tailor_section",
+)
 """What they describe is more than its record."""
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.core.storage import write_atomic
 from weightsmith.core.text import read_share
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
 from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron, Precision
@@ -170,7 +169,9 @@ def spike(
         choice, prepared, recipe = choose(
             subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
         )
-        notes = () if choice.met else (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
+        notes = choice.left_out
+        if not choice.met:
+            notes += (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
     settings |= {
         "neuron": str(recipe.neuron),
         "balance": str(recipe.balance),
@@ -342,4 +343,4 @@ def _write(folder: Path, run: SpikeRun) -> None:
     from weightsmith.spiking.files import save_spiking
 
     save_spiking(run.network, folder / "network.safetensors")
-    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", run.record)

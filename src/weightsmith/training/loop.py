@@ -14,7 +14,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import check_identity
 from weightsmith.core.options import Range, check_int
 from weightsmith.core.progress import as_callback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
@@ -212,4 +212,4 @@ def write_run(folder: Path, run: TrainRun) -> None:
 
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())
-    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", run.record)

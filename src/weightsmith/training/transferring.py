@@ -13,8 +13,7 @@ from torch import nn
 from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
-from weightsmith.core.records import Origin, Record
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Origin, Record, write_record
 from weightsmith.data.normalise import Normalisation
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, weights_digest, with_card
@@ -193,5 +192,5 @@ def _finished(
     )
     if recipe.out is not None:
         save(network, recipe.out / "network.safetensors")
-        write_atomic(recipe.out / "record.json", record.to_json(indent=1) + "\n")
+        write_record(recipe.out / "record.json", record)
     return TransferRun(record, network)

@@ -37,7 +37,8 @@ class NetworkFacts(Record):
 
     ``macs`` are multiply–accumulates of one input, ``connections`` those of them that are left without zeros of the
     padding and weights of 0. ``picojoules`` are those of an image: connections times the price of a MAC, or for a
-    spiking network the energy counted (or estimated, see ``energy_basis``) on the data.
+    spiking network the energy counted (or estimated, see ``energy_basis``) on the data. ``numbers`` are those it
+    computes with: float32 or int8.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NetworkFacts(Record):
     picojoules: float | None = None
     energy_basis: str | None = None
     connections: int | None = None
+    numbers: str = "float32"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -146,7 +146,9 @@ def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> Net
         return dataclasses.replace(facts, picojoules=answers.picojoules, energy_basis=answers.basis)
     if facts.connections is None:
         return facts
-    return dataclasses.replace(facts, picojoules=prices.mac * facts.connections, energy_basis="MACs × price")
+    basis = "MACs × price" if facts.numbers == "float32" else f"{facts.numbers} MACs × price"
+    energy = prices.of_run(facts.numbers).mac * facts.connections
+    return dataclasses.replace(facts, picojoules=energy, energy_basis=basis)
 
 
 def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[Missing]:

@@ -195,7 +195,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     measure=measure,
-    full=Settings(_settings(), data="fashion-mnist", all={"steps": 1_500}),
+    full=Settings(_settings(), data="fashion-mnist", all={"steps": 800}),
     quick=Settings(_settings(2), seeds=(0,), data="digits", all={"steps": 20}),
     judge=_judge,
     shows=("error", *_MEASURES),

@@ -137,7 +137,7 @@ EXPERIMENT = Experiment(
     full=Settings(
         grid(depth=_DEPTHS, width=_WIDTHS, regularised=(False, True)),
         data="fashion-mnist",
-        all={"rows": 5_000, "epochs": 50},
+        all={"rows": 3_000, "epochs": 30},
     ),
     quick=Settings(
         grid(depth=(1, 2), width=(10, 200), regularised=(False, True)),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import StepCallback, as_callback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Doc, Seed, Workers, verb
 
@@ -110,7 +110,7 @@ def reduction_study(
     )
     if out is not None:
         write_atomic(Path(out) / "study.csv", study.to_csv())
-        write_atomic(Path(out) / "study.json", study.to_json(indent=1) + "\n")
+        write_record(Path(out) / "study.json", study)
     return study
 
 
