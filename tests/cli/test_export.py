@@ -11,7 +11,8 @@ import weightsmith as ws
 from weightsmith.cli import export as command
 from weightsmith.spiking.files import load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.nir import handover
-from weightsmith.spiking.nir.exchange import NirExport, export_nir, import_nir
+from weightsmith.spiking.nir.exchange import NirExport, import_nir
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.nir.handover import HandoverCheck, LayerCheck
 from weightsmith.spiking.spike import spike
 
@@ -63,7 +64,7 @@ def test_a_file_and_its_vector_are_written_and_read_again(run, hard, tmp_path):
     assert (str(back.neuron), back.classes) == ("if:reset=hard", 10)
     assert back.card.lineage.parent == spiking_digest(load_spiking(hard))
     shown = run("export", hard, target).out
-    for words in ("if:reset=hard, hard reset, dt 1", "activation1  IF", "2 images, 32 steps", "net.vector.npz"):
+    for words in ("if:reset=hard, hard reset, dt 1", "activation1 IF", "2 images, 32 steps", "net.vector.npz"):
         assert words in shown, words
 
 
@@ -126,9 +127,9 @@ def test_spikes_are_compared_with_other_simulators(run, hard, tmp_path, monkeypa
     answer = run(*words)
     assert answer.code == 0
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
-    assert [line for line in lines if line.startswith("spikes here and in")] == [
-        "spikes here and in norse 1.2.3",
-        "spikes here and in snntorch 1.2.3",
+    assert [line for line in lines if line.startswith("Spikes here and in")] == [
+        "Spikes here and in norse 1.2.3",
+        "Spikes here and in snntorch 1.2.3",
     ]
     assert "activation1 2,000 2,000 0 0" in lines
     assert "[b]x 10 10 0 0" in lines

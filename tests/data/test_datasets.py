@@ -142,7 +142,7 @@ def test_tables_and_folders_by_text_or_keyword(tmp_path):
         load(Table(str(path), "kind")),
     )
     assert text.digest() == keyword.digest() == given.digest() == load(f"table:{path}", label="kind").digest()
-    assert (text.name, text.origin, text.classes) == (f"table:{path}", str(path), ("x", "y"))
+    assert (text.name, text.origin, text.classes) == (f"table:{path},label=kind", str(path), ("x", "y"))
     assert "1 of 3 rows left out" in text.notes[0]
     assert text.test is None
     with pytest.raises(UsageError, match="has no test split"):

@@ -11,7 +11,7 @@ from torch import nn
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError, WeightsmithError
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
 from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
 from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.spiking.conversion.subject import read_subject

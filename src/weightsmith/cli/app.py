@@ -41,6 +41,7 @@ from weightsmith.cli import (
     train,
     transfer,
 )
+from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._verb_options import examples_of
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
@@ -81,7 +82,7 @@ for _command in (
     demo.demo,
     doctor.doctor,
 ):
-    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(_command)
+    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(takes_shares(_command))
 
 
 _INTERRUPTED = 130

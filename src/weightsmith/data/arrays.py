@@ -28,6 +28,7 @@ class Arrays(NamedTuple):
     y: NDArray[np.int64]
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    groups: NDArray[np.int64] | None = None
 
 
 class Files(Protocol):

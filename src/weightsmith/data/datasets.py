@@ -14,7 +14,7 @@ unless asked for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ __all__ = [
     "known",
     "load",
     "load_all",
+    "source_of",
 ]
 
 
@@ -69,14 +70,11 @@ def load(
     :class:`Parquet`, which bring the splits they have: all rows are ``train`` unless the folder is divided.
     """
     _check_splits(splits)
-    if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
-        name = _kind_of(Path(name))(str(name), **options)
-    if isinstance(name, Source):
-        return _own(name, splits)
-    kind = name.partition(":")[0].strip()
-    if kind in Source.members:
-        return _own(_source(name, kind, path, options), splits)
-    check_name(name)
+    source = source_of(name, path, options)
+    if source is not None:
+        return _own(source, splits)
+    check_name(str(name))
+    name = str(name)
     if options:
         raise UsageError(f"{name} takes no option {', '.join(options)}; {' and '.join(Source.members)} do")
     entry = CATALOGUE[name]
@@ -85,6 +83,19 @@ def load(
         raise UsageError(f"{name} comes without a {absent[0]} split; make one with with_validation(0.1)")
     files = _files(entry, None if path is None else Path(path).expanduser(), splits, download)
     return _data(name, files.read(splits), files.origin, entry.normalisation, entry.classes)
+
+
+def source_of(
+    name: str | Path | Source, path: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> Source | None:
+    """The data of the user's own that ``name`` means, and nothing is read; None for a known set and an unknown name."""
+    values = dict(options or {})
+    if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
+        return _kind_of(Path(name)).from_values({"path": str(name), **values})
+    if isinstance(name, Source):
+        return name
+    kind = name.partition(":")[0].strip()
+    return _source(name, kind, path, values) if kind in Source.members else None
 
 
 def _kind_of(path: Path) -> type[Source]:
@@ -209,7 +220,7 @@ def _source(name: str, kind: str, path: str | Path | None, options: dict[str, An
 
 
 def _own(source: Source, splits: Sequence[str]) -> Data:
-    data = _data(f"{source.name}:{source.path}", source.read(), source.path, NONE, ())
+    data = _data(str(source), source.read(), source.path, source.normalisation, ())
     # The test rows first: they are the same ones, whatever is held back for validation.
     data = data.with_test(source.test) if source.test else data
     data = data.with_validation(source.validation) if source.validation else data
@@ -227,7 +238,11 @@ def _data(
     import torch
 
     made = {
-        split: Split(torch.from_numpy(x) if isinstance(x := part.x, np.ndarray) else x, torch.from_numpy(part.y))
+        split: Split(
+            torch.from_numpy(x) if isinstance(x := part.x, np.ndarray) else x,
+            torch.from_numpy(part.y),
+            None if part.groups is None else torch.from_numpy(part.groups),
+        )
         for split, part in parts.items()
     }
     return Data(

@@ -31,7 +31,16 @@ from weightsmith.reducing.criteria.elimination import Elimination, eliminate
 from weightsmith.reducing.criteria.readers import Reader, readers_of
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 
-__all__ = ["Budget", "BudgetRecord", "divergence", "measured_budget", "share_out"]
+__all__ = [
+    "Budget",
+    "BudgetRecord",
+    "Sensitivities",
+    "best_budget",
+    "divergence",
+    "measured_budget",
+    "sensitivities",
+    "share_out",
+]
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
@@ -128,25 +137,42 @@ def _hull(cost: NDArray[np.float64], multiple: int) -> list[int]:
 
 def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
     """The curves of all sites of ``context``, scaled by what their errors do to the outputs; the best candidate."""
+    return best_budget(sensitivities(context), sizes, target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sensitivities:
+    """What every site costs at every count, measured once for any number of targets."""
+
+    context: PruningContext
+    readers: Mapping[str, Sequence[Reader]]
+    eliminations: dict[str, Elimination]
+    costs: dict[str, NDArray[np.float64]]
+
+
+def sensitivities(context: PruningContext) -> Sensitivities:
+    """The curves of all sites of ``context``, scaled by what their errors do to the outputs."""
     readers = readers_of(context)
     levels = {site.name: _levels(site.units) for site in context.sites}
     eliminations = {
         site.name: eliminate([reader.problem for reader in readers[site.name]], _RIDGE, at=levels[site.name])
         for site in context.sites
     }
-    x = context.x if context.calibration is None else context.calibration
-    spread = torch.linspace(0, len(x) - 1, min(_SCALED, len(x))).long()
-    rows = _Rows(x[spread], _outputs(context.network, x[spread], context))
+    rows = _spread_rows(context, _SCALED)
     costs = {name: _scaled(context, found, readers[name], levels[name], rows) for name, found in eliminations.items()}
     eliminations = {name: dataclasses.replace(found, weights={}) for name, found in eliminations.items()}
-    names = tuple(costs)
-    candidates = {"all": Budget(eliminations, costs, names)}
+    return Sensitivities(context, readers, eliminations, costs)
+
+
+def best_budget(known: Sensitivities, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
+    """The candidate of least divergence for a target: all sites, those of one writer only, or even shares."""
+    context, names = known.context, tuple(known.costs)
+    candidates = {"all": Budget(known.eliminations, known.costs, names)}
     inner = tuple(site.name for site in context.sites if len(site.writers) == 1)
     if inner and inner != names:
-        candidates["inner"] = Budget(eliminations, costs, inner)
-    candidates["uniform"] = Budget(eliminations, costs, names, dict.fromkeys(names, target.keep))
-    judging = x[torch.linspace(0, len(x) - 1, min(_COMPARED, len(x))).long()]
-    rows = _Rows(judging, _outputs(context.network, judging, context))
+        candidates["inner"] = Budget(known.eliminations, known.costs, inner)
+    candidates["uniform"] = Budget(known.eliminations, known.costs, names, dict.fromkeys(names, target.keep))
+    rows = _spread_rows(context, _COMPARED)
     found: dict[str, float] = {}
     for name, budget in candidates.items():
         try:
@@ -155,9 +181,16 @@ def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -
             if name == "all":
                 raise
             continue  # the inner channels alone may not suffice
-        found[name] = _diverging(context, readers, counts, rows)
+        found[name] = _diverging(context, known.readers, counts, rows)
     taken = min(found, key=lambda name: found[name])
     return candidates[taken], BudgetRecord(taken, found)
+
+
+def _spread_rows(context: PruningContext, count: int) -> _Rows:
+    """Up to ``count`` of the calibration rows, and what the original network gives for them."""
+    x = context.x if context.calibration is None else context.calibration
+    chosen = x[torch.linspace(0, len(x) - 1, min(count, len(x))).long()]
+    return _Rows(chosen, _outputs(context.network, chosen, context))
 
 
 def _diverging(

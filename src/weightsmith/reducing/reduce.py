@@ -12,9 +12,8 @@ from weightsmith.core.identity import check_identity
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def reduce(
                 task,
                 outcome,
                 baselines=baselines,
-                settings=settings,
+                settings={"data": subject.data.name, **settings},
                 obstacles=found.obstacles,
                 notes=notes,
                 budget=planned.record,
@@ -282,4 +281,4 @@ def _write(folder: Path, result: Reduction) -> None:
     from weightsmith.networks.files import save
 
     save(result.network, folder / "network.safetensors")
-    write_atomic(folder / "record.json", result.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", result.record)

@@ -12,9 +12,8 @@ import numpy as np
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.core.storage import write_atomic
 from weightsmith.core.text import read_share
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
 from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron, Precision
@@ -346,4 +345,4 @@ def _write(folder: Path, run: SpikeRun) -> None:
     from weightsmith.spiking.files import save_spiking
 
     save_spiking(run.network, folder / "network.safetensors")
-    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", run.record)

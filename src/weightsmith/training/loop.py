@@ -14,17 +14,17 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import check_identity
 from weightsmith.core.options import Range, check_int
 from weightsmith.core.progress import as_callback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
+from weightsmith.data.normalise import Normalise
 from weightsmith.training.schedules import Schedule, read_schedule
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from weightsmith.data.augment import Augment
-    from weightsmith.data.normalise import Normalisation
     from weightsmith.networks.card import Card
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.training.checkpoints import Checkpoints
@@ -40,14 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["finish", "train", "write_run"]
 
 
-def _read_normalisation(given: Normalisation | str) -> Normalisation:
-    """The normalisation that is meant by an object or text, ``none`` among them."""
-    from weightsmith.data.normalise import Normalisation
-
-    return Normalisation.parse(given) if isinstance(given, str) else given
-
-
-@verb(types=("training.settings", "training.losses", "data.normalise"))
+@verb(types=("training.settings", "training.losses"))
 def train(
     network: nn.Module | Architecture | str | Path,
     data: Any,
@@ -79,14 +72,7 @@ def train(
             "share of the training rows for validation; commands and recipes take 0.1 if the data have none, 0 for none"
         ),
     ] = None,
-    normalise: Annotated[
-        str | Normalisation | None,
-        Doc(
-            "none, 0.5/0.5, imagenet …; without it the network's own, or the data's",
-            read=_read_normalisation,
-            none=False,
-        ),
-    ] = None,
+    normalise: Normalise = None,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = 1,
@@ -226,4 +212,4 @@ def write_run(folder: Path, run: TrainRun) -> None:
 
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())
-    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", run.record)

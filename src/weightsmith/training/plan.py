@@ -101,6 +101,12 @@ def make_plan(
     card = card_of(module)
     # A network that was loaded or trained has its own normalisation.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
+    if normalisation.unfitted:
+        normalisation = normalisation.fitted(known.split("train").x)
+        if settings.normalise is None:
+            notes += (
+                "inputs are standardised by means and deviations of the training rows (normalise none: as they are)",
+            )
     layout = plain_layout(module, card, settings.device)
     check_finite(known)
     part = known.split("train")

@@ -93,8 +93,8 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
     sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
     if (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
-            f"inputs reach {largest:.3g}: bring them to about 1 (tables: an MLP with input_norm=true; float images: "
-            "divide by 255, or hand them in as uint8), else the first steps are far too long"
+            f"inputs reach {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
+            "hand them in as uint8), else the first steps are far too long"
         )
     return tuple(found)
 

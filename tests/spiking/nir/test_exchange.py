@@ -29,7 +29,8 @@ from weightsmith.spiking.nir._importing import network_of
 from weightsmith.spiking.nir._scales import with_one_threshold
 from weightsmith.spiking.nir._vector import read_vector, run_drive, vector_path
 from weightsmith.spiking.nir._windows import Kernel, as_convolutions
-from weightsmith.spiking.nir.exchange import export_nir, import_nir, nir_obstacle
+from weightsmith.spiking.nir.exchange import import_nir, nir_obstacle
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.simulation.simulate import simulate_trains
 
 nir = pytest.importorskip("nir", reason="the extra nir is not installed")

@@ -19,7 +19,7 @@ from weightsmith.spiking.graph import Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.nir import handover
-from weightsmith.spiking.nir.exchange import export_nir
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.nir.handover import (
     HandoverCheck,
     LayerCheck,

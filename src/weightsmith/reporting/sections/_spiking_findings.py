@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting.sections._wording import points
 from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["advice", "concerns"]
@@ -77,7 +78,7 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     decisions, settings = record.decisions, record.settings
     if not decisions.cost.decided or decisions.cost.difference >= 0:
         return []
-    lost = f"{-100 * decisions.cost.difference:.1f} points were lost"
+    lost = f"{points(decisions.cost.difference)} points"
     lines = []
     if settings["mismatch"]:
         lines.append(f"without --mismatch {settings['mismatch']}: how much is it the devices? ({lost})")

@@ -24,20 +24,17 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record, digest_of
 from weightsmith.core.storage import write_atomic
 from weightsmith.spiking.encoding import Poisson
-from weightsmith.spiking.files import checked_spiking, spiking_digest
+from weightsmith.spiking.files import spiking_digest
 from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.nir._graph import DT_IF, DT_LIF, Stored, graph_of, nir_names
 from weightsmith.spiking.nir._importing import network_of
 from weightsmith.spiking.nir._scales import with_one_threshold
 from weightsmith.spiking.nir._tree import read_tree
-from weightsmith.spiking.nir._vector import Vector, drive_for, run_drive, vector_path, write_vector
+from weightsmith.spiking.nir._vector import Drive, Vector, run_drive, vector_path, write_vector
 from weightsmith.spiking.nir._windows import as_convolutions
 
-__all__ = ["NirExport", "NirNode", "export_nir", "import_nir", "nir_obstacle"]
-
-
-_MOST_DIGITS = 20
+__all__ = ["NirExport", "NirNode", "import_nir", "nir_obstacle", "write_nir"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,31 +69,9 @@ class NirExport(Record):
     sha256: str
 
 
-def export_nir(
-    network: SpikingNetwork,
-    path: str | Path,
-    *,
-    sumpool: bool = False,
-    rounding: int | None = None,
-    x: Tensor | None = None,
-    steps: int = 32,
-    seed: int = 0,
-) -> NirExport:
-    """Write ``network`` to ``path`` (``.nir``), and its test vector beside it (``.vector.npz``).
-
-    ``sumpool`` keeps pools as SumPool2d: a much smaller file where a large dense layer follows. ``rounding`` is a
-    number of binary digits: weights and thresholds become multiples of 2^−rounding, so that all simulators count the
-    same spikes to the last one. The test vector is made from the images ``x`` as they come from the data, or from
-    random spikes, over ``steps`` steps.
-    """
-    checked_spiking(network, "export_nir")
-    path = Path(path)
-    if path.suffix != ".nir":
-        raise UsageError(f"{path}: NIR files end in .nir")
-    if rounding is not None and not 1 <= rounding <= _MOST_DIGITS:
-        raise UsageError(f"rounding must be ≥ 1 and ≤ {_MOST_DIGITS} binary digits, not {rounding!r}")
+def write_nir(network: SpikingNetwork, path: Path, drive: Drive, *, sumpool: bool, rounding: int | None) -> NirExport:
+    """Write ``network`` and the test vector of its answers to ``drive``."""
     nodes, leaks = _leading(network), _leaks_of(network)
-    drive = drive_for(network, x, steps, seed)
     plain, folded = _lowered(network, nodes, sumpool, rounding, leaks)
     names = nir_names(plain)
     dt = DT_IF if set(leaks.values()) == {1.0} else DT_LIF
@@ -118,7 +93,7 @@ def export_nir(
         folded=folded,
         notes=_notes(network, spikes, ours.spikes(), rounding=rounding, sumpool=sumpool),
         images=drive.images,
-        steps=steps,
+        steps=drive.steps,
         spikes=spikes,
         before={name: count for name, count in ours.spikes().items() if name in spikes},
         sha256=digest_of(content),
