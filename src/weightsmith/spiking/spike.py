@@ -133,6 +133,7 @@ def spike(
     from weightsmith.spiking.energy.cost import PriceList, UnitCounts
     from weightsmith.spiking.files import spiking_digest
     from weightsmith.spiking.l4.adjust import Adjust
+    from weightsmith.spiking.nir.exchange import nir_obstacle
     from weightsmith.spiking.results import SpikeRecord, SpikeRun
     from weightsmith.spiking.simulation.simulate import check_device, simulate
 
@@ -210,6 +211,7 @@ def spike(
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
         calibration=prepared.calibration,
         choice=choice,
+        obstacle=nir_obstacle(prepared.network),
     )
     run = SpikeRun(record, prepared.network)
     if out is not None:
