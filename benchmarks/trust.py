@@ -93,7 +93,8 @@ def _xlsx(path: Path) -> None:
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
-    for row in [["a", "b", "label"], *([i, i * 0.5, "xy"[i % 2]] for i in range(12))]:
+    rows: list[list[Any]] = [["a", "b", "label"], *([i, i * 0.5, "xy"[i % 2]] for i in range(12))]
+    for row in rows:
         sheet.append(row)
     book.save(path)
 
@@ -185,6 +186,7 @@ def _child(name: str, mutants: Sequence[int], flips: bool, folder: str, queue: A
         queue.put(("begins", number))
         place.write_bytes(_flipped(content, number) if flips else mutant(content, number))
         started = time.monotonic()
+        outcome: tuple[str, Any]
         try:
             answer = reader(place)
             outcome = ("read", repr(answer) != want if flips else False)

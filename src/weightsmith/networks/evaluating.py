@@ -33,9 +33,9 @@ def evaluate(
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
     The network may also be a result that holds one, or a file that ``load`` reads without help. Without ``split`` it is
-    the test split, or the only one there is; of ``test_rows`` of it, drawn by the seed, only these are taken. Inputs are normalised as the
-    network's card says, and classes of network and data are matched by name. ``progress`` is called with (images done,
-    images in all); True shows a bar.
+    the test split, or the only one there is; of ``test_rows`` of it, drawn by the seed, only these are taken. Inputs
+    are normalised as the network's card says, and classes of network and data are matched by name. ``progress`` is
+    called with (images done, images in all); True shows a bar.
     """
     from torch import nn
 
