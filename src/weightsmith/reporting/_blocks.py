@@ -236,7 +236,7 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
             layout.execute(figure)
             figure.set_layout_engine("none")
         # Not by savefig, which draws a figure with a layout twice, also if that is done already.
-        FigureCanvasSVG(figure).print_svg(content, metadata={"Date": None, "Creator": None})
+        FigureCanvasSVG(figure).print_svg(content, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
         figure.dpi = before
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", content.getvalue(), flags=re.DOTALL)
     body = _shorter(text[text.index(">", text.index("<svg")) + 1 :], prefix)
