@@ -17,6 +17,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import inputs_of, labels_for
 from weightsmith.networks.files import load
+from weightsmith.networks.held import held_network
 from weightsmith.networks.running import arranged, outputs_of
 from weightsmith.reducing.context import drawn
 from weightsmith.training.run import TrainRun
@@ -90,11 +91,12 @@ def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, Train
     """A copy in ``eval`` mode, and its training run (or the folder) if known."""
     if isinstance(given, TrainRun):
         return copied(given.network).eval(), given
+    given = held_network(given)
     if isinstance(given, nn.Module):
         return copied(given).eval(), None
     if not isinstance(given, str | Path):
         raise UsageError(
-            f"a network is a module, a training run, a file or a folder, not {given!r}; is a class not called?"
+            f"a network is a module, a result that holds one, a file or a folder, not {given!r}; is a class not called?"
         )
     path = Path(given)
     return load(path), path if path.is_dir() else None
