@@ -20,7 +20,13 @@ from torch import Tensor, nn
 from weightsmith.core.seeds import stream
 from weightsmith.reducing.criteria.elimination import ReaderProblem
 from weightsmith.reducing.criteria.gram import Gram
-from weightsmith.reducing.refitting.patches import columns_of, drawn_places, input_rows, is_supported
+from weightsmith.reducing.refitting.patches import (
+    at_least_float,
+    columns_of,
+    drawn_places,
+    input_rows,
+    is_supported,
+)
 from weightsmith.reducing.surgery.sites import Port, Site
 
 if TYPE_CHECKING:
@@ -123,7 +129,7 @@ def _adding(gram: Gram, port: Port, spread: bool, seed: int) -> Callable[[nn.Mod
             rows = places.flatten(0, -2)[:, indices.to(given.device)].movedim(1, -1).flatten(0, 1)
         else:
             rows = input_rows(module, given, drawn_places(module, output, _PLACES, generator))
-        gram.add(rows.cpu().numpy())
+        gram.add(at_least_float(rows).cpu().numpy())
 
     return hook
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from weightsmith.reducing.surgery.sites import has_own_forward
 
-__all__ = ["columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
+__all__ = ["at_least_float", "columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
 
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Places = tuple[Tensor, ...] | None
@@ -29,6 +29,11 @@ def is_supported(module: nn.Module) -> bool:
     if has_own_forward(module):
         return False
     return isinstance(module, nn.Linear) or (isinstance(module, _CONV) and module.groups == 1)
+
+
+def at_least_float(values: Tensor) -> Tensor:
+    """The values in float32, or in float64 if that is what they are."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def taps(module: nn.Module) -> int:
