@@ -5,7 +5,7 @@ import json
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain import pipeline as module
+from weightsmith.chain import _running as module
 from weightsmith.chain.recipe import example
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.reducing.results import ReductionRecord

@@ -1,4 +1,4 @@
-"""``weightsmith export SPIKING NET.nir`` (or ``NET.py``): write a spiking network for other tools, and check it."""
+"""``weightsmith export``: a spiking network as NIR or a torch module, any other as ONNX, written and checked."""
 
 from __future__ import annotations
 
@@ -8,85 +8,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._export_onnx import export_to_onnx
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
-from weightsmith.cli.terminal import (
-    Attention,
-    count_text,
-    files_line,
-    named_line,
-    named_lines,
-    out,
-    print_json,
-    say_note,
-    table,
-)
+from weightsmith.cli._verb_options import Options, takes_options_of
+from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
-from weightsmith.reporting.sections._wording import significant
+from weightsmith.spiking.nir import export as verb
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weightsmith.spiking.nir.exchange import NirExport
+    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.nir.handover import HandoverCheck
+    from weightsmith.spiking.portable.export import TorchExport
 
 __all__ = ["export"]
 
 _SIMULATORS = ("spikingjelly", "norse", "snntorch")
 _IMAGES = 2
-_TOLERANCE = 1e-3  # share of a layer's spikes that may differ: float32 in another order shifts a few
 
 
+@takes_options_of(
+    verb.export_nir,
+    examples=(
+        "weightsmith export runs/spiking net.nir --data digits",
+        "weightsmith export runs/spiking net.nir --rounding 8 --check norse",
+        "weightsmith export runs/small --to onnx --int8 --data cifar10",
+    ),
+)
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="SPIKING", readable=False, help="A spiking network: its file, or spike's folder.")
-    ],
-    target: Annotated[
         Path,
+        typer.Argument(
+            metavar="NETWORK",
+            readable=False,
+            help="a spiking network (its file, or spike's folder), or with --to onnx any other",
+        ),
+    ],
+    options: Options,
+    target: Annotated[
+        Path | None,
         typer.Argument(
             metavar="NET.nir",
             readable=False,
-            help="The NIR file to write; NET.py: a plain torch module with its weights beside it.",
-        ),
-    ],
-    rounding: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=20, help="Binary digits of weights and thresholds (8: multiples of 1/256), for equal counts."
+            help="the NIR file to write; NET.py: a plain torch module with its weights beside it; optional for onnx",
         ),
     ] = None,
-    sumpool: Annotated[
-        bool, typer.Option("--sumpool", help="Keep pools as SumPool2d: smaller, but not every tool reads it.")
+    to: Annotated[str, typer.Option(help="nir (spiking networks, also NET.py) or onnx (all others)")] = "nir",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
     ] = False,
     check: Annotated[
         list[str] | None,
-        typer.Option(help="Load it into spikingjelly, norse or snntorch and compare spikes; may be repeated."),
+        typer.Option(help="load it into spikingjelly, norse or snntorch and compare spikes; may be repeated"),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Data whose test rows make the test vector (without: random spikes).")
+        str | None, typer.Option(help="data whose test rows make the test vector (without: random spikes)")
     ] = None,
     data_path: given.DataPath = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Time steps of the test vector.")] = 32,
-    seed: given.Seed = 0,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
 
     A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
-    Exit code 1 if another simulator counts other spikes (--check), or the module gives others.
+    Exit code 1 if another simulator counts other spikes (--check), or the module gives others. Any other network is
+    written as ONNX (--to onnx), with --int8 also in 8 bits; both are checked against the module and timed in
+    onnxruntime.
     """
+    if to == "onnx":
+        export_to_onnx(file, target, int8=int8, data=data, data_path=data_path, as_json=as_json)
+        return
+    target = _spiking_target(target, to, int8)
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
-    from weightsmith.spiking.nir.exchange import export_nir
 
     if target.suffix == ".py":
-        _refuse_for_torch(rounding=rounding, sumpool=sumpool or None, check=check)
-        _export_torch(file, target, _TorchRun(data, data_path, test_rows, steps, seed), as_json=as_json, quiet=quiet)
+        _refuse_for_torch(rounding=options["rounding"], sumpool=options["sumpool"] or None, check=check)
+        run = _TorchRun(data, data_path, test_rows, options["steps"], options["seed"])
+        _export_torch(file, target, run, as_json=as_json, quiet=quiet)
         return
     simulators = _simulators(check or ())
     if importlib.util.find_spec("nir") is None:
@@ -95,16 +99,33 @@ def export(
     refuse_nir(file)
     x = _rows(data, data_path, test_rows, quiet)
     network = load_spiking(file)
-    written = export_nir(network, target, sumpool=sumpool, rounding=rounding, x=x, steps=steps, seed=seed)
+    written = verb.export_nir(network, target, x=x, **options)
     checks = _compared(target, simulators, quiet)
+    description = describe(written, str(file), checks=checks)
     paths = [target, target.with_name(written.vector)]
     if as_json:
-        print_json(_as_dict(written, checks, paths))
+        found = [{**check.to_dict(), "worst": check.worst} for check in checks]
+        print_json(
+            {
+                "export": written.to_dict(),
+                "checks": found,
+                "files": [str(path) for path in paths],
+                "description": description.to_dict(),
+            }
+        )
     else:
-        _show(file, written, checks, paths)
-    far = [check for check in checks if check.worst > _TOLERANCE]
-    if far:
-        raise Attention("; ".join(map(_mismatch_text, far)))
+        show(description, paths)
+    raise_concerns(description)
+
+
+def _spiking_target(target: Path | None, to: str, int8: bool) -> Path:
+    if to != "nir":
+        raise UnknownName("format", to, ("nir", "onnx"))
+    if int8:
+        raise UsageError("--int8 belongs to --to onnx")
+    if target is None:
+        raise UsageError("give the NIR file to write: weightsmith export SPIKING NET.nir")
+    return target
 
 
 def _simulators(asked: Sequence[str]) -> list[str]:
@@ -145,19 +166,29 @@ def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, qu
     x = _rows(run.data, run.path, run.rows, quiet)
     written = export_torch(load_spiking(file), target, x=x, steps=run.steps, seed=run.seed)
     paths = [target, target.with_name(written.weights)]
+    description = _torch_section(written, str(file), target.name)
     if as_json:
-        print_json({"export": written.to_dict(), "files": [str(path) for path in paths]})
+        files = [str(path) for path in paths]
+        print_json({"export": written.to_dict(), "files": files, "description": description.to_dict()})
     else:
-        console = out()
-        console.print(f"[bold]{escape(str(file))}[/bold]  {escape(written.neuron)}, a module in plain torch")
-        rows = table("population", "ours", "theirs", "differ", numbers=("ours", "theirs", "differ"))
-        rows.title = f"spikes here and in {target.name}: {written.images} images, {written.steps} steps"
-        for each in written.populations:
-            rows.add_row(escape(each.name), *map(count_text, (each.ours, each.theirs, each.differ)))
-        console.print(rows)
-        console.print(files_line(paths))
-    if written.differ:
-        raise Attention(f"{written.differ} spikes of {target.name} differ from those of our engine")
+        show(description, paths)
+    raise_concerns(description)
+
+
+def _torch_section(written: TorchExport, name: str, target: str) -> Section:
+    from weightsmith.reporting.parts import Column, Section, Table
+
+    heads = ("population", "ours", "theirs", "differ")
+    columns = tuple(Column(head, numeric=head != "population") for head in heads)
+    rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
+    look_at = (f"{written.differ} spikes of {target} differ from those of our engine",) if written.differ else ()
+    return Section(
+        f"Exported: {name}",
+        f"{written.neuron}, a module in plain torch; spikes compared on {written.images} images over {written.steps} "
+        "steps.",
+        (Table(f"Spikes here and in {target}", columns, rows),),
+        look_at=look_at,
+    )
 
 
 def _rows(name: str | None, path: Path | None, images: int | None, quiet: bool) -> Tensor | None:
@@ -185,53 +216,3 @@ def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[Hand
             say_note(f"loading into {name}")
         checks.append(compare(target, name))  # type: ignore[arg-type]  # one of its names
     return checks
-
-
-def _as_dict(written: NirExport, checks: Sequence[HandoverCheck], paths: Sequence[Path]) -> dict[str, Any]:
-    return {
-        "export": written.to_dict(),
-        "checks": [{**check.to_dict(), "worst": check.worst} for check in checks],
-        "files": [str(path) for path in paths],
-    }
-
-
-def _show(file: Path, written: NirExport, checks: Sequence[HandoverCheck], paths: Sequence[Path]) -> None:
-    console = out()
-    console.print(
-        f"[bold]{escape(str(file))}[/bold]  {escape(written.neuron)}, {written.reset} reset, dt {written.dt:g}"
-    )
-    nodes = table("node", "type", "gives")
-    for node in written.nodes:
-        nodes.add_row(escape(node.name), node.kind, " × ".join(map(str, node.shape)))
-    console.print(nodes)
-    if written.folded:
-        console.print(named_line("folded", escape("; ".join(written.folded))))
-    for line in named_lines("note", [escape(note) for note in written.notes]):
-        console.print(line)
-    console.print(named_line("test vector", escape(_vector(written))))
-    for check in checks:
-        console.print(_check_table(check))
-    console.print(files_line(paths))
-
-
-def _vector(written: NirExport) -> str:
-    spikes = sum(written.spikes.values())
-    text = f"{written.images} images, {written.steps} steps, {count_text(spikes)} spikes"
-    before = sum(written.before.values())
-    return text if written.spikes == written.before else f"{text} ({count_text(before)} before rounding)"
-
-
-def _check_table(check: HandoverCheck) -> Table:
-    package = f"{check.simulator} {check.versions.get(check.simulator, '')}".strip()
-    rows = table("layer", "ours", "theirs", "differ", "share", numbers=("ours", "theirs", "differ", "share"))
-    rows.title = f"spikes here and in {package}"
-    for layer in check.layers:
-        counts = map(count_text, (layer.ours, layer.theirs, layer.difference))
-        rows.add_row(escape(layer.name), *counts, significant(layer.relative))
-    rows.add_row("output sums", "", "", "", significant(check.scores))
-    return rows
-
-
-def _mismatch_text(check: HandoverCheck) -> str:
-    worst = max(check.layers, key=lambda layer: layer.relative)
-    return f"{check.simulator} counts other spikes: {100 * worst.relative:.2g} % of those of {worst.name} differ"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
@@ -206,6 +206,8 @@ class NetworkDiff(Record):
     one was made from the other, if their lineages show it. The result is reproducible for the same networks, data and
     seed, except for ``latency``, which is measured.
     """
+
+    described_by: ClassVar[str] = "chain.diff.section.diff_section"
 
     a: NetworkFacts
     b: NetworkFacts

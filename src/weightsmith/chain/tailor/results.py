@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -91,7 +91,7 @@ class TailorRecord(Record):
     labelled: bool = True
     judgements: tuple[Judgement, ...] = ()
 
-    described_by = "weightsmith.chain.tailor.section.tailor_section"
+    described_by: ClassVar[str] = "chain.tailor.section.tailor_section"
 
     @property
     def margin(self) -> float | None:

@@ -67,7 +67,8 @@ def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divid
     if train is None or judging_split is None:
         raise DataMismatch(
             f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows (labels unread) and "
-            "others to judge by; data.with_test(0.2) sets some apart, if the network was not trained on them"
+            "others to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the network was not "
+            "trained on them: train it with the same"
         )
     if len(train) < _FEWEST:
         raise DataMismatch(f"{known.name} has {len(train)} training rows; at least {_FEWEST} are needed")

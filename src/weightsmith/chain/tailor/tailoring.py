@@ -14,8 +14,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
-from weightsmith.core.records import Origin
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.verbs import Batch, Doc, Seed, Threads, verb
 
 if TYPE_CHECKING:
@@ -157,12 +156,11 @@ def _network(given: Any) -> nn.Module:
 
     from weightsmith.networks.editing.copying import copied
     from weightsmith.networks.files import load
+    from weightsmith.networks.held import held_network
     from weightsmith.spiking.files import is_spiking
     from weightsmith.spiking.network import SpikingNetwork
-    from weightsmith.training.run import TrainRun
 
-    if isinstance(given, TrainRun):
-        return copied(given.network).eval()
+    given = held_network(given)
     if isinstance(given, nn.Module):
         return copied(given).eval()
     if isinstance(given, SpikingNetwork) or (isinstance(given, str | Path) and is_spiking(given)):
@@ -204,4 +202,4 @@ def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwo
         save_spiking(network, path)
     else:
         save(network, path)
-    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", record)
