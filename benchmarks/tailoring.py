@@ -265,8 +265,9 @@ def _by_hand(cases: list[tuple[str, dict[str, Any], dict[str, Any]]], folder: Pa
                 f"| {100 * record.judged.accuracy.value:.2f} | {record.judging.rows:,} | "
                 f"{ours[number]['seconds']:.0f} | 1 |"
             )
-        if found is None:
-            rows.append(f"| {limit} | {what} | not run | | | | {own}")
+        if found is None or "refused" in found:
+            said = "not run" if found is None else f"refused: {found['refused']}"
+            rows.append(f"| {limit} | {what} | {said} | | | | {own}")
             continue
         for key, right in found["right"].items():
             after = f" after {key} steps" if key else ""
