@@ -74,14 +74,14 @@ def _weights(name: str) -> Callable[[Path], Any]:
     return lambda _: ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / f"{name}.safetensors")
 
 
-def _trained(build: Callable[[], Any], name: str) -> Callable[[Path], Any]:
+def _trained(build: Callable[[], Any], name: str, epochs: int) -> Callable[[Path], Any]:
     """A network trained once on Fashion-MNIST, and read from its file afterwards."""
 
     def made(folder: Path) -> Any:
         path = folder / f"{name}.safetensors"
         network = build()
         if not path.exists():
-            run = ws.train(network, "fashion-mnist", optimiser="adam", schedule="cosine:0.001", epochs=2, seed=0)
+            run = ws.train(network, "fashion-mnist", optimiser="adam", schedule="cosine:0.001", epochs=epochs, seed=0)
             ws.save(run.network, path)
         return ws.load(path) if isinstance(network, str) else ws.load(path, network=network)
 
@@ -96,8 +96,8 @@ def _own() -> nn.Module:
 _SUBJECTS = {
     "resnet20": _Subject("ResNet-20", "cifar10", _weights("akamaster_resnet20")),
     "vgg5": _Subject("VGG-5", "cifar10", _weights("vgg5_fc512")),
-    "mlp": _Subject("MLP 300-100", "fashion-mnist", _trained(lambda: "mlp:300,100", "mlp")),
-    "own": _Subject("own CNN", "fashion-mnist", _trained(_own, "own")),
+    "mlp": _Subject("MLP 300-100", "fashion-mnist", _trained(lambda: "mlp:300,100", "mlp", 2)),
+    "own": _Subject("own CNN", "fashion-mnist", _trained(_own, "own", 1)),
     "resnet56": _Subject("ResNet-56", "cifar10", _weights("akamaster_resnet56")),
 }
 
