@@ -1,1 +1,1 @@
-"""weightsmith measured beside what its users use today; see docs/results/README.md."""
+"""weightsmith measured beside what its users use today; see docs/results/how.md."""

@@ -178,9 +178,10 @@ def page(rows: Sequence[Row], command: str) -> str:
         [
             "# What the links are worth",
             "Each link of [the chain](../pipeline.md) against the same chain without it: the same data, seeds and "
-            "options, one thing changed. Means over seeds; the difference is paired by seed, with Student's interval "
+            "options, one thing changed (*rewind, not fine-tune* differs in two: rewinding keeps the run's clipping, "
+            "fine-tuning has none). Means over seeds; the difference is paired by seed, with Student's interval "
             "over seeds. A difference whose interval holds 0 is inside the noise.",
-            "\n".join([head, *(f"| {row.line()}".rstrip() for row in rows)]),
+            "\n".join([head, *(row.line() for row in rows)]),
             f"{told}. Made by `{command}`.",
         ]
     )

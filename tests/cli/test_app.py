@@ -25,7 +25,7 @@ def test_version_and_help(run):
         "sweep",
         "reproduce",
     )
-    double = (("data", "fetch"), ("sweep", "train"), ("reproduce", "course"))
+    double = (("data", "fetch"), ("sweep", "train"))
     for command in ((), *((word,) for word in single), *double):
         answer = run(*command, "--help")
         assert answer.code == 0

@@ -13,6 +13,7 @@ from weightsmith.core.statistics import wilson
 from weightsmith.core.sweep import SweepTable
 from weightsmith.papers import course
 from weightsmith.papers.course import CourseRow, CourseTable
+from weightsmith.papers.reproduction import EXPERIMENTS
 
 
 @pytest.fixture
@@ -63,6 +64,34 @@ def test_an_unknown_experiment_suggests_the_nearest(run, tmp_path):
     answer = run("reproduce", "course", "--only", "dropuot", "--out", tmp_path, "--quiet")
     assert (answer.code, len(answer.lines)) == (2, 1)
     assert "did you mean 'dropout'" in answer.err
+
+
+def test_without_a_name_all_experiments_are_listed(run):
+    answer = run("reproduce")
+    assert answer.code == 0
+    for name in (*EXPERIMENTS, "course"):
+        assert name.replace("_", "-") in answer.out
+    listed = json.loads(run("reproduce", "--json").out)
+    assert [each["name"].replace("-", "_") for each in listed] == list(EXPERIMENTS)
+
+
+def test_a_quick_run_prints_verdicts_and_writes_pages(run, tmp_path):
+    answer = run("reproduce", "membrane", "--quick", "--out", tmp_path)
+    assert answer.code == 0
+    assert "in part" in answer.out
+    assert "a quick run" in answer.out
+    assert {"membrane.md", "membrane.csv", "membrane.json", "membrane.svg", "index.md", "reproduction.html"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    printed = run("reproduce", "membrane", "--quick", "--out", tmp_path, "--json", "--quiet")
+    assert [finding["verdict"] for finding in json.loads(printed.out)[0]["findings"]] == ["holds", "holds", "in part"]
+
+
+def test_unknown_names_and_options_of_others_are_refused(run):
+    answer = run("reproduce", "membran", "--quick")
+    assert (answer.code, len(answer.lines)) == (2, 1)
+    assert "did you mean 'membrane'" in answer.err
+    assert "--only and --seeds" in run("reproduce", "course", "--quick").err
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def test_tables_and_folders_by_text_or_keyword(tmp_path):
         load(Table(str(path), "kind")),
     )
     assert text.digest() == keyword.digest() == given.digest() == load(f"table:{path}", label="kind").digest()
-    assert (text.name, text.origin, text.classes) == (f"table:{path}", str(path), ("x", "y"))
+    assert (text.name, text.origin, text.classes) == (f"table:{path},label=kind", str(path), ("x", "y"))
     assert "1 of 3 rows left out" in text.notes[0]
     assert text.test is None
     with pytest.raises(UsageError, match="has no test split"):
@@ -165,7 +165,8 @@ def test_known_reads_no_pixels(tmp_path, monkeypatch, own_cache):
     for split in ("train", "test"):
         (tmp_path / "cifar10" / f"{split}.parquet").write_bytes(b"not even Parquet")
     sets = {one.name: one for one in known()}
-    assert list(sets) == ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "folder:PATH", "table:PATH"]
+    own = ["folder:PATH", "parquet:PATH", "table:PATH"]
+    assert list(sets) == ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", *own]
     assert sets["cifar10"].found == (str(tmp_path / "cifar10"),)
     assert sets["cifar100"].found == ()
     assert sets["digits"].found == ("scikit-learn",)
@@ -235,6 +236,17 @@ def test_what_cannot_be_fetched():
         fetch_data("digits")
     with pytest.raises(UnknownName, match="did you mean 'mnist'"):
         fetch_data("mnits")
+
+
+def test_without_a_network_it_is_told_where_the_files_go(monkeypatch, no_data, own_cache):
+    def unreachable(url, path, **_):
+        raise FileRefused(url, "cannot be fetched (no route to host)")
+
+    monkeypatch.setattr("weightsmith.data.datasets.fetch", unreachable)
+    with pytest.raises(
+        FileRefused, match=r"no route.*without a network put train-images.* into .*mnist, or mnist/ into"
+    ):
+        fetch_data("mnist")
 
 
 def test_loading_changes_nothing_global(no_data):

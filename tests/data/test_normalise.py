@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName
-from weightsmith.data.normalise import CIFAR10, CIFAR100, FASHION_MNIST, HALF, IMAGENET, MNIST, NONE, Normalisation
+from weightsmith.data.normalise import (
+    CIFAR10,
+    CIFAR100,
+    FASHION_MNIST,
+    HALF,
+    IMAGENET,
+    MNIST,
+    NONE,
+    STANDARD,
+    Normalisation,
+)
 
 NAMED = [NONE, HALF, IMAGENET, CIFAR10, CIFAR100, MNIST, FASHION_MNIST]
 finite = st.floats(-1e6, 1e6)
@@ -100,3 +111,25 @@ def test_integers_other_than_pixels_are_refused():
         HALF.apply(torch.zeros(2, 2, dtype=torch.int64))
     with pytest.raises(DataMismatch, match="uint8"):
         HALF.undo(torch.zeros(2, 2, dtype=torch.uint8))
+
+
+def test_standard_is_fitted_per_column_and_per_channel_as_numpy_does():
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(3000, 4)).astype(np.float32) * [1, 10, 0.01, 0] + [0, 5, -3, 7]
+    fitted = STANDARD.fitted(torch.from_numpy(rows.astype(np.float32)))
+    given = rows.astype(np.float32).astype(np.float64)
+    assert np.allclose(fitted.mean, given.mean(0), rtol=1e-9)
+    assert np.allclose(fitted.std, [*given.std(0)[:3], 1.0], rtol=1e-6)
+    assert abs(fitted.apply(torch.from_numpy(rows).float())[:, :3].std(0, correction=0) - 1).max() < 1e-4
+    pixels = torch.from_numpy(draw.integers(0, 256, (40, 3, 5, 5), np.uint8))
+    by_channel = STANDARD.fitted(pixels)
+    assert np.allclose(by_channel.std, (pixels.double() / 255).numpy().std(axis=(0, 2, 3)), rtol=1e-6)
+
+
+def test_standard_keeps_its_values_through_json_and_is_refused_before_it_has_any():
+    fitted = STANDARD.fitted(torch.tensor([[1.0, 5.0], [3.0, 9.0]]))
+    assert Normalisation.from_json(fitted.to_json()) == fitted
+    assert (str(fitted), str(Normalisation.parse("standard"))) == ("standard", "standard")
+    assert Normalisation.parse("standard").unfitted
+    with pytest.raises(OptionError, match="fitted when a network is trained"):
+        STANDARD.apply(torch.zeros(2, 2))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weightsmith.core.errors import UsageError
-from weightsmith.data.splits import stratified_folds, stratified_split
+from weightsmith.data.splits import group_folds, group_split, stratified_folds, stratified_split
 
 labels = st.lists(st.integers(0, 5), min_size=2, max_size=80)
 seeds = st.integers(0, 2**40)
@@ -101,3 +101,31 @@ def test_labels_must_be_a_row():
         stratified_folds(np.zeros((3, 2)), 2)
     with pytest.raises(UsageError, match="shape"):
         stratified_split([], (1, 1))
+
+
+@given(st.integers(2, 5), st.integers(0, 100), st.integers(5, 40))
+def test_groups_are_never_divided_and_every_row_is_in_one_part(parts, seed, count):
+    draw = np.random.default_rng(seed)
+    groups = draw.integers(0, count, 200)
+    labels = draw.integers(0, 3, 200)
+    found = group_split(labels, groups, [1 / parts] * parts, seed)
+    assert np.sort(np.concatenate(found)).tolist() == list(range(200))
+    assert all(len(part) for part in found)
+    seen = [set(groups[part]) for part in found]
+    assert sum(map(len, seen)) == len(set(groups))
+
+
+def test_groups_of_one_row_are_split_as_evenly_as_rows():
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    small, large = group_split(labels, np.arange(100), (0.2, 0.8))
+    assert np.bincount(labels[small]).tolist() == [12, 6, 2]
+    assert len(large) == 80
+
+
+def test_folds_by_group_test_every_row_once():
+    groups = np.repeat(np.arange(10), 7)
+    folds = group_folds(np.arange(70) % 2, groups, 5)
+    assert sorted(np.concatenate([fold.test for fold in folds])) == list(range(70))
+    assert all(not set(groups[fold.train]) & set(groups[fold.test]) for fold in folds)
+    with pytest.raises(UsageError, match="2 group"):
+        group_folds([0, 1, 0], [0, 0, 1], 3)

@@ -122,6 +122,6 @@ def test_doubts_name_what_they_are_about():
         "batch 7 is larger than the 6 training rows: every epoch is a single step",
         "3 of 4 classes have no training row (a, c, d): none can be learnt",
         "all training rows belong to one class: there is nothing to tell apart",
-        "inputs reach 2e+04: bring them to about 1 (tables: an MLP with input_norm=true; float images: divide by 255, "
-        "or hand them in as uint8), else the first steps are far too long",
+        "inputs reach 2e+04: bring them to about 1 (normalise=standard; float images: divide by 255, or "
+        "hand them in as uint8), else the first steps are far too long",
     )

@@ -16,7 +16,6 @@ from weightsmith.core.errors import OptionError
 
 __all__ = [
     "MORE",
-    "AllowCode",
     "AsJson",
     "Batch",
     "Csv",
@@ -35,15 +34,13 @@ __all__ = [
     "Quiet",
     "Seed",
     "Seeds",
-    "Split",
-    "TestRows",
     "Threads",
     "TrainedNetwork",
     "WhatNetwork",
     "Workers",
 ]
 
-_DATA = "a data set by name (weightsmith data list), folder:PATH or table:PATH"
+_DATA = "a data set by name (weightsmith data list), folder:PATH, table:PATH or parquet:PATH"
 _FIGURES = "draw into this folder, or as FILE.svg, .png or .pdf"
 
 
@@ -73,10 +70,6 @@ Factory = Annotated[
         help="the class of your own that the file of --network belongs to: mynet:PartNet, mynet.py:PartNet,width=32",
         rich_help_panel=MORE,
     ),
-]
-AllowCode = Annotated[
-    bool,
-    typer.Option("--allow-code", help="let the recipe import code that is not an installed package (look at it first)"),
 ]
 WhatNetwork = Annotated[
     str | None,
@@ -109,14 +102,6 @@ LeastAccuracy = Annotated[
         help="end with code 1 if the accuracy (%) is below this",
         rich_help_panel=MORE,
     ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", help="which part of the data (by default test, or the only one)", rich_help_panel=MORE),
-]
-TestRows = Annotated[
-    int | None,
-    typer.Option("--test-rows", min=1, help="rows that judge, drawn by the seed; without it all of the split"),
 ]
 Seeds = Annotated[
     str,

@@ -12,33 +12,45 @@ __all__ = ["data_of", "nearby_settings", "steps_of"]
 
 _MOST_RECORD = 100_000_000  # bytes; that of a training run has thousands
 _USUAL_STEPS = 64
+_NETWORK_FILES = ("network.safetensors", "spiking.safetensors")
 
 
 def nearby_settings(file: Path) -> dict[str, Any]:
     """The settings in the record of the result folder that ``file`` is, or that holds it; else empty."""
-    from weightsmith.networks.readers.ranges import read_json
-
-    record = (file.parent if file.name == "network.safetensors" else file) / "record.json"
-    content = None
-    if record.is_file() and record.stat().st_size <= _MOST_RECORD:
-        content = read_json(record, record.read_bytes(), "the record")
-    settings = content.get("settings") if isinstance(content, dict) else None
+    settings = _nearby_record(file).get("settings")
     return settings if isinstance(settings, dict) else {}
 
 
+def _nearby_record(file: Path) -> dict[str, Any]:
+    from weightsmith.networks.readers.ranges import read_json
+
+    record = (file.parent if file.name in _NETWORK_FILES else file) / "record.json"
+    content = None
+    if record.is_file() and record.stat().st_size <= _MOST_RECORD:
+        content = read_json(record, record.read_bytes(), "the record")
+    return content if isinstance(content, dict) else {}
+
+
 def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str:
-    """The given data set, or the known one named in the record of ``file``; ``what_for`` explains the need for data."""
+    """The given data, or those named in the record of ``file``; ``what_for`` explains the need for data."""
     if named is not None:
         return _checked(named)
     from weightsmith.data.catalogue import CATALOGUE
+    from weightsmith.data.datasets import source_of
     from weightsmith.networks.weights import open_weights
 
-    found = nearby_settings(file).get("data")
-    if not isinstance(found, str) or found not in CATALOGUE:
+    record = _nearby_record(file)
+    found = nearby_settings(file).get("data", record.get("data"))
+    source = source_of(found) if isinstance(found, str) else None
+    if not isinstance(found, str) or (found not in CATALOGUE and source is None):
         open_weights(file)  # report a wrong path first, not missing data
         raise UsageError(
-            f"--data is missing: {what_for} (a data set by name, folder:PATH or table:PATH; "
-            "only the folder of a run on a known data set tells it by itself)"
+            f"--data is missing: {what_for} (a data set by name, folder:PATH, table:PATH or parquet:PATH; "
+            "the folder of a result tells it by itself, unless it was made of arrays in Python)"
+        )
+    if source is not None and not Path(source.path).expanduser().exists():
+        raise UsageError(
+            f"the record of {file} names the data {found}, which is not in {Path.cwd()}: --data says where"
         )
     if not quiet:
         say_note(f"data: {found}, as in the record of {file}")

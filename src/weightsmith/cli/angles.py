@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv, write_figures
+from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._verb_options import Options, takes_options_of
-from weightsmith.cli.reduce import loaded
+from weightsmith.cli.reduce import ACTIVATIONS, loaded
 from weightsmith.cli.terminal import print_json, progress_bar, show
 from weightsmith.core.csv_text import csv_text
 from weightsmith.reducing import inspecting as verb
@@ -33,8 +34,8 @@ __all__ = ["angles"]
 )
 def angles(
     file: given.NetworkFile,
-    data: given.DataOption,
     options: Options,
+    data: given.DataOrRecord = None,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
@@ -49,7 +50,7 @@ def angles(
     from weightsmith.reporting.describe import describe
 
     check_writable(csv, figures, out_folder, as_json=as_json)
-    known = load_all(data, path=data_path)
+    known = load_all(data_of(file, data, quiet, what_for=ACTIVATIONS), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     with progress_bar("angles", quiet) as progress:
         found = verb.angles(module, known, **options, progress=progress)

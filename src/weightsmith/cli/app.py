@@ -19,6 +19,7 @@ from weightsmith.cli import (
     data,
     demo,
     diff,
+    doctor,
     evaluate,
     export,
     faces,
@@ -40,6 +41,7 @@ from weightsmith.cli import (
     train,
     transfer,
 )
+from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._verb_options import examples_of
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
@@ -56,7 +58,6 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.add_typer(networks.app, name="networks")
 app.add_typer(sweep.app, name="sweep")
-app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(recipe.app, name="recipe")
 for _command in (
     train.train,
@@ -69,6 +70,7 @@ for _command in (
     spike_sweep.spike_sweep,
     export.export,
     theory.theory,
+    reproduce.reproduce,
     inspect.inspect,
     evaluate.evaluate,
     log.log,
@@ -78,8 +80,9 @@ for _command in (
     tailor.tailor,
     report.report,
     demo.demo,
+    doctor.doctor,
 ):
-    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(_command)
+    app.command(_command.__name__.replace("_", "-"), epilog=examples_of(_command))(takes_shares(_command))
 
 
 _INTERRUPTED = 130

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli.terminal import count_text, help_without_command, out, print_json, progress_bar, table
 
 if TYPE_CHECKING:
@@ -45,8 +47,9 @@ def list_sets(as_json: Json = False) -> None:
 
 
 @app.command("info")
+@partial(takes_shares, of_data="name")
 def info(
-    name: Annotated[str, typer.Argument(help="A data set by name, folder:PATH, table:PATH or a path.")],
+    name: Annotated[str, typer.Argument(help="A data set by name, folder:PATH, table:PATH, parquet:PATH or a path.")],
     as_json: Json = False,
 ) -> None:
     """Describe data: shape, classes, sizes, normalisation; of a known set also files and where it was found."""

@@ -11,6 +11,7 @@ from weightsmith.chain.linked_options import LINKS
 from weightsmith.cli import _reduction_files as files
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv
+from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._stages import stages
 from weightsmith.cli._training_options import warnings_as_notes
 from weightsmith.cli._verb_options import Options, takes_options_of
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from weightsmith.reducing.results import Reduction
     from weightsmith.reporting.parts import Section
 
-__all__ = ["loaded", "reduce"]
+__all__ = ["ACTIVATIONS", "loaded", "reduce"]
+
+ACTIVATIONS = "units are compared by their activations on rows"
 
 _PLANS = ("error", "uniform", "norm", "alpha")
 
@@ -44,8 +47,8 @@ _PLANS = ("error", "uniform", "norm", "alpha")
 )
 def reduce(
     file: given.NetworkFile,
-    data: given.DataOption,
     options: Options,
+    data: given.DataOrRecord = None,
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     data_path: given.DataPath = None,
@@ -67,7 +70,7 @@ def reduce(
     check_writable(csv, figures, out_folder, as_json=as_json)
     _check_out(file, out_folder)
     rewinds = _rewinds(options, file, network, normalise)
-    known = load_all(data, path=data_path)
+    known = load_all(data_of(file, data, quiet, what_for=ACTIVATIONS), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     if options["plan"] == "alpha":
         options["plan"] = _alpha_plan(module, options, quiet)

@@ -1,4 +1,4 @@
-"""``weightsmith reproduce course``: rerun published experiments, and compare the results in one table."""
+"""``weightsmith reproduce``: published experiments, run again, with a verdict on every claim."""
 
 from __future__ import annotations
 
@@ -10,41 +10,153 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._training_options import seeds_of
-from weightsmith.cli.terminal import Attention, help_without_command, out, print_json, progress_bar, say_note, table
+from weightsmith.cli.terminal import Attention, out, print_json, progress_bar, say_note, table
+from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import read_seeds
 
 if TYPE_CHECKING:
     from weightsmith.papers.course import CourseRow, CourseTable
 
-__all__ = ["app", "course", "course_cells", "course_page"]
-
-
-app = typer.Typer(help="Published experiments, run again.", invoke_without_command=True)
-app.callback()(help_without_command)
+__all__ = ["course_cells", "course_page", "reproduce"]
 
 _HEADS = ("course", "ours", "difference", "within", "test")
 
 
-@app.command("course")
-def course(
-    seeds: given.Seeds = "0,1,2",
-    only: Annotated[list[str] | None, typer.Option(help="Only this experiment; repeatable.")] = None,
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="the experiment, or all; without it they are listed")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="seconds instead of minutes, on few rows of the embedded digits")
+    ] = False,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="seeds other than the experiment's own: 0,1,2 or 0-9")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="course: only this experiment of it; repeatable.", rich_help_panel=given.MORE),
+    ] = None,
     workers: given.Workers = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", help="a Dask scheduler to run on: tcp://HOST:PORT", rich_help_panel=given.MORE),
+    ] = None,
     data_path: given.DataPath = None,
     out_folder: Annotated[
-        Path, typer.Option("--out", help="Folder for the table; the same command again goes on in it.")
-    ] = Path("runs/course"),
+        Path, typer.Option("--out", help="Folder for the pages; the same command again goes on in it.")
+    ] = Path("runs/reproduce"),
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """The Fashion-MNIST experiments of the course behind the slides on training, and those it left out.
+    """Run published experiments again: every claim of four documents with our number, its interval and a verdict.
 
-    Writes course.md, course.csv and course.json. Code 1 if a row is further from the course's figure than allowed.
+    Writes NAME.md, .csv, .json and .svg, and the pages over all results there, index.md and reproduction.html.
     """
+    if name is None:
+        _list(as_json)
+    elif name == "course":
+        if quick or cluster:
+            raise UsageError("course has no --quick and no --cluster: --only and --seeds shorten it")
+        _course(seeds or "0,1,2", only, workers, data_path, out_folder, as_json, quiet)
+    else:
+        _experiments(
+            name,
+            quick,
+            None if seeds is None else read_seeds(seeds),
+            workers,
+            cluster,
+            data_path,
+            out_folder,
+            as_json,
+            quiet,
+        )
+
+
+def _list(as_json: bool) -> None:
+    from weightsmith.papers.reproduction import EXPERIMENTS, experiment
+
+    found = [experiment(each) for each in EXPERIMENTS]
+    if as_json:
+        print_json(
+            [
+                {"name": each.name, "document": each.document, "claims": [claim.text for claim in each.claims]}
+                for each in found
+            ]
+        )
+        return
+    rows = table(
+        "name", "document", "claims", "CPU minutes", "what the document says", numbers=("claims", "CPU minutes")
+    )
+    for each in found:
+        rows.add_row(each.name, each.document, str(len(each.claims)), f"{each.minutes:g}", escape(each.says))
+    rows.add_row(
+        "course", "training", "1", "15", "The validation accuracies of the runs of the course behind the slides."
+    )
+    out().print(rows)
+
+
+def _experiments(
+    name: str,
+    quick: bool,
+    seeds: Sequence[int] | None,
+    workers: int,
+    cluster: str | None,
+    data_path: Path | None,
+    folder: Path,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from weightsmith.papers.index import write_index
+    from weightsmith.papers.reproduction import EXPERIMENTS, experiment, section
+    from weightsmith.papers.reproduction import reproduce as run
+    from weightsmith.reporting.terminal import show
+
+    chosen = [experiment(each) for each in (EXPERIMENTS if name == "all" else [name])]
+    results = []
+    for each in chosen:
+        plan = each.settings(quick)
+        done, total = 0, len(plan.each) * len(plan.seeds if seeds is None else seeds)
+        with progress_bar(each.name, quiet, "runs") as progress:
+
+            def on_row(_row: dict[str, Any], progress: Any = progress, total: int = total) -> None:
+                nonlocal done
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+
+            made = run(
+                each.name,
+                quick=quick,
+                seeds=seeds,
+                workers=workers,
+                cluster=cluster,
+                path=data_path,
+                out=folder,
+                on_row=on_row,
+            )
+        results.append(made)
+        if not as_json:
+            show(section(made), out(), [folder / f"{each.name}.md"])
+    index = write_index(folder)
+    if as_json:
+        print_json([made.to_dict() for made in results])
+    elif len(chosen) > 1:
+        out().print(f"[bold]all claims[/bold]  {escape(str(index))}")
+
+
+def _course(
+    seeds: str,
+    only: list[str] | None,
+    workers: int,
+    data_path: Path | None,
+    out_folder: Path,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     from weightsmith.core.storage import write_atomic
     from weightsmith.papers.course import EXPERIMENTS, run_course
 
-    numbers = seeds_of(seeds)
+    numbers = read_seeds(seeds)
     done, total = 0, len(numbers) * len(only or EXPERIMENTS)
     try:
         with progress_bar("course", quiet) as progress:

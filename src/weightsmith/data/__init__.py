@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from weightsmith.data.augment import Augment, CropFlip, NoAugment
-from weightsmith.data.datasets import Data, Folder, Known, Source, Split, Table, as_data, fetch_data, known, load
+from weightsmith.data.datasets import (
+    Data,
+    Folder,
+    Known,
+    Parquet,
+    Source,
+    Split,
+    Table,
+    as_data,
+    fetch_data,
+    known,
+    load,
+)
 from weightsmith.data.faces.describe import describe_faces
 from weightsmith.data.faces.features import FaceFeatures
 from weightsmith.data.faces.lpq import LPQ
@@ -23,6 +35,7 @@ __all__ = [
     "Known",
     "NoAugment",
     "Normalisation",
+    "Parquet",
     "Source",
     "Split",
     "Table",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from torch import Tensor
 
 __all__ = ["LIMIT", "Arrays", "Files", "checked_labels", "checked_size"]
 
@@ -21,12 +22,13 @@ LIMIT = 2 << 30
 
 
 class Arrays(NamedTuple):
-    """One split as read: inputs, labels, and the class names and remarks found with them."""
+    """One split as read: inputs (a tensor where they may be streamed), labels, class names and remarks."""
 
-    x: NDArray[np.uint8] | NDArray[np.float32]
+    x: NDArray[np.uint8] | NDArray[np.float32] | Tensor
     y: NDArray[np.int64]
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    groups: NDArray[np.int64] | None = None
 
 
 class Files(Protocol):

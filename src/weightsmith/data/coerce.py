@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["NAMELESS", "as_data"]
 
 NAMELESS = "arrays"  # name of data that came without a name and class names
+
+_PASS = 64  # rows of a batch while labels are read
+_LOOK = 1 << 26  # bytes collected between two looks at the free memory
 
 _FORMS = "Data, a data set's name, (x, y), {'train': (x, y), …}, a torch Dataset or a DataLoader"
 
@@ -68,29 +71,95 @@ def _as_split(given: Any) -> Split:
             return given
         case TensorDataset():
             return _as_split(given.tensors)
-        case DataLoader():
-            with _fixed_draws():
-                _warn_of_random_rows(given.dataset)
-                return _collected(_in_order(given), batched=True)
-        case Dataset():
-            # Plain iteration over a map-style Dataset only ends at IndexError, which not every one raises.
-            items: Any = (given[i] for i in range(len(given))) if hasattr(given, "__len__") else given
-            with _fixed_draws():
-                _warn_of_random_rows(given)
-                return _collected(items, batched=False)
+        case DataLoader() | Dataset():
+            return _read_through(given)
         case (x, y):
             return Split(_channels_first(_inputs(x)), _labels(y))
         case _:
             raise UsageError(f"a split is written as the pair (x, y), not as {type(given).__name__}")
 
 
+def _read_through(given: Any) -> Split:
+    """A Dataset or DataLoader, in the order of its rows: in memory if they fit, else to be read when needed.
+
+    Rows that can be had by number are streamed from the data set itself; those that come one after another (an
+    IterableDataset, a sampler or a ``collate_fn`` of one's own) are kept in a temporary file.
+    """
+    from torch.utils.data import DataLoader
+
+    from weightsmith.data.streams.datasets import fixed_draws
+    from weightsmith.data.streams.rows import fits
+
+    batched = isinstance(given, DataLoader)
+    dataset = given.dataset if batched else given
+    count = _numbered_rows(given)
+    with fixed_draws():
+        _warn_of_random_rows(dataset)
+        if count and not fits(count * _row_bytes(dataset[0])):
+            return _streamed(dataset, count, given.num_workers if batched else 0)
+        if batched:
+            return _collected(_in_order(given), batched=True)
+        # Plain iteration over a map-style Dataset only ends at IndexError, which not every one raises.
+        return _collected((given[i] for i in range(len(given))) if hasattr(given, "__len__") else given, batched=False)
+
+
+def _numbered_rows(given: Any) -> int:
+    """The number of rows that can be read by number, in their order; 0 if they only come one after another."""
+    from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, default_collate
+
+    if not isinstance(given, DataLoader):
+        return len(given) if hasattr(given, "__len__") and not isinstance(given, IterableDataset) else 0
+    plain = isinstance(given.sampler, SequentialSampler) or _shuffles(given, RandomSampler)
+    if given.batch_size is None or given.collate_fn is not default_collate or not plain:
+        return 0
+    rows = len(given.dataset)  # type: ignore[arg-type]
+    return rows - rows % given.batch_size if given.drop_last else rows
+
+
+def _shuffles(loader: Any, kind: type) -> bool:
+    sampler = loader.sampler
+    return isinstance(sampler, kind) and not sampler.replacement and len(sampler) == len(loader.dataset)  # type: ignore[attr-defined, arg-type]
+
+
+def _row_bytes(item: Any) -> int:
+    return _inputs(_tensor(item[0])).nbytes if isinstance(item, tuple | list) and len(item) == 2 else 0
+
+
+def _streamed(dataset: Any, rows: int, workers: int) -> Split:
+    """A map-style data set that stays where it is; one pass over it reads the labels and takes the digest."""
+    import torch
+
+    from weightsmith.data.streams.datasets import DatasetRows
+    from weightsmith.data.streams.rows import StreamedRows, values_digest
+
+    x, _ = _pair(0, dataset[0])
+    reader = DatasetRows(dataset, _pair, (rows, *x.shape[1:]), x.dtype, workers)
+    labels: list[Tensor] = []
+
+    def inputs() -> Iterator[Tensor]:
+        numbers = (np.arange(start, min(start + _PASS, rows)) for start in range(0, rows, _PASS))
+        for x, y in reader.pairs(numbers):
+            if x.shape[1:] != reader.shape[1:] or x.dtype != reader.dtype:
+                raise DataMismatch(f"rows have the shapes {tuple(x.shape[1:])} and {reader.shape[1:]}; one is needed")
+            labels.append(y)
+            yield x
+
+    digest = values_digest(reader.shape, reader.dtype, inputs())
+    return Split(StreamedRows(dataclasses.replace(reader, digest=digest)), torch.cat(labels))
+
+
+def _pair(number: int, item: Any) -> tuple[Tensor, Tensor]:
+    """Input and label of one row, each with a first dimension of one."""
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise DataMismatch(f"item {number} of the data is a {type(item).__name__}, not the pair (input, label)")
+    return _inputs(_tensor(item[0])[None]), _labels(_tensor(item[1])[None])
+
+
 def _in_order(loader: Any) -> Any:
     """The batches of a DataLoader; one that shuffles is read in the order of its rows, the same each time."""
     from torch.utils.data import DataLoader, RandomSampler
 
-    sampler = loader.sampler
-    shuffles = isinstance(sampler, RandomSampler) and not sampler.replacement and loader.batch_size is not None
-    if not shuffles or len(sampler) != len(loader.dataset):
+    if loader.batch_size is None or not _shuffles(loader, RandomSampler):
         return iter(loader)
     return iter(
         DataLoader(
@@ -101,16 +170,6 @@ def _in_order(loader: Any) -> Any:
             drop_last=loader.drop_last,
         )
     )
-
-
-@contextmanager
-def _fixed_draws() -> Iterator[None]:
-    """Seed torch's global generator for random transforms while data are read, and restore it afterwards."""
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)  # not torch.manual_seed: it would seed other devices for good
-        yield
 
 
 def _warn_of_random_rows(dataset: Any) -> None:
@@ -128,24 +187,41 @@ def _warn_of_random_rows(dataset: Any) -> None:
 
 
 def _collected(items: Iterable[Any], *, batched: bool) -> Split:
+    """All items in their order: in memory as long as they fit, beyond that in a temporary file."""
     import torch
 
-    inputs: list[Tensor] = []
+    from weightsmith.data.streams.rows import StreamedRows, fits
+    from weightsmith.data.streams.spool import Spool, SpooledRows
+
+    held: list[Tensor] = []
     labels: list[Tensor] = []
+    size, shape, spool = 0, None, None
     for number, item in enumerate(items):
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            what = "batch" if batched else "item"
-            raise DataMismatch(f"{what} {number} of the data is a {type(item).__name__}, not the pair (input, label)")
-        x, y = (part if batched else _tensor(part)[None] for part in item)
-        inputs.append(_inputs(x))
-        labels.append(_labels(y))
-        if inputs[-1].shape[1:] != inputs[0].shape[1:]:
-            raise DataMismatch(
-                f"input {number} has shape {tuple(inputs[-1].shape[1:])}, the first {tuple(inputs[0].shape[1:])}"
-            )
-    if not inputs:
+        if batched:
+            if not isinstance(item, tuple | list) or len(item) != 2:
+                raise DataMismatch(
+                    f"batch {number} of the data is a {type(item).__name__}, not the pair (input, label)"
+                )
+            x, y = _inputs(item[0]), _labels(item[1])
+        else:
+            x, y = _pair(number, item)
+        shape = (x.shape[1:], x.dtype) if shape is None else shape
+        if x.shape[1:] != shape[0]:
+            raise DataMismatch(f"input {number} has shape {tuple(x.shape[1:])}, the first {tuple(shape[0])}")
+        held.append(x)
+        labels.append(y)
+        size += x.nbytes
+        if spool is None and size // _LOOK > (size - x.nbytes) // _LOOK and not fits(size):
+            spool = Spool("the data set")
+        while spool is not None and held:
+            spool.write(held.pop(0).to(shape[1]).contiguous().view(torch.uint8).reshape(-1).numpy().data)
+    if shape is None:
         raise DataMismatch("the data hold no items")
-    return Split(torch.cat(inputs), torch.cat(labels))
+    y = torch.cat(labels)
+    if spool is None:
+        return Split(torch.cat(held), y)
+    spool.close()
+    return Split(StreamedRows(SpooledRows(spool.file, (len(y), *shape[0]), shape[1])), y)
 
 
 def _inputs(x: Any) -> Tensor:

@@ -14,7 +14,7 @@ unless asked for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from weightsmith.data.coerce import as_data
 from weightsmith.data.download import REMOTES, fetch
 from weightsmith.data.folders import data_folders, fetched_folder
 from weightsmith.data.formats.folder import Folder
+from weightsmith.data.formats.parquet_images import Parquet
 from weightsmith.data.formats.table import Table
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.sources import Source
@@ -40,6 +41,7 @@ __all__ = [
     "EmbeddedDigits",
     "Folder",
     "Known",
+    "Parquet",
     "Source",
     "Split",
     "Table",
@@ -49,6 +51,7 @@ __all__ = [
     "known",
     "load",
     "load_all",
+    "source_of",
 ]
 
 
@@ -60,21 +63,18 @@ def load(
     splits: Sequence[str] = ("train", "test"),
     **options: Any,
 ) -> Data:
-    """The data set ``name``: one that is known, or ``folder:PATH`` or ``table:PATH`` (or these objects, or a path).
+    """The data set ``name``: a known one, ``folder:PATH``, ``table:PATH``, ``parquet:PATH``, or such an object or path.
 
     ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that was not
-    found; ``splits`` are the ones to read. Further options are those of :class:`Folder` and :class:`Table`, which bring
-    the splits they have: all rows are ``train`` unless the folder is divided.
+    found; ``splits`` are the ones to read. Further options are those of :class:`Folder`, :class:`Table` and
+    :class:`Parquet`, which bring the splits they have: all rows are ``train`` unless the folder is divided.
     """
     _check_splits(splits)
-    if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
-        name = (Folder if Path(name).is_dir() else Table)(str(name), **options)
-    if isinstance(name, Source):
-        return _own(name, splits)
-    kind = name.partition(":")[0].strip()
-    if kind in Source.members:
-        return _own(_source(name, kind, path, options), splits)
-    check_name(name)
+    source = source_of(name, path, options)
+    if source is not None:
+        return _own(source, splits)
+    check_name(str(name))
+    name = str(name)
     if options:
         raise UsageError(f"{name} takes no option {', '.join(options)}; {' and '.join(Source.members)} do")
     entry = CATALOGUE[name]
@@ -85,13 +85,39 @@ def load(
     return _data(name, files.read(splits), files.origin, entry.normalisation, entry.classes)
 
 
+def source_of(
+    name: str | Path | Source, path: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> Source | None:
+    """The data of the user's own that ``name`` means, and nothing is read; None for a known set and an unknown name."""
+    values = dict(options or {})
+    if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
+        return _kind_of(Path(name)).from_values({"path": str(name), **values})
+    if isinstance(name, Source):
+        return name
+    kind = name.partition(":")[0].strip()
+    return _source(name, kind, path, values) if kind in Source.members else None
+
+
+def _kind_of(path: Path) -> type[Source]:
+    """How a path that is given alone is read."""
+    holds_parquet = path.suffix.lower() == ".parquet" or (path.is_dir() and any(path.glob("*.parquet")))
+    return Parquet if holds_parquet else Folder if path.is_dir() else Table
+
+
 def check_name(name: str) -> None:
     """Refuse what :func:`load` would not know by name, without reading any files."""
     kind = name.partition(":")[0].strip()
-    if name not in CATALOGUE and kind not in Source.members and not Path(name).exists():
+    if name not in CATALOGUE and kind not in Source.members and not _exists(Path(name)):
         if Path(name).suffix or len(Path(name).parts) > 1:  # a path, not a name
             raise FileRefused(name, f"no such file or folder (looked for in {Path.cwd()})")
         raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than a name can be
+        return False
 
 
 def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Data:
@@ -112,7 +138,12 @@ def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | 
     folder = fetched_folder(name)
     for remote in REMOTES[name]:
         report = None if progress is None else _naming(progress, remote.file)
-        fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
+        try:
+            fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
+        except FileRefused as error:
+            files = ", ".join(each.file for each in REMOTES[name])
+            way = f"without a network put {files} into {folder}, or {name}/ into a folder that WEIGHTSMITH_DATA names"
+            raise FileRefused(error.path, f"{error.reason}; {way}") from error
     return folder
 
 
@@ -132,7 +163,7 @@ class Known(Record):
 
 
 def known() -> tuple[Known, ...]:
-    """Every data set that :func:`load` knows, and the two kinds of the user's own."""
+    """Every data set that :func:`load` knows, and the kinds of the user's own."""
     sets = [
         Known(
             name=entry.name,
@@ -201,7 +232,7 @@ def _source(name: str, kind: str, path: str | Path | None, options: dict[str, An
 
 
 def _own(source: Source, splits: Sequence[str]) -> Data:
-    data = _data(f"{source.name}:{source.path}", source.read(), source.path, NONE, ())
+    data = _data(str(source), source.read(), source.path, source.normalisation, ())
     # The test rows first: they are the same ones, whatever is held back for validation.
     data = data.with_test(source.test) if source.test else data
     data = data.with_validation(source.validation) if source.validation else data
@@ -218,7 +249,14 @@ def _data(
 ) -> Data:
     import torch
 
-    made = {split: Split(torch.from_numpy(part.x), torch.from_numpy(part.y)) for split, part in parts.items()}
+    made = {
+        split: Split(
+            torch.from_numpy(x) if isinstance(x := part.x, np.ndarray) else x,
+            torch.from_numpy(part.y),
+            None if part.groups is None else torch.from_numpy(part.groups),
+        )
+        for split, part in parts.items()
+    }
     return Data(
         name,
         train=made.get("train"),

@@ -4,7 +4,8 @@
 
 The text form is a name (``none``, ``imagenet``, ``cifar10`` …) or the values themselves, ``m1,m2,m3/s1,s2,s3``;
 ``str`` writes it and :meth:`Normalisation.parse` reads it back. Statistics of a data set are those of its training
-images, all pixels of a channel taken together.
+images, all pixels of a channel taken together. ``standard`` stands for those of the rows that a network is trained on,
+each column of a table by itself: training fits it, and the network's card keeps the values.
 
 >>> Normalisation.parse("0.5/0.5")
 Normalisation(mean=(0.5,), std=(0.5,), name='0.5/0.5')
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName
 from weightsmith.core.records import Record
+from weightsmith.core.verbs import Doc
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,8 +34,14 @@ __all__ = [
     "IMAGENET",
     "MNIST",
     "NONE",
+    "STANDARD",
     "Normalisation",
+    "Normalise",
 ]
+
+_STANDARD = "standard"
+_PIECE = 1024  # rows that are looked at together
+_TINY = 1e-6  # of a column's size: a deviation below it is rounding of float32, and the column constant
 
 
 # Of the training images of each set (population deviation); imagenet's are the customary rounded ones.
@@ -65,8 +73,8 @@ class Normalisation(Record):
         object.__setattr__(self, "name", self.name or _text(self.mean, self.std))
         if _NAMED.get(self.name, (self.mean, self.std)) != (self.mean, self.std):
             raise OptionError(f"normalisation {self.name}: the name stands for other values")
-        if self.name not in _NAMED and self.name != _text(self.mean, self.std):
-            raise UnknownName("normalisation", self.name, _NAMED)
+        if self.name not in (*_NAMED, _STANDARD) and self.name != _text(self.mean, self.std):
+            raise UnknownName("normalisation", self.name, (*_NAMED, _STANDARD))
         if len(self.mean) != len(self.std):
             raise OptionError(f"normalisation {self.name}: {len(self.mean)} means but {len(self.std)} deviations")
         if not all(map(math.isfinite, self.mean + self.std)) or min(self.std, default=1.0) <= 0:
@@ -83,23 +91,65 @@ class Normalisation(Record):
         text = text.strip()
         if text.lower() in _NAMED:
             return cls(*_NAMED[text.lower()], name=text.lower())
+        if text.lower() == _STANDARD:
+            return STANDARD
         means, slash, deviations = text.partition("/")
         if not slash:
-            raise UnknownName("normalisation", text, [*_NAMED, "m1,m2,m3/s1,s2,s3"])
+            raise UnknownName("normalisation", text, [*_NAMED, _STANDARD, "m1,m2,m3/s1,s2,s3"])
         return cls(_numbers(means, text), _numbers(deviations, text))
+
+    @classmethod
+    def of(cls, given: Normalisation | str | None) -> Normalisation | None:
+        """The normalisation that is meant by an object or text, ``none`` among them; None if nothing is given."""
+        return cls.parse(given) if isinstance(given, str) else given
 
     def __str__(self) -> str:
         return self.name
 
     def apply(self, x: Tensor) -> Tensor:
-        """A new tensor (x − mean) / std, for images ``(n, c, h, w)`` or, with one value or none, rows ``(n, f)``."""
+        """A new tensor (x − mean) / std, for images ``(n, c, h, w)`` by channel, for rows ``(n, f)`` by column."""
         import torch
 
-        unit = x.to(torch.float32) / 255 if x.dtype == torch.uint8 else _floats(x)
+        if self.unfitted:
+            raise OptionError(
+                "normalisation standard is fitted when a network is trained, and its card keeps it; spell out the "
+                "values (m1,m2/s1,s2) or none"
+            )
+
+        # In place where the memory is our own: the pages of large new tensors take longer than the arithmetic.
+        unit = x.to(torch.float32).div_(255) if x.dtype == torch.uint8 else _floats(x)
         if not self.mean:
             return unit.clone() if unit is x else unit
         mean, std = self._shaped(unit)
-        return (unit - mean) / std
+        return (unit - mean if unit is x else unit.sub_(mean)).div_(std)
+
+    @property
+    def unfitted(self) -> bool:
+        """Whether this is ``standard`` without values yet."""
+        return self.name == _STANDARD and not self.mean
+
+    def fitted(self, x: Tensor) -> Normalisation:
+        """``standard`` with the means and deviations of ``x`` (population; 1 where a column is constant); others as is.
+
+        >>> import torch
+        >>> STANDARD.fitted(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+        Normalisation(mean=(2.0, 5.0), std=(1.0, 1.0), name='standard')
+        """
+        if not self.unfitted:
+            return self
+        import torch
+
+        from weightsmith.data.streams.rows import slices_of
+
+        axes = [0] if x.ndim == 2 else [0, 2, 3]
+        count = x.shape[0] if x.ndim == 2 else x.numel() // x.shape[1]
+        mean = sum((NONE.apply(rows).double().sum(axes) for rows in slices_of(x, _PIECE)), torch.zeros(()).double())
+        mean = mean / count
+        centred = mean.view(-1) if x.ndim == 2 else mean.view(-1, 1, 1)
+        squares = ((NONE.apply(rows).double() - centred).square().sum(axes) for rows in slices_of(x, _PIECE))
+        std = (sum(squares, torch.zeros(()).double()) / count).sqrt()
+        std = torch.where(std > _TINY * mean.abs().clamp(min=1.0), std, 1.0)
+        return Normalisation(tuple(mean.tolist()), tuple(std.tolist()), _STANDARD)
 
     def undo(self, x: Tensor) -> Tensor:
         """The inverse of :meth:`apply`: a new tensor x · std + mean, in [0, 1] if it came from pixels."""
@@ -113,12 +163,19 @@ class Normalisation(Record):
         mean, std = x.new_tensor(self.mean), x.new_tensor(self.std)
         if len(self.mean) == 1:
             return mean, std
-        if x.ndim != 4 or x.shape[1] != len(self.mean):
+        if x.ndim not in (2, 4) or x.shape[1] != len(self.mean) or (x.ndim == 2 and self.name in _NAMED):
             raise DataMismatch(
                 f"normalisation {self.name} has {len(self.mean)} channels and does not fit inputs of shape "
                 f"{tuple(x.shape)}; use one value (such as 0.5/0.5), none, or images (n, {len(self.mean)}, h, w)"
             )
-        return mean.view(-1, 1, 1), std.view(-1, 1, 1)
+        return (mean, std) if x.ndim == 2 else (mean.view(-1, 1, 1), std.view(-1, 1, 1))
+
+
+Normalise = Annotated[
+    Normalisation | str | None,
+    Doc("none, 0.5/0.5, imagenet …; without it the network's own, or the data's", read=Normalisation.of, none=False),
+]
+"""The option of verbs that load a network or train one."""
 
 
 def _floats(x: Tensor) -> Tensor:
@@ -141,3 +198,4 @@ def _text(mean: tuple[float, ...], std: tuple[float, ...]) -> str:
 NONE, HALF, IMAGENET, CIFAR10, CIFAR100, MNIST, FASHION_MNIST = (
     Normalisation(mean, std, name) for name, (mean, std) in _NAMED.items()
 )
+STANDARD = Normalisation(name=_STANDARD)

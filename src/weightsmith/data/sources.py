@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from weightsmith.core.options import Option, param
 from weightsmith.data.arrays import Arrays
+from weightsmith.data.normalise import NONE, Normalisation
 
 __all__ = ["Source", "held_back"]
 
@@ -31,6 +32,8 @@ class Source(Option):
     path: str
     test: float
     validation: float
+    normalisation: ClassVar[Normalisation] = NONE
+    """What training does with the inputs, unless it is told otherwise."""
 
     @abstractmethod
     def read(self) -> dict[str, Arrays]:

@@ -1,4 +1,4 @@
-"""Stratified splits and folds.
+"""Stratified splits and folds, by rows or by whole groups of rows.
 
 Both functions shuffle the rows of each class, lay the classes end to end, and deal them out evenly along that line.
 Which row goes where depends on the labels and the seed alone; the rows of a part come back in ascending order.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch import Tensor
 
-__all__ = ["Fold", "stratified_folds", "stratified_split"]
+__all__ = ["Fold", "group_folds", "group_split", "stratified_folds", "stratified_split"]
 
 
 class Fold(NamedTuple):
@@ -62,6 +62,51 @@ def stratified_folds(y: Tensor | ArrayLike, k: int, seed: int = 0) -> tuple[Fold
     line = _line(labels, seed, "folds")
     every = np.arange(len(labels))
     tests = [np.sort(line[start::k]) for start in range(k)]
+    return tuple(Fold(np.setdiff1d(every, test, assume_unique=True), test) for test in tests)
+
+
+def group_split(
+    y: Tensor | ArrayLike, groups: Tensor | ArrayLike, sizes: Sequence[float], seed: int = 0
+) -> tuple[NDArray[np.int64], ...]:
+    """As :func:`stratified_split` with fractions, but rows of a group stay together; sizes are kept as near as can be.
+
+    Groups are dealt out from the largest down (equal ones in an order drawn by the seed), each to the part whose counts
+    of the classes are then nearest to its share: least Σ (count − share)² / share over parts and classes.
+
+    >>> group_split([0, 0, 1, 1, 0, 1], [7, 7, 7, 8, 8, 9], (0.5, 0.5))
+    (array([0, 1, 2]), array([3, 4, 5]))
+    """
+    labels, members = _labels(y), np.unique(np.asarray(groups), return_inverse=True)[1]
+    if members.shape != labels.shape:
+        raise UsageError(f"{len(labels)} labels need as many groups, not {members.shape}")
+    if not abs(sum(sizes) - 1) <= 1e-9 or min(sizes) <= 0:
+        raise UsageError(f"the fractions {list(sizes)} must be above 0 and sum to 1")
+    total = int(members.max()) + 1
+    if total < len(sizes):
+        raise UsageError(f"{total} group(s) cannot be split into {len(sizes)} parts, each of whole groups")
+    classes = np.unique(labels, return_inverse=True)[1]
+    counts = np.zeros((total, int(classes.max()) + 1))
+    np.add.at(counts, (members, classes), 1)
+    drawn = stream(seed, "data", "groups").permutation(total)
+    order = drawn[np.argsort(-counts.sum(axis=1)[drawn], kind="stable")]
+    shares = np.outer(sizes, counts.sum(axis=0))
+    filled, part = np.zeros_like(shares), np.empty(total, np.int64)
+    for place, group in enumerate(order):
+        empty = np.flatnonzero(filled.sum(axis=1) == 0)
+        open_to = empty if len(empty) >= total - place else np.arange(len(sizes))  # no part stays empty
+        before = ((filled - shares) ** 2 / shares).sum(axis=1)
+        after = ((filled + counts[group] - shares) ** 2 / shares).sum(axis=1)
+        part[group] = open_to[np.argmin((after - before)[open_to])]
+        filled[part[group]] += counts[group]
+    return tuple(np.flatnonzero(part[members] == number) for number in range(len(sizes)))
+
+
+def group_folds(y: Tensor | ArrayLike, groups: Tensor | ArrayLike, k: int, seed: int = 0) -> tuple[Fold, ...]:
+    """``k`` folds for cross-validation of whole groups: no group has rows to train on and rows to test on."""
+    if k < 2:
+        raise UsageError(f"folds are at least 2, not {k}")
+    tests = group_split(y, groups, [1 / k] * k, seed)
+    every = np.arange(len(_labels(y)))
     return tuple(Fold(np.setdiff1d(every, test, assume_unique=True), test) for test in tests)
 
 

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.records import digest_of
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.data.splits import stratified_split
+from weightsmith.data.splits import group_split, stratified_split
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 __all__ = ["SPLITS", "Data", "Split"]
@@ -29,9 +33,14 @@ class Split:
 
     x: Tensor
     y: Tensor
+    groups: Tensor | None = None
+    """A number for each row: rows with the same one (of a person, a recording …) are never divided."""
 
     def __post_init__(self) -> None:
         import torch
+
+        if self.groups is not None and self.groups.shape != self.y.shape:
+            raise DataMismatch(f"{len(self.y)} rows need as many groups, not {tuple(self.groups.shape)}")
 
         if self.x.ndim not in (2, 4) or 0 in self.x.shape:
             raise DataMismatch(
@@ -57,12 +66,23 @@ class Split:
         """The split of these rows only, in this order; ``rows`` is what indexes a tensor (numbers, a slice …)."""
         import torch
 
+        from weightsmith.data.streams.rows import view
+
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows)
-        return Split(self.x[index], self.y[index])
+        return Split(view(self.x, index), self.y[index], None if self.groups is None else self.groups[index])
+
+    def divided(self, sizes: Sequence[float], seed: int) -> tuple[NDArray[np.int64], ...]:
+        """Row numbers of disjoint stratified parts, by fractions or counts; groups stay whole where there are any."""
+        if self.groups is None:
+            return stratified_split(self.y, sizes, seed)
+        return group_split(self.y, self.groups, [size / sum(sizes) for size in sizes], seed)
 
     def digest(self) -> str:
-        """SHA-256 of the inputs and the labels: their types, shapes and values."""
-        return digest_of(digest_of(self.x.cpu().numpy()) + digest_of(self.y.cpu().numpy()))
+        """SHA-256 of the inputs and the labels: their types, shapes and values (files, if streamed and over 2 GB)."""
+        from weightsmith.data.streams.rows import StreamedRows
+
+        inputs = self.x.digest() if isinstance(self.x, StreamedRows) else digest_of(self.x.cpu().numpy())
+        return digest_of(inputs + digest_of(self.y.cpu().numpy()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,9 +151,10 @@ class Data:
         if not 0 < fraction < 1:
             raise UsageError(f"the fraction moved into the {name} split must lie between 0 and 1, not {fraction}")
         train = self.split("train")
-        kept, moved = stratified_split(train.y, (1 - fraction, fraction), seed)
+        kept, moved = train.divided((1 - fraction, fraction), seed)
         parts = {"train": train.take(kept), name: train.take(moved)}
-        note = f"{name} split: {len(moved)} of {len(train)} training rows, stratified, seed {seed}"
+        whole = "stratified" if train.groups is None else "whole groups, stratified"
+        note = f"{name} split: {len(moved)} of {len(train)} training rows, {whole}, seed {seed}"
         return dataclasses.replace(self, **parts, notes=(*self.notes, note))  # type: ignore[arg-type]
 
     def digest(self) -> str:

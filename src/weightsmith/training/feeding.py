@@ -1,8 +1,8 @@
 """The batches of a split: their order, their normalisation, their augmentation.
 
 Inputs that take little room as floats are normalised once; others, and those that are augmented, batch by batch in a
-thread beside the training, one batch ahead. The order of an epoch comes from the seed and the epoch's number alone, so
-a resumed run needs no state of a generator.
+thread beside the training, one batch ahead. Rows that do not fit into memory are read there too. The order of an epoch
+comes from the seed and the epoch's number alone, so a resumed run needs no state of a generator.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from weightsmith.core.errors import DataMismatch
 from weightsmith.core.seeds import torch_stream
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import Normalisation
+from weightsmith.data.streams.rows import StreamedRows, batches_of, slices_of
 from weightsmith.data.tensors import Split
 
 __all__ = ["Feed", "Layout"]
@@ -61,7 +62,8 @@ class Feed:
         self._augment = None if augment is None or isinstance(augment, NoAugment) else augment
         self._y = split.y.to(layout.device)
         self.comfortable = max(1, _VALUES // (split.x.numel() // len(split)))  # rows at a time, to measure
-        self.ready = self._augment is None and split.x.numel() * layout.dtype.itemsize <= _ROOM
+        small = split.x.numel() * layout.dtype.itemsize <= _ROOM and not isinstance(split.x, StreamedRows)
+        self.ready = self._augment is None and small
         if self.ready:
             # Floats that need no normalisation are not copied.
             as_given = split.x.is_floating_point() and not normalisation.mean
@@ -75,11 +77,12 @@ class Feed:
 
     def in_order(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Every row once, from first to last, not augmented."""
-        for start in range(0, len(self), size):
-            x = self._x[start : start + size]
+        start = 0
+        for rows in slices_of(self._x, size):
             # Copied, because a network may begin with an operation in place, and these may be the user's own rows.
-            x = x.clone() if self.ready else self._layout.arrange(self._normalisation.apply(x))
-            yield x, self._y[start : start + size]
+            x = rows.clone() if self.ready else self._layout.arrange(self._normalisation.apply(rows))
+            yield x, self._y[start : start + len(x)]
+            start += len(x)
 
     @contextmanager
     def shuffled(
@@ -98,10 +101,8 @@ class Feed:
             yield (x.permute(0, 3, 1, 2) if self._last else x), self._y.index_select(0, rows)
 
     def _prepared(self, batches: tuple[Tensor, ...], generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in batches:
-            x = self._x.index_select(0, rows)
-            if self._augment is not None:
-                x = self._augment(x, generator)
+        for rows, plain in zip(batches, batches_of(self._x, batches), strict=True):
+            x = plain if self._augment is None else self._augment(plain, generator)
             yield self._layout.arrange(self._normalisation.apply(x)), self._y.index_select(0, rows)
 
 

@@ -9,21 +9,34 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.normalise import NONE, Normalisation
+from weightsmith.data.streams.rows import StreamedRows, slices_of
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.running import outputs_of, undisturbed
 from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.feeding import Layout
 from weightsmith.training.losses import CrossEntropy
 
-__all__ = ["check_finite", "check_labels", "check_loss", "check_state", "doubts", "doubts_of_scores", "scores_of"]
+__all__ = [
+    "LARGE_INPUTS",
+    "check_finite",
+    "check_labels",
+    "check_loss",
+    "check_state",
+    "doubts",
+    "doubts_of_scores",
+    "scores_of",
+]
 
-_LARGE, _SAMPLE = 20.0, 1000  # inputs beyond this spoil the first steps at customary rates; rows looked at
+LARGE_INPUTS = "inputs reach"
+_LARGE, _SAMPLE, _PIECE = 20.0, 1000, 50  # inputs beyond this spoil the first steps at customary rates; rows looked at
 
 
 def check_finite(data: Data) -> None:
     """Refuse NaN and infinity in what is trained on or watched, naming the row."""
     for name, part in data.splits.items():
-        if name != "test" and part.x.is_floating_point() and not math.isfinite(_largest(part.x)):
+        if name == "test" or not part.x.is_floating_point() or isinstance(part.x, StreamedRows):
+            continue  # streamed rows are looked at as they are read
+        if not math.isfinite(_largest(part.x)):
             row = int((~torch.isfinite(part.x)).nonzero()[0, 0])
             raise DataMismatch(f"{data.name}: row {row} of the {name} split holds nan or infinity")
 
@@ -87,10 +100,11 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
         found.append(f"{len(empty)} of {len(data.classes)} classes have no training row ({shown}): none can be learnt")
     if sum(count > 0 for count in counts) == 1:
         found.append("all training rows belong to one class: there is nothing to tell apart")
-    if (largest := _largest(normalisation.apply(part.x[:_SAMPLE]))) > _LARGE:
+    sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
+    if (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
-            f"inputs reach {largest:.3g}: bring them to about 1 (tables: an MLP with input_norm=true; float images: "
-            "divide by 255, or hand them in as uint8), else the first steps are far too long"
+            f"{LARGE_INPUTS} {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
+            "hand them in as uint8), else the first steps are far too long"
         )
     return tuple(found)
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.data.formats import folder as module
+from weightsmith.data.formats import images as module
 from weightsmith.data.formats.folder import Folder
 
 DRAW = np.random.default_rng(2)
@@ -125,5 +125,5 @@ def test_no_images_and_no_folder(tmp_path):
 
 def test_a_resize_to_more_than_memory_is_refused_first(tmp_path):
     picture(tmp_path / "a" / "1.png")
-    with pytest.raises(FileRefused, match="1 images of 100000×100000 would take"):
+    with pytest.raises(FileRefused, match="a batch of 8 images of 100000×100000 would take"):
         Folder(str(tmp_path), (100_000,)).read()

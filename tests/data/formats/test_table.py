@@ -129,7 +129,6 @@ def test_tables_without_a_header(tmp_path):
         ([["label", "x"], [0, 1], [1]], "row 3 has 1 cells, not 2"),
         ([["label", "x"], [0.5, 1]], "the label '0.5' is not a class"),
         ([["label", "x", "x"], [0, 1, 2]], "column 2 has the name 'x' of another"),
-        ([["label", "x", None], [0, 1, 2]], "column 3 has no name"),
         ([["label", "x"]], "has 0 complete rows"),
         ([["label", "x"], [0, "nan"]], "has 0 complete rows"),
         ([["label"], [0]], "0 input columns"),
@@ -219,3 +218,47 @@ def test_text_columns_become_categories(tmp_path):
     many = [["label", "name"], *([i % 2, f"n{i}"] for i in range(60))]
     with pytest.raises(FileRefused, match=r"column name holds 60 different texts.*ignore=\[name\]"):
         Table(csv(tmp_path, many)).read()
+
+
+def test_a_first_column_without_a_name_numbers_the_rows_and_is_no_input(tmp_path):
+    path = tmp_path / "pandas.csv"
+    path.write_text(",width,kind\n0,1.5,cat\n1,2.5,dog\n2,3.5,cat\n")
+    part = Table(str(path)).read()["train"]
+    assert part.x.tolist() == [[1.5], [2.5], [3.5]]
+    assert part.classes == ("cat", "dog")
+    assert "no inputs: the columns column 1" in part.notes
+
+
+def test_a_sheet_with_an_empty_first_cell_and_merged_header_cells(tmp_path, recwarn):
+    path = tmp_path / "sheet.xlsx"
+    book = Workbook()
+    sheet = book.active
+    sheet.append([None, "LPQ", None, None, "Label", "PHOG", None])
+    sheet.merge_cells("B1:D1")
+    sheet.merge_cells("F1:G1")
+    for row in range(6):
+        sheet.append([f"image{row}.png", 0.5 + row, 1.5, 2.5, row % 2 + 1, 3.5, 4.5 * row])
+    book.save(path)
+    part = Table(str(path)).read()["train"]
+    assert part.x[1].tolist() == [1.5, 1.5, 2.5, 3.5, 4.5]
+    assert part.y.tolist() == [0, 1] * 3
+    assert not recwarn.list
+    named = Table(str(path), ignore=("LPQ 2", "PHOG 2")).read()["train"]
+    assert named.x[1].tolist() == [1.5, 2.5, 3.5]
+
+
+def test_two_rows_of_names_are_read_together(tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("LPQ,,label\nfirst,second,\n1,2,a\n3,4,b\n")
+    part = Table(str(path), ignore=("LPQ second",)).read()["train"]
+    assert part.x.tolist() == [[1.0], [3.0]]
+
+
+def test_rows_of_a_group_carry_its_number_and_the_column_is_no_input(tmp_path):
+    path = tmp_path / "subjects.csv"
+    path.write_text("x,label,subject\n" + "".join(f"{row},{row % 2},s{row // 4}\n" for row in range(24)))
+    part = Table(str(path), split_by="subject").read()["train"]
+    assert part.x.shape == (24, 1)
+    assert part.groups.tolist() == [row // 4 for row in range(24)]
+    with pytest.raises(UnknownName, match="unknown column of subjects.csv 'subjct'; did you mean 'subject'"):
+        Table(str(path), split_by="subjct").read()

@@ -24,7 +24,8 @@ from weightsmith.data.faces.descriptors import Descriptor
 from weightsmith.data.faces.features import FaceFeatures, LeftOut
 from weightsmith.data.faces.lpq import LPQ
 from weightsmith.data.faces.phog import PHOG
-from weightsmith.data.formats.folder import labelled_files, opened_image
+from weightsmith.data.formats.folder import labelled_files
+from weightsmith.data.formats.images import opened_image
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

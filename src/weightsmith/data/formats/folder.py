@@ -4,14 +4,13 @@
     photos/train/cat/…, photos/test/cat/…                           divided, if every subfolder is named after a split
 
 Classes and images are taken in name order. Images are grey if all are, otherwise RGB; transparency is dropped. They
-must have one size, unless ``size=`` says what to resize them to.
+must have one size, unless ``size=`` says what to resize them to. Headers tell how much memory they take; images that
+do not fit are decoded when they are needed.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,13 +20,14 @@ from weightsmith.core.errors import FileRefused, OptionError
 from weightsmith.core.options import param
 from weightsmith.core.storage import reading
 from weightsmith.data.arrays import Arrays, checked_size
+from weightsmith.data.formats.images import GREY_MODES, opened_image
 from weightsmith.data.sources import Source, held_back
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from PIL.Image import Image
+    from torch import Tensor
 
-__all__ = ["Folder", "LabelledFiles", "labelled_files", "opened_image"]
+__all__ = ["Folder", "LabelledFiles", "labelled_files"]
 
 _SPLIT_FOLDERS = {
     "train": "train",
@@ -37,9 +37,7 @@ _SPLIT_FOLDERS = {
     "val": "validation",
 }
 _SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-_GREY = {"1", "L", "LA"}
-_DEEP = {"F", "I", "I;16", "I;16B", "I;16L", "I;16N"}
-_MOST_PIXELS = 1 << 26
+_BATCH = 8  # images that must fit into memory together
 
 
 class Folder(Source, name="folder"):
@@ -63,7 +61,8 @@ class Folder(Source, name="folder"):
         parts = {}
         for split, files in found.splits.items():
             labels = np.array([label for _, label in files], np.int64)
-            parts[split] = Arrays(_decoded(root, files, size, grey), labels, found.classes, found.notes)
+            x = _pixels(tuple(path for path, _ in files), size, grey)
+            parts[split] = Arrays(x, labels, found.classes, found.notes)
         return parts
 
     def _format(self, paths: list[Path]) -> tuple[tuple[int, int], bool]:
@@ -71,7 +70,7 @@ class Folder(Source, name="folder"):
         heads = []
         for path in paths:
             with opened_image(path) as image:
-                heads.append((path, image.size[::-1], image.mode in _GREY))
+                heads.append((path, image.size[::-1], image.mode in GREY_MODES))
         grey = all(is_grey for *_, is_grey in heads)
         if self.size:
             return (self.size[0], self.size[-1]), grey
@@ -137,31 +136,11 @@ def _images(folder: Path, classes: tuple[str, ...]) -> tuple[list[tuple[Path, in
     return [(path, label) for path, label in files if path.suffix.lower() in _SUFFIXES], notes
 
 
-def _decoded(root: Path, files: list[tuple[Path, int]], size: tuple[int, int], grey: bool) -> NDArray[np.uint8]:
-    from PIL import Image
+def _pixels(paths: tuple[Path, ...], size: tuple[int, int], grey: bool) -> NDArray[np.uint8] | Tensor:
+    """The decoded images: an array if they fit into memory, else a tensor that is read when needed."""
+    from weightsmith.data.streams.images import ImageFiles
+    from weightsmith.data.streams.rows import StreamedRows, in_memory_or_streamed
 
-    channels = 1 if grey else 3
-    checked_size(root, len(files) * channels * size[0] * size[1], f"{len(files):,} images of {size[1]}×{size[0]}")
-    x = np.empty((len(files), channels, *size), np.uint8)
-    for row, (path, _) in enumerate(files):
-        with opened_image(path) as image:
-            plain = image.convert("L" if grey else "RGB")
-            fitted = plain if plain.size == size[::-1] else plain.resize(size[::-1], Image.Resampling.BILINEAR)
-            x[row] = np.asarray(fitted).reshape(*size, channels).transpose(2, 0, 1)
-    return x
-
-
-@contextmanager
-def opened_image(path: Path) -> Iterator[Image]:
-    """The image, header read and checked; whatever is wrong with it refuses the file by name."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            if image.width * image.height > _MOST_PIXELS:
-                raise FileRefused(path, f"has {image.width}×{image.height} pixels, too many to be read")
-            if image.mode in _DEEP:
-                raise FileRefused(path, f"has more than 8 bits per pixel (mode {image.mode}); convert it first")
-            yield image
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as error:
-        raise FileRefused(path, f"is not a readable image ({error})") from error
+    checked_size(paths[0], math.prod(size) * 3 * _BATCH, f"a batch of {_BATCH} images of {size[1]}×{size[0]}")
+    x = in_memory_or_streamed(ImageFiles(paths, size, grey))
+    return x if isinstance(x, StreamedRows) else x.numpy()

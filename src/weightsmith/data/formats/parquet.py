@@ -30,7 +30,16 @@ from weightsmith.data.folders import cache_folder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ParquetFiles", "Pixels", "cached_pixels"]
+__all__ = [
+    "ParquetFiles",
+    "Pixels",
+    "cached_pixels",
+    "class_names",
+    "image_column",
+    "labels_of",
+    "opened_parquet",
+    "split_of",
+]
 
 
 _IMAGE_COLUMNS = ("img", "image")
@@ -54,7 +63,7 @@ class ParquetFiles:
     ) -> ParquetFiles | None:
         """The files ``<split>.parquet`` or ``<split>-*.parquet`` in the folder ``path``, or ``path`` itself."""
         files = [path] if path.is_file() else sorted(path.glob("*.parquet"))
-        parts = {split: tuple(file for file in files if _split_of(file) == split) for split in splits}
+        parts = {split: tuple(file for file in files if split_of(file) == split) for split in splits}
         return cls(path, parts, size, label_column, classes) if all(parts.values()) else None
 
     @property
@@ -67,10 +76,10 @@ class ParquetFiles:
         return {split: _joined([self._read(path) for path in self.parts[split]]) for split in splits}
 
     def _read(self, path: Path) -> Arrays:
-        with _opened(path) as file:
-            column = _image_column(path, file, self.label_column)
-            labels = checked_labels(path, _labels(path, file, self.label_column), self.classes)
-            names = _class_names(path, file, self.label_column, self.classes)
+        with opened_parquet(path) as file:
+            column = image_column(path, file, self.label_column)
+            labels = checked_labels(path, labels_of(path, file, self.label_column), self.classes)
+            names = class_names(path, file, self.label_column, self.classes)
             rows = file.metadata.num_rows
             checked_size(path, rows * 3 * self.size[0] * self.size[1], f"{rows:,} images")
             if rows < _CACHE_FROM:
@@ -84,13 +93,15 @@ class ParquetFiles:
         return Arrays(found.pixels, labels, names, notes if found.lossy else ())
 
 
-def _split_of(path: Path) -> str | None:
+def split_of(path: Path) -> str | None:
+    """The split that a file's name begins with: ``train.parquet``, ``train-00000-of-00002.parquet``."""
     name = path.name.split("-")[0].removesuffix(".parquet")
     return name if path.suffix == ".parquet" else None
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """The file, its footer read; whatever is wrong with it refuses the file by name."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -105,12 +116,13 @@ def _opened(path: Path) -> Iterator[Any]:
             raise FileRefused(path, f"is not readable as Parquet ({reason})") from error
 
 
-def _image_column(path: Path, file: Any, label_column: str) -> str:
+def image_column(path: Path, file: Any, label_column: str | None = None) -> str:
+    """The column of encoded images; refused if it, or the column of labels, is not there."""
     import pyarrow as pa
 
     schema = file.schema_arrow
     column = next((name for name in _IMAGE_COLUMNS if name in schema.names), None)
-    if column is None or label_column not in schema.names:
+    if column is None or (label_column or column) not in schema.names:
         absent = " or ".join(_IMAGE_COLUMNS) if column is None else label_column
         raise FileRefused(path, f"has no column {absent}, only {', '.join(schema.names)}")
     kind = schema.field(column).type
@@ -119,15 +131,16 @@ def _image_column(path: Path, file: Any, label_column: str) -> str:
     return column
 
 
-def _labels(path: Path, file: Any, column: str) -> NDArray[np.int64]:
+def labels_of(path: Path, file: Any, column: str) -> NDArray[np.int64]:
+    """The column of labels, which must be whole numbers."""
     labels = file.read(columns=[column], use_threads=False).column(column)
     if labels.null_count or not np.issubdtype(labels.type.to_pandas_dtype(), np.integer):
         raise FileRefused(path, f"column {column} ({labels.type}, {labels.null_count} empty) is not whole numbers")
     return np.asarray(labels.to_numpy(), np.int64)
 
 
-def _class_names(path: Path, file: Any, column: str, classes: int) -> tuple[str, ...]:
-    """The names in Hugging Face's schema metadata, or none if it is not there."""
+def class_names(path: Path, file: Any, column: str, classes: int | None) -> tuple[str, ...]:
+    """The names in Hugging Face's schema metadata, as many as there are classes; none if it is not there."""
     metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
     if metadata is None:
         return ()
@@ -135,7 +148,8 @@ def _class_names(path: Path, file: Any, column: str, classes: int) -> tuple[str,
         names = json.loads(metadata)["info"]["features"][column].get("names", [])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FileRefused(path, f"the Hugging Face metadata in its schema is damaged ({error!r})") from error
-    if names and not (isinstance(names, list) and len(names) == classes and all(type(n) is str for n in names)):
+    count = len(names) if classes is None else classes
+    if names and not (isinstance(names, list) and len(names) == count and all(type(n) is str for n in names)):
         raise FileRefused(path, f"its schema names {len(names)} classes, not {classes}")
     return tuple(names)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,7 +63,9 @@ def read_xlsx(path: Path, sheet: str = "") -> list[Row]:
             with zipfile.ZipFile(path) as archive:
                 # A workbook is a zip: a few kilobytes can unpack to any size.
                 checked_size(path, sum(member.file_size for member in archive.infolist()), "the workbook, unpacked,")
-            rows = _sheet_rows(path, sheet)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # openpyxl's on styles and forms that are not read anyway
+                rows = _sheet_rows(path, sheet)
         except UnknownName:
             raise
         except (*_DAMAGED_WORKBOOK, CellCoordinatesException, InvalidFileException) as error:

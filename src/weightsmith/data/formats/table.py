@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from weightsmith.core.errors import FileRefused, UnknownName
+from weightsmith.core.errors import FileRefused, UnknownName, brief
 from weightsmith.core.options import param
 from weightsmith.data.arrays import Arrays
 from weightsmith.data.formats.npz import read_npz
 from weightsmith.data.formats.spreadsheets import Row, read_csv, read_xlsx
+from weightsmith.data.normalise import STANDARD
 from weightsmith.data.sources import Source, held_back
 from weightsmith.data.tensors import SPLITS
 
@@ -47,8 +48,13 @@ class Table(Source, name="table"):
     header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
     split: str = param(default=_SPLIT, doc='the column of train, validation and test, if there is one; "": none')
     ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are no inputs, if they are there")
+    split_by: str = param(
+        default="", doc="a column whose rows of one value (a subject's) all go to the same split or fold"
+    )
     test: float = held_back("test")
     validation: float = held_back("validation")
+
+    normalisation = STANDARD
 
     def read(self) -> dict[str, Arrays]:
         """Rows ``(n, f)`` (of an NPZ also images) and their labels."""
@@ -62,17 +68,25 @@ class Table(Source, name="table"):
         return self._parts(path, rows)
 
     def _parts(self, path: Path, rows: list[Row]) -> dict[str, Arrays]:
-        names, rows = _named(path, rows, self.header)
-        given = (self.label, *(() if self.split == _SPLIT else (self.split,)), *set(self.ignore).difference(_IGNORED))
+        names, rows, unnamed = _named(path, rows, self.header)
+        divider = () if self.split == _SPLIT else (self.split,)
+        given = (self.label, self.split_by, *divider, *set(self.ignore).difference(_IGNORED))
         for name in filter(None, given):
             if name not in names:
                 raise UnknownName(f"column of {path.name}", name, names)
-        ignored = [i for i, name in enumerate(names) if name in self.ignore and name != self.label]
+        ignored = [i for i, name in enumerate(names) if name in (*self.ignore, self.split_by) and name != self.label]
+        # A first column without a name whose values all differ numbers or names the rows, as pandas writes it.
+        ignored += [
+            i
+            for i in unnamed
+            if _values(rows, i) == len(rows) > 1 and (_is_text(rows, i) or _values(rows, i, whole=True))
+        ]
         label, why = _label(names, rows, self.label, (*ignored, *(i for i, n in enumerate(names) if n == self.split)))
         split = names.index(self.split) if self.split in names and names[label] != self.split else None
         aside = [i for i in ignored if i not in (label, split)]
         inputs = [i for i in range(len(names)) if i not in (label, split, *aside)]
-        kept, notes = _without_gaps(path, names, rows, aside)
+        group = names.index(self.split_by) if self.split_by else None
+        kept, notes = _without_gaps(path, names, rows, [i for i in aside if i != group])
         if not kept or not inputs:
             raise FileRefused(path, f"has {len(kept)} complete rows and {len(inputs)} input columns; nothing to learn")
         y, classes = classes_of([row.cells[label] for row in kept], path)
@@ -80,10 +94,21 @@ class Table(Source, name="table"):
         if aside:
             notes = (f"no inputs: the columns {', '.join(names[i] for i in aside)}", *notes)
         notes = (*filter(None, (why,)), *categories, *notes)
+        groups = None
+        if group is not None:
+            groups = np.unique([str(row.cells[group]) for row in kept], return_inverse=True)[1].astype(np.int64)
+            notes = (
+                *notes,
+                f"splits and folds keep the rows of each {self.split_by} together: {groups.max() + 1} of them",
+            )
         if split is None:
-            return {"train": Arrays(x, y, classes, notes)}
+            return {"train": Arrays(x, y, classes, notes, groups)}
         parts = np.array([_part(path, row, names, split) for row in kept])
-        return {part: Arrays(x[parts == part], y[parts == part], classes, notes) for part in SPLITS if part in parts}
+        return {
+            part: Arrays(x[of], y[of], classes, notes, None if groups is None else groups[of])
+            for part in SPLITS
+            if (of := parts == part).any()
+        }
 
 
 def _label(names: list[str], rows: list[Row], asked: str, others: Sequence[int]) -> tuple[int, str | None]:
@@ -164,8 +189,8 @@ def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tu
     if fractions:
         raise FileRefused(
             path,
-            f"the label {fractions[0]!r} is not a class; labels are whole numbers or text (is another column meant? "
-            "label=NAME says which)",
+            f"the label {brief(fractions[0])} is not a class; labels are whole numbers or text (is another column "
+            "meant? label=NAME says which)",
         )
     texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
     position = {text: index for index, text in enumerate(sorted(set(texts)))}
@@ -181,8 +206,12 @@ def _complete(path: Path, x: NDArray[Any], labels: NDArray[Any]) -> Arrays:
     return Arrays(x[~gaps], y, classes, _note(np.flatnonzero(gaps).tolist(), ["x"], len(x)))
 
 
-def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Row]]:
-    """The column names and the rows below them."""
+def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Row], list[int]]:
+    """The column names, the rows below them, and the first columns that had no name.
+
+    Cells of a header that are merged leave all but the first empty: ``LPQ, , `` are the columns LPQ, LPQ 2 and LPQ 3. A
+    second row of names below such a header is read together with it.
+    """
     if not rows:
         raise FileRefused(path, "holds no rows")
     first = rows[0].cells
@@ -190,12 +219,48 @@ def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Ro
     if header == "auto" and any(numeric) and not all(numeric):
         raise FileRefused(path, "the first row holds names and numbers; give header=yes or header=no")
     if header == "no" or (header == "auto" and all(numeric)):
-        return [f"column {i}" for i in range(1, len(first) + 1)], rows
-    names = ["" if cell is None else str(cell) for cell in first]
+        return [f"column {i}" for i in range(1, len(first) + 1)], rows, []
+    names = ["" if cell is None else str(cell).strip() for cell in first]
+    below = 1
+    if (
+        "" in names[1:]
+        and len(rows) > 2
+        and not any(map(_is_number, rows[1].cells))
+        and any(map(_is_number, rows[2].cells))
+    ):
+        second = ["" if cell is None else str(cell).strip() for cell in rows[1].cells]
+        second += [""] * (len(names) - len(second))
+        names, below = [f"{a} {b}".strip() for a, b in zip(_filled(names), second, strict=True)], 2
+    unnamed = [i for i, name in enumerate(_filled(names)) if not name]
     for position, name in enumerate(names, 1):
-        if not name or names.count(name) > 1:
-            raise FileRefused(path, f"column {position} has {f'the name {name!r} of another' if name else 'no name'}")
-    return names, rows[1:]
+        if name and names.count(name) > 1:
+            raise FileRefused(path, f"column {position} has the name {brief(name)} of another")
+    return _numbered(names), rows[below:], unnamed
+
+
+def _filled(names: list[str]) -> list[str]:
+    """Names of merged cells in each of their columns."""
+    found: list[str] = []
+    for name in names:
+        found.append(name or (found[-1] if found else ""))
+    return found
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """A name for every column: an empty one is the next of the name before it, or its own number.
+
+    >>> _numbered(["", "LPQ", "", "", "label"])
+    ['column 1', 'LPQ', 'LPQ 2', 'LPQ 3', 'label']
+    """
+    found: list[str] = []
+    for position, (name, base) in enumerate(zip(names, _filled(names), strict=True), 1):
+        after = next((k for k in range(2, position + 1) if f"{base} {k}" not in (*names, *found)), position)
+        found.append(name or (f"{base} {after}" if base else f"column {position}"))
+    return found
+
+
+def _is_number(cell: Any) -> bool:
+    return _as_float(cell) is not None and not _is_missing(cell)
 
 
 def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int]) -> tuple[list[Row], tuple[str, ...]]:
@@ -221,8 +286,8 @@ def _part(path: Path, row: Row, names: list[str], column: int) -> str:
     if word not in SPLITS:
         raise FileRefused(
             path,
-            f"row {row.number}, column {names[column]}: {word!r} is not one of {', '.join(SPLITS)} (an input of that "
-            'name? split="" says so)',
+            f"row {row.number}, column {names[column]}: {brief(word)} is not one of {', '.join(SPLITS)} (an input of "
+            'that name? split="" says so)',
         )
     return word
 
@@ -252,7 +317,7 @@ def _number(path: Path, row: Row, names: list[str], column: int) -> float:
     number = _as_float(row.cells[column])
     if number is None or abs(number) > _LARGEST:
         raise FileRefused(
-            path, f"row {row.number}, column {names[column]}: {row.cells[column]!r} is not a finite number"
+            path, f"row {row.number}, column {names[column]}: {brief(row.cells[column])} is not a finite number"
         )
     return number
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import zipfile
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import digest_of
 from weightsmith.core.seeds import subseed
 from weightsmith.core.storage import reading
@@ -19,10 +19,11 @@ from weightsmith.data.datasets import as_data, load_all
 from weightsmith.data.faces.features import FaceFeatures
 from weightsmith.data.normalise import NONE
 from weightsmith.data.sources import Source
-from weightsmith.data.splits import Fold, stratified_folds
+from weightsmith.data.splits import Fold, group_folds, stratified_folds
 from weightsmith.data.tensors import Data
+from weightsmith.papers.study.study import Scaling
 
-__all__ = ["SCALINGS", "Scaling", "StudyData", "check_scaling", "read_study_data", "scaled"]
+__all__ = ["SCALINGS", "StudyData", "read_study_data", "scaled"]
 
 
 _COMPONENTS = (5, 5)  # of LPQ and of PHOG: the paper's
@@ -37,6 +38,7 @@ class StudyData:
     y: NDArray[np.int64]
     classes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    groups: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -48,7 +50,10 @@ class StudyData:
 
     def folds(self, count: int, seed: int, repeat: int) -> tuple[Fold, ...]:
         """Stratified folds, others in each repeat; the same for every network and method."""
-        return stratified_folds(self.y, count, subseed(seed, "study", repeat))
+        drawn = subseed(seed, "study", repeat)
+        if self.groups is not None:
+            return group_folds(self.y, self.groups, count, drawn)
+        return stratified_folds(self.y, count, drawn)
 
     def inputs(self, train: NDArray[np.int64], how: Scaling) -> NDArray[np.float32]:
         """All rows as network inputs; components and scaling are fitted on the rows ``train`` only."""
@@ -135,7 +140,9 @@ def _of_rows(data: Data) -> StudyData:
         )
     if len(steady):
         notes.append(f"{len(steady)} of {x.shape[1]} pixels have the same value in every image and stay as they are")
-    return StudyData(data.name, x, y, classes, tuple(notes))
+    numbered = [part.groups for part in parts if part.groups is not None]
+    groups = torch.cat(numbered).numpy() if numbered else None
+    return StudyData(data.name, x, y, classes, tuple(notes), groups)
 
 
 # Feature scalings of a study, fitted on the training rows of a fold alone.
@@ -149,21 +156,7 @@ def _of_rows(data: Data) -> StudyData:
 # each other, so it is an option that is recorded with every result.
 
 
-Scaling: TypeAlias = Literal["zscore", "minmax", "rowl2", "none"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
-
-
-def check_scaling(name: str) -> Scaling:
-    """``name`` itself, if it is that of a scaling; the error suggests the nearest.
-
-    >>> check_scaling("z-score")
-    Traceback (most recent call last):
-    weightsmith.core.errors.UnknownName: unknown scaling 'z-score'; did you mean 'zscore'? ...
-    """
-    for known in SCALINGS:
-        if name == known:
-            return known
-    raise UnknownName("scaling", name, SCALINGS)
 
 
 def scaled(x: NDArray[Any], train: NDArray[np.int64], how: Scaling) -> NDArray[np.float32]:

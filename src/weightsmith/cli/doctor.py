@@ -1,0 +1,154 @@
+"""``weightsmith doctor``: what is installed and found, what this processor cannot do, and how to get the rest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from weightsmith._version import __version__
+from weightsmith.cli import _shared_options as given
+from weightsmith.cli.terminal import out, print_json
+
+if TYPE_CHECKING:
+    from weightsmith.reporting.parts import Table
+
+__all__ = ["doctor"]
+
+_EXTRAS = {
+    "prune": "reducing convolutions",
+    "onnx": "reading and writing ONNX files",
+    "keras": "reading .keras and .h5 files",
+    "nir": "spiking networks for other simulators",
+    "faces": "features of face images",
+    "compat": "tables as pandas frames",
+    "cluster": "work spread by Dask",
+    "tensorboard": "logs for TensorBoard",
+}
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)([^;]*)(?:;\s*(.*))?$")
+_EXTRA = re.compile(r"extra == ['\"](\w+)['\"]")
+_PROBE_SECONDS = 60
+_ILLEGAL = -4  # the exit code of a process that ended by an illegal instruction, as POSIX counts
+_PROBES = {
+    "float32 products": "torch.ones(64, 64) @ torch.ones(64, 64)",
+    "bfloat16 products": "torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)",
+    "int8 products": "torch._int_mm(torch.ones(32, 32, dtype=torch.int8), torch.ones(32, 32, dtype=torch.int8))",
+}
+
+
+class _Package(NamedTuple):
+    name: str
+    asked: str
+    extra: str
+    version: str | None
+
+
+def doctor(as_json: given.AsJson = False) -> None:
+    """Print versions, extras, data sets found and what this processor can do, with a way out for what is missing."""
+    from weightsmith.reporting.parts import Facts, Section
+    from weightsmith.reporting.terminal import show
+
+    packages, data, abilities = _packages(), _data(), _abilities()
+    needed = [package for package in packages if not package.extra and package.version is None]
+    absent = [extra for extra in _EXTRAS if any(p.extra == extra and p.version is None for p in packages)]
+    failing = [name for name, works in abilities if works != "yes"]
+    section = Section(
+        f"weightsmith {__version__}",
+        _answer(needed, failing),
+        (_table(packages), data, Facts("This processor", tuple(abilities))),
+        chips=(
+            ("python", platform.python_version()),
+            ("system", f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"),
+        ),
+        look_at=tuple(f"{package.name} is missing: pip install '{package.name}{package.asked}'" for package in needed),
+        try_next=(
+            *(f"pip install 'weightsmith[{extra}]' for {_EXTRAS[extra]}" for extra in absent),
+            *(_way_out(name) for name in failing),
+        ),
+    )
+    if as_json:
+        print_json(section.to_dict())
+    else:
+        show(section, out())
+
+
+def _answer(needed: list[_Package], failing: list[str]) -> str:
+    if needed:
+        return f"Packages that weightsmith needs are missing: {len(needed)}."
+    if failing:
+        return f"Everything needed is installed. This processor cannot do {', '.join(failing)}."
+    return "Everything needed is installed, and this processor can do everything that was tried."
+
+
+def _packages() -> list[_Package]:
+    """The packages that the installed weightsmith asks for, by its own metadata."""
+    found = []
+    for line in importlib.metadata.requires("weightsmith") or []:
+        match = _REQUIREMENT.match(line)
+        if match is None:
+            continue
+        name, asked, marker = match[1], match[2].strip(), match[3] or ""
+        extra = _EXTRA.search(marker)
+        if name != "weightsmith" and (extra is None or extra[1] in _EXTRAS):
+            found.append(_Package(name, asked, "" if extra is None else extra[1], _version(name)))
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _table(packages: list[_Package]) -> Table:
+    from weightsmith.reporting.parts import Column, Table
+
+    columns = (Column("package"), Column("installed"), Column("asked for", spare=1), Column("needed for"))
+    rows = tuple(
+        (p.name, p.version or "missing", p.asked or "any", _EXTRAS.get(p.extra, "everything")) for p in packages
+    )
+    return Table("Packages", columns, rows)
+
+
+def _data() -> Table:
+    from weightsmith.data.datasets import known
+    from weightsmith.reporting.parts import Column, Table
+
+    columns = (Column("data set"), Column("found in"), Column("how to get it"))
+    rows = []
+    for entry in known():
+        if entry.name.endswith(":PATH"):
+            continue
+        how = "" if entry.found else f"weightsmith data fetch {entry.name}, or set WEIGHTSMITH_DATA"
+        rows.append((entry.name, ", ".join(entry.found) or "none", how))
+    return Table("Data", columns, tuple(rows))
+
+
+def _abilities() -> list[tuple[str, str]]:
+    """What a child process could compute: an instruction that the processor lacks ends it, not this one."""
+    return [(name, _probed(code)) for name, code in _PROBES.items()]
+
+
+def _probed(code: str) -> str:
+    words = [sys.executable, "-c", f"import torch; torch.set_num_threads(1); {code}"]
+    try:
+        ended = subprocess.run(words, capture_output=True, timeout=_PROBE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no answer in {_PROBE_SECONDS} s"
+    if ended.returncode == 0:
+        return "yes"
+    return "no: illegal instruction" if ended.returncode == _ILLEGAL else "no: " + _last_line(ended.stderr)
+
+
+def _last_line(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it ended without a word"
+
+
+def _way_out(name: str) -> str:
+    return f"for {name} set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI before the start, or stay with float32"

@@ -1,0 +1,1 @@
+"""Data larger than memory: inputs that are read when they are needed."""

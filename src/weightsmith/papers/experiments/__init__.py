@@ -1,0 +1,1 @@
+"""One file for each experiment: what a document claims, what is measured, and how the verdict follows."""

@@ -1,0 +1,95 @@
+"""One drawing for most experiments: panels of lines over a setting, each point a mean over seeds with its deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weightsmith.core.sweep import SweepTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_lines"]
+
+
+def draw_lines(
+    table: SweepTable,
+    *,
+    x: str,
+    y: str,
+    line: str,
+    panel: str | None = None,
+    names: tuple[str, str] = ("", ""),
+    scale: float = 1.0,
+    log: bool = False,
+    keep: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+) -> Figure:
+    """``y`` (times ``scale``) against ``x``: a line for every value of ``line``, a panel for every value of ``panel``.
+
+    ``names`` are those of the axes. Values of ``x`` that are no numbers are spread evenly; rows without ``y`` are left
+    out, and so are those that ``keep`` refuses.
+    """
+    from weightsmith.reporting.figures.style import house_style, legend
+
+    rows = [row for row in table.rows if keep(row) and row[y] is not None]
+    panels = list(dict.fromkeys(row[panel] if panel else "" for row in rows))
+    places, labels = _places([row[x] for row in rows])
+    with house_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(3.6 * max(len(panels), 1.4), 3.0), layout="constrained")
+        for axes, chosen in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
+            inside = [row for row in rows if not panel or row[panel] == chosen]
+            for number, label in enumerate(dict.fromkeys(row[line] for row in rows)):
+                own = [row for row in inside if row[line] == label]
+                if not own:
+                    continue
+                points = [
+                    _point([r[y] for r in own if r[x] == value], scale)
+                    for value in places
+                    if any(r[x] == value for r in own)
+                ]
+                across = [places[value] for value in places if any(r[x] == value for r in own)]
+                means, deviations = zip(*points, strict=True)
+                axes.errorbar(across, means, yerr=deviations, capsize=2, elinewidth=0.8, **_look(number))
+            axes.set_xlabel(names[0] or x)
+            axes.set_title("" if not panel else f"{panel.replace('_', ' ')}: {_label(chosen)}")
+            if log:
+                axes.set_xscale("log")
+            if labels is not None:
+                axes.set_xticks(range(len(labels)), labels)
+        figure.axes[0].set_ylabel(names[1] or y)
+        lines = list(dict.fromkeys(row[line] for row in rows))
+        legend(figure, [{"label": _label(label), **_look(number)} for number, label in enumerate(lines)])
+    return figure
+
+
+def _places(found: Sequence[Any]) -> tuple[dict[Any, float], list[str] | None]:
+    """Where each value stands on the axis, and the labels if they are no numbers."""
+    distinct = list(dict.fromkeys(found))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct):
+        return {value: float(value) for value in sorted(distinct)}, None
+    return {value: float(place) for place, value in enumerate(distinct)}, [_label(value) for value in distinct]
+
+
+def _look(number: int) -> dict[str, Any]:
+    from weightsmith.reporting.figures.style import LINES
+
+    style = "-" if number < len(LINES) else "--"
+    return {"color": LINES[number % len(LINES)], "marker": "o", "linestyle": style}
+
+
+def _point(found: Sequence[float], scale: float) -> tuple[float, float]:
+    values = scale * np.asarray(found, dtype=np.float64)
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if values.size > 1 else 0.0
+
+
+def _label(value: Any) -> str:
+    return (
+        {True: "yes", False: "no", None: "none"}.get(value, str(value))
+        if isinstance(value, bool | None)
+        else str(value)
+    )

@@ -1,0 +1,125 @@
+"""The page that answers what of the four documents holds: a row for each claim, from the results in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from weightsmith.core.statistics import holm
+from weightsmith.core.storage import write_atomic
+from weightsmith.papers.claims import Claim, Finding, Verdict
+from weightsmith.papers.reproduction import DOCUMENTS, EXPERIMENTS, Reproduction, experiment
+from weightsmith.papers.stored import NOT_RUN, STORED, not_run
+from weightsmith.reporting.markdown import markdown
+from weightsmith.reporting.page import render
+from weightsmith.reporting.parts import Column, Notes, Part, Section, Shown, Table
+
+__all__ = ["index_section", "write_index"]
+
+_ABOUT = {
+    "L4 norm": "A trained network becomes a spiking one by replacing activations by firing rates. The paper says "
+    "that the "
+    "variance of the membranes must be considered too, and corrects the first layer by the L4 norms of its weights.",
+    "training": "Lecture slides on training deep networks: schedules, vanishing gradients, batch norm, clipping, early "
+    "stopping, dropout and transfer learning, each with a recommendation.",
+    "pruning": "A trained network of one hidden layer is reduced by merging units with similar activations, or by a "
+    "genetic "
+    "search. The paper compares the two on facial expressions.",
+    "heavy tails": "The spectra of trained layers follow power laws. The paper says that their exponents tell how "
+    "well a "
+    "network generalises, without any data.",
+}
+
+
+class _Row(NamedTuple):
+    document: str
+    claim: Claim
+    finding: Finding
+    page: str
+
+
+def write_index(folder: str | Path) -> Path:
+    """Write index.md and reproduction.html from the results in ``folder`` and below it; returns the first."""
+    place = Path(folder)
+    described = index_section(place)
+    write_atomic(place / "reproduction.html", render("What of this literature holds?", [described]))
+    return write_atomic(place / "index.md", markdown(described))
+
+
+def index_section(folder: Path) -> Section:
+    """The description of all results: verdicts counted, then a table for each document."""
+    rows = list(_rows(folder))
+    counts = {verdict: sum(row.finding.verdict is verdict for row in rows) for verdict in Verdict}
+    tested = [row.finding.p for row in rows]
+    corrected = [p for p in holm(tested) if p is not None]
+    alone = sum(p < 0.05 for p in tested if p is not None)
+    together = sum(p < 0.05 for p in corrected)
+    lead = ", ".join(f"{verdict.value}: {count}" for verdict, count in counts.items() if count)
+    parts: list[Part] = []
+    for document, title in DOCUMENTS.items():
+        own = [row for row in rows if row.document == document]
+        if own:
+            parts.append(_table(document, title, own))
+    parts.append(
+        Notes(
+            (
+                f"{len(corrected)} verdicts follow from a test; of these {alone} have p < 0.05 by themselves and "
+                f"{together} "
+                "after Holm's correction for all of them",
+                "a verdict follows from the rule in its row; where an interval holds both sides of the limit it is "
+                "'cannot say'",
+                "not run: nobody has run this with weightsmith; the rule says what it needs",
+            )
+        )
+    )
+    return Section(
+        "What of this literature holds?",
+        f"{len(rows)} claims of four documents. {lead}.",
+        tuple(parts),
+        about="Each claim is a sentence that can be tested, each number has an interval or the number of values "
+        "behind it, "
+        "and each row has a command that runs it again.",
+    )
+
+
+def _rows(folder: Path) -> Iterator[_Row]:
+    for name in EXPERIMENTS:
+        chosen = experiment(name)
+        files = sorted(folder.rglob(f"{chosen.name}.json"))
+        made = [Reproduction.from_json(file.read_text(encoding="utf-8")) for file in files]
+        full = [(file, one) for file, one in zip(files, made, strict=True) if not one.quick]
+        for claim in chosen.claims:
+            if full:
+                file, one = full[-1]
+                (finding,) = (each for each in one.findings if each.claim == claim.name)
+                yield _Row(chosen.document, claim, finding, file.with_suffix(".md").relative_to(folder).as_posix())
+            else:
+                yield _Row(chosen.document, claim, not_run(claim), "")
+    for stored in STORED:
+        path = folder / stored.file
+        findings = {found.claim: found for found in stored.judge(path)} if path.exists() else {}
+        for claim in stored.claims:
+            yield _Row(
+                stored.document, claim, findings.get(claim.name) or not_run(claim), stored.page if findings else ""
+            )
+    for document, claims in NOT_RUN.items():
+        yield from (_Row(document, claim, not_run(claim), "") for claim in claims)
+
+
+def _table(document: str, title: str, rows: list[_Row]) -> Table:
+    heads = ("claim", "where", "ours (95 %)", "n", "verdict", "what we found", "page")
+    columns = tuple(Column(head, numeric=head == "n", spare=int(head == "where")) for head in heads)
+    cells = tuple(
+        (
+            row.claim.text,
+            row.claim.where,
+            row.finding.ours or "–",
+            row.finding.n or "–",
+            row.finding.verdict.value,
+            row.finding.found,
+            Shown("page", f"[page]({row.page})") if row.page else "–",
+        )
+        for row in rows
+    )
+    return Table(title, columns, cells, _ABOUT[document], file=f"claims_{document.replace(' ', '_')}.csv")

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weightsmith.papers.index import index_section, write_index
+from weightsmith.papers.reproduction import EXPERIMENTS, experiment, reproduce
+from weightsmith.papers.stored import NOT_RUN, STORED
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def rows_of(section):
+    return [row for part in section.parts if hasattr(part, "to_rows") for row in part.to_rows()]
+
+
+def test_every_claim_has_a_row_and_what_was_not_run_says_so(tmp_path):
+    rows = rows_of(index_section(tmp_path))
+    claims = [claim for name in EXPERIMENTS for claim in experiment(name).claims]
+    claims += [claim for stored in STORED for claim in stored.claims] + [
+        c for several in NOT_RUN.values() for c in several
+    ]
+    assert len(rows) == len(claims)
+    assert {row["verdict"] for row in rows} == {"not run"}
+
+
+def test_a_quick_run_gives_no_verdict_and_pages_are_linked(tmp_path):
+    reproduce("membrane", quick=True, out=tmp_path)
+    assert {row["verdict"] for row in rows_of(index_section(tmp_path))} == {"not run"}
+    text = (tmp_path / "membrane.json").read_text().replace('"quick": true', '"quick": false')
+    (tmp_path / "membrane.json").write_text(text)
+    page = write_index(tmp_path).read_text()
+    assert "[page](membrane.md)" in page
+    assert "standard errors on average" in page
+    assert "<html" in (tmp_path / "reproduction.html").read_text()
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored.name)
+def test_stored_results_are_judged(stored):
+    found = stored.judge(RESULTS / stored.file)
+    assert [each.claim for each in found] == [claim.name for claim in stored.claims]
+    assert (RESULTS / stored.page).exists()
