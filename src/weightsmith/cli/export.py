@@ -14,6 +14,7 @@ from rich.table import Table
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
+from weightsmith.cli._spike_records import nearby_settings, recorded_data
 from weightsmith.cli.terminal import (
     Attention,
     count_text,
@@ -38,6 +39,7 @@ __all__ = ["export"]
 
 _SIMULATORS = ("spikingjelly", "norse", "snntorch")
 _IMAGES = 2
+_STEPS = 32
 _TOLERANCE = 1e-3  # share of a layer's spikes that may differ: float32 in another order shifts a few
 
 
@@ -60,11 +62,16 @@ def export(
         typer.Option(help="Load it into spikingjelly, norse or snntorch and compare spikes; may be repeated."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Data whose test rows make the test vector (without: random spikes).")
+        str | None,
+        typer.Option(
+            help="Data whose test rows make the test vector; without it those of the record, or random spikes."
+        ),
     ] = None,
     data_path: given.DataPath = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Time steps of the test vector.")] = 32,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Time steps of the test vector; without it those of the record, or 32.")
+    ] = None,
     seed: given.Seed = 0,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -84,8 +91,16 @@ def export(
     check_targets({"NET.nir": target}, {})
     refuse_nir(file)
     network = load_spiking(file)
+    told, data = data, recorded_data(file) if data is None else data
     x = None if data is None else _rows(data, data_path, test_rows or _IMAGES, quiet)
+    steps = nearby_settings(file).get("steps") or _STEPS if steps is None else steps
     written = export_nir(network, target, sumpool=sumpool, rounding=rounding, x=x, steps=steps, seed=seed)
+    if told is None and not quiet:
+        say_note(
+            "the test vector is of random spikes: --data makes it of real rows"
+            if data is None
+            else f"the test vector is of rows of {data}, as in the record of {file}"
+        )
     checks = _compared(target, simulators, quiet)
     paths = [target, target.with_name(written.vector)]
     if as_json:

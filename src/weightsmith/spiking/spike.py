@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.simulation.responses import Responses
     from weightsmith.training.run import TrainRun
 
-__all__ = ["decisions_of", "spike"]
+__all__ = ["decisions_of", "holds_other_results", "spike"]
 
 _STEPS = 64
 _RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
@@ -162,58 +163,61 @@ def spike(
     if out is not None:
         _check_folder(Path(out))
     subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
-    choice: Choice | None = None
-    notes: tuple[str, ...] = ()
-    if wish is None:
-        prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
-    else:
-        choice, prepared, recipe = choose(
-            subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
+    with _claimed(out, settings, subject):
+        choice: Choice | None = None
+        notes: tuple[str, ...] = ()
+        if wish is None:
+            prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
+        else:
+            choice, prepared, recipe = choose(
+                subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
+            )
+            notes = (
+                () if choice.met else (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
+            )
+        settings |= {
+            "neuron": str(recipe.neuron),
+            "balance": str(recipe.balance),
+            "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
+            "steps": recipe.steps,
+        }
+        notes += prepared.notes
+        if rule is not None and rule.least >= recipe.steps:
+            notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
+        counts = UnitCounts(prepared.network)
+        responses = simulate(
+            prepared.network,
+            subject.judged.x,
+            recipe.steps,
+            seed=recipe.seed,
+            precision=recipe.precision,
+            early=rule,
+            settle=settle,
+            observers=(counts,),
+            device=device,
+            progress=for_stage(progress, "running"),
         )
-        notes = () if choice.met else (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
-    settings |= {
-        "neuron": str(recipe.neuron),
-        "balance": str(recipe.balance),
-        "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
-        "steps": recipe.steps,
-    }
-    notes += prepared.notes
-    if rule is not None and rule.least >= recipe.steps:
-        notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
-    counts = UnitCounts(prepared.network)
-    responses = simulate(
-        prepared.network,
-        subject.judged.x,
-        recipe.steps,
-        seed=recipe.seed,
-        precision=recipe.precision,
-        early=rule,
-        settle=settle,
-        observers=(counts,),
-        device=device,
-        progress=for_stage(progress, "running"),
-    )
-    architecture = architecture_of(subject.network)
-    record = SpikeRecord(
-        settings={"data": subject.data.name, **settings},
-        network=type(subject.network).__name__ if architecture is None else str(architecture),
-        steps=recipe.steps,
-        populations=_populations(prepared, recipe, responses),
-        decisions=decisions_of(subject, responses),
-        cost=_cost(subject, prepared, recipe, responses, counts=counts, prices=price),
-        adjustment=prepared.adjustment,
-        watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
-        paths=responses.paths,
-        notes=notes,
-        result=spiking_digest(prepared.network),
-        origin=Origin(seed=recipe.seed, inputs=subject.inputs),
-        calibration=prepared.calibration,
-        choice=choice,
-    )
-    run = SpikeRun(record, prepared.network)
-    if out is not None:
-        _write(Path(out), run)
-    return run
+        architecture = architecture_of(subject.network)
+        record = SpikeRecord(
+            settings={"data": subject.data.name, **settings},
+            network=type(subject.network).__name__ if architecture is None else str(architecture),
+            steps=recipe.steps,
+            populations=_populations(prepared, recipe, responses),
+            decisions=decisions_of(subject, responses),
+            cost=_cost(subject, prepared, recipe, responses, counts=counts, prices=price),
+            adjustment=prepared.adjustment,
+            watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
+            paths=responses.paths,
+            notes=notes,
+            result=spiking_digest(prepared.network),
+            origin=Origin(seed=recipe.seed, inputs=subject.inputs),
+            calibration=prepared.calibration,
+            choice=choice,
+        )
+        run = SpikeRun(record, prepared.network)
+        if out is not None:
+            _write(Path(out), run)
+        return run
 
 
 def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, early: Margin | None) -> None:
@@ -324,8 +328,24 @@ def _watched(
     return Watched(statistics.record(), found, raster.record())
 
 
+def _claimed(out: str | Path | None, settings: dict[str, Any], subject: Subject) -> AbstractContextManager[object]:
+    """Hold the folder of the result: refused if it belongs to another call, or another process is at work in it."""
+    from weightsmith.core.journal import Journal
+    from weightsmith.networks.card import card_of, meaning_digest
+
+    if out is None:
+        return nullcontext()
+    journal = Path(out) / "journal.jsonl"
+    if (Path(out) / "record.json").exists() and not journal.exists():
+        raise UsageError(f"{out} holds a result of an earlier version, which would be lost; give another folder")
+    card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
+    origin = Origin(seed=settings["seed"], inputs=subject.inputs)
+    asked = {"data": subject.data.name, **settings}
+    return Journal(journal, {"verb": "spike", "settings": asked, "card": card, **origin.to_dict()})
+
+
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is a file, or that holds other results: a plain network, a record, a journal."""
+    """Refuse a folder that is a file, or that holds other results: a plain network, a record."""
     from weightsmith.spiking.files import is_spiking
 
     if folder.exists() and not folder.is_dir():
@@ -333,8 +353,22 @@ def _check_folder(folder: Path) -> None:
     network = folder / "network.safetensors"
     if network.exists() and not is_spiking(network):
         raise UsageError(f"{folder} holds a network that is not spiking, which would be lost; give another folder")
-    if not network.exists() and any((folder / name).exists() for name in ("record.json", "journal.jsonl")):
+    if not network.exists() and holds_other_results(folder):
         raise UsageError(f"{folder} holds the results of something else, as of a sweep; give another folder")
+
+
+def holds_other_results(folder: Path) -> bool:
+    """Whether a folder without a network has a record, or a journal that is not that of an interrupted conversion."""
+    from weightsmith.core.journal import read_journal
+
+    if (folder / "record.json").exists():
+        return True
+    try:
+        return (folder / "journal.jsonl").exists() and read_journal(folder / "journal.jsonl").call.get(
+            "verb"
+        ) != "spike"
+    except (UsageError, FileRefused):
+        return True
 
 
 def _write(folder: Path, run: SpikeRun) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from weightsmith.networks.models.architecture import Architecture
-from weightsmith.networks.models.factories import Factory, is_factory
+from weightsmith.networks.models.factories import Factory, check_class_named, is_factory
 
 __all__ = ["build"]
 
@@ -22,6 +22,8 @@ def build(
     """
     if isinstance(text, str) and is_factory(text):
         return Factory.parse(text).build(seed)
+    if isinstance(text, str):
+        check_class_named(text)
     architecture = Architecture.parse(text) if isinstance(text, str) else text
     if input_shape and classes is not None:
         architecture = architecture.fitted(input_shape, classes)
