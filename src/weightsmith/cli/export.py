@@ -13,6 +13,7 @@ from weightsmith.cli import _shared_options as given
 from weightsmith.cli._export_onnx import export_to_onnx
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
+from weightsmith.cli._spike_records import nearby_settings, recorded_data
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
@@ -66,7 +67,10 @@ def export(
         typer.Option(help="load it into spikingjelly, norse or snntorch and compare spikes; may be repeated"),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="data whose test rows make the test vector (without: random spikes)")
+        str | None,
+        typer.Option(
+            help="data whose test rows make the test vector; without it those of the record, or random spikes"
+        ),
     ] = None,
     data_path: given.DataPath = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
@@ -87,6 +91,8 @@ def export(
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
 
+    told, data = data, recorded_data(file) if data is None else data
+    options["steps"] = options["steps"] or nearby_settings(file).get("steps") or verb.STEPS
     if target.suffix == ".py":
         _refuse_for_torch(rounding=options["rounding"], sumpool=options["sumpool"] or None, check=check)
         run = _TorchRun(data, data_path, test_rows, options["steps"], options["seed"])
@@ -100,6 +106,12 @@ def export(
     x = _rows(data, data_path, test_rows, quiet)
     network = load_spiking(file)
     written = verb.export_nir(network, target, x=x, **options)
+    if told is None and not quiet:
+        say_note(
+            "the test vector is of random spikes: --data makes it of real rows"
+            if data is None
+            else f"the test vector is of rows of {data}, as in the record of {file}"
+        )
     checks = _compared(target, simulators, quiet)
     description = describe(written, str(file), checks=checks)
     paths = [target, target.with_name(written.vector)]
