@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.few_steps_peer", description=__doc__)
     parser.add_argument("network", choices=list(FILES))
     parser.add_argument("steps", type=int)
+    parser.add_argument("--images", type=int, default=10_000, help="of the test images, from the first")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where runs are kept")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -60,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     if file.exists():
         facts = json.loads(file.read_text(encoding="utf-8"))
     test = data.split("test")
-    while (first := len(facts["right"]["2"])) < len(test):
+    while (first := len(facts["right"]["2"])) < min(asked.images, len(test)):
         begun = time.process_time()
         rows = slice(first, first + BLOCK)
         _, x = next(batches_for(card_of(network), test.x[rows], BLOCK))

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, LeastError, Magnitude, Pareto, Random
-    from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
+    from weightsmith.reducing.recovery.recover import Distill, FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
     from weightsmith.reducing.results import Reduction
@@ -153,7 +153,7 @@ _HOMES = {
     "reducing.methods": "Angles Genetic Groups LeastError Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
-    "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
+    "reducing.recovery.recover": "Distill FineTune Iterate Recalibrate Rewind",
     "reducing.refitting.options": "LeastSquares NoRefit",
     "reducing.surgery.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
@@ -226,6 +226,7 @@ __all__ = [
     "DataMismatch",
     "DataMissing",
     "Distances",
+    "Distill",
     "EarlyStopping",
     "Evaluation",
     "Exponential",

@@ -18,6 +18,7 @@ from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
 from weightsmith.core.storage import file_digest, write_atomic
+from weightsmith.papers.study.study import reduction_study
 from weightsmith.reporting.parts import Drawing
 
 
@@ -325,3 +326,35 @@ def test_hostile_names_stay_text(made):
     assert after.count("<img") == before.count("<img")
     assert "\x1b" not in after
     assert "\u202e" not in after
+
+
+def test_nothing_is_ranked_across_data_sets_or_splits(made, sections):
+    other = dataclasses.replace(
+        made["judged"],
+        data="rows.csv",
+        split="validation",
+        origin=Origin(inputs={"network": "f" * 64, "data": "0" * 64}),
+        accuracy=wilson(79, 80),
+    )
+    _, _, shown = sections({"small": made["small"].record, "tiny": other})
+    lead = shown[0].lead
+    assert "On the test rows of digits the most accurate" in lead
+    assert "On the validation rows of rows.csv the most accurate" in lead
+    assert "not ranked against each other" in lead
+    assert dict(shown[0].chips).keys() == {"networks"}
+    drawings = [part.title for part in shown[0].parts if isinstance(part, Drawing) and "against" in part.title]
+    assert drawings
+    assert all("on the test rows of digits" in title for title in drawings)
+
+
+def test_the_folder_of_a_study_is_a_result(tmp_path):
+    draw = np.random.default_rng(0)
+    rows = (draw.normal(size=(40, 3)).astype(np.float32), np.arange(40) % 2)
+    reduction_study(
+        rows, hidden=(4,), methods=("angles:45",), epochs=1, folds=2, repeats=1, random=0, scratch=False,
+        out=tmp_path / "study",
+    )  # fmt: skip
+    for given in (tmp_path / "study", tmp_path):
+        (found,) = gather(given)
+        assert type(found.record).__name__ == "Study"
+        assert found.name == "study"

@@ -180,7 +180,6 @@ def test_wrong_usage_is_one_line_and_code_2(run, hard, tmp_path, words, message)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"balance": "percentile"}, "starts at 0.5 thresholds"),
         ({"neuron": "if:delay=true"}, "fires a step late"),
         ({"neuron": "lif:0.9", "mismatch": "mismatch:leak=0.1"}, "export it without mismatch"),
     ],
@@ -222,6 +221,29 @@ def test_names_of_nodes_are_never_markup(run, trained, tmp_path):
 
 def test_the_simulators_are_those_that_the_library_knows():
     assert set(command._SIMULATORS) == set(handover._LOADERS)
+
+
+def test_any_network_is_written_as_onnx_and_in_8_bits(run, trained, tmp_path):
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    ws.save(trained, tmp_path / "net.safetensors")
+    answer = run("export", tmp_path / "net.safetensors", "--to", "onnx", "--int8", "--data", "digits", "--json")
+    assert answer.code == 0
+    report = json.loads(answer.out)
+    assert [each["bits"] for each in report["export"]] == [32, 8]
+    assert [(each["file"], each["batch"]) for each in report["timings"]] == [
+        (file, batch) for batch in (1, 64) for file in ("net.onnx", "net-int8.onnx")
+    ]
+    assert all((tmp_path / file).exists() for file in ("net.onnx", "net-int8.onnx"))
+    shown = run("export", tmp_path / "net.safetensors", tmp_path / "other.onnx", "--to", "onnx")
+    assert shown.code == 0
+    assert "same class" in shown.out
+
+
+def test_what_belongs_to_one_format_is_refused_with_the_other(run, hard, tmp_path):
+    assert "--int8 belongs to --to onnx" in run("export", hard, tmp_path / "a.nir", "--int8").err
+    assert "needs rows" in run("export", hard, "--to", "onnx", "--int8").err
+    assert "unknown format" in run("export", hard, "--to", "tflite").err
+    assert "give the NIR file" in run("export", hard).err
 
 
 def test_a_torch_module_is_written_for_neurons_that_nir_has_not(run, trained, folder, tmp_path):

@@ -238,6 +238,17 @@ def test_what_cannot_be_fetched():
         fetch_data("mnits")
 
 
+def test_without_a_network_it_is_told_where_the_files_go(monkeypatch, no_data, own_cache):
+    def unreachable(url, path, **_):
+        raise FileRefused(url, "cannot be fetched (no route to host)")
+
+    monkeypatch.setattr("weightsmith.data.datasets.fetch", unreachable)
+    with pytest.raises(
+        FileRefused, match=r"no route.*without a network put train-images.* into .*mnist, or mnist/ into"
+    ):
+        fetch_data("mnist")
+
+
 def test_loading_changes_nothing_global(no_data):
     before = torch.random.get_rng_state(), np.random.get_state()[1].tolist(), torch.get_num_threads()
     load("digits").with_validation(0.2, seed=5)

@@ -189,3 +189,16 @@ def test_the_rest_of_the_package_does_without_scikit_learn():
     )
     answer: Any = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"
+
+
+def test_large_inputs_are_told_with_the_parameter_that_helps_and_only_without_it(recwarn):
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(60, 2)) * [1, 100]
+    rows[0, 0] = 500.0  # far off even when standardised
+    names = (rows[:, 1] > 0).astype(int)
+    Classifier((4,), standardise=True, epochs=1).fit(rows, names)
+    assert not recwarn.list
+    Classifier((4,), epochs=1).fit(rows, names)
+    (warning,) = recwarn.list
+    assert "standardise=True brings every feature" in str(warning.message)
+    assert warning.filename == __file__

@@ -1,4 +1,4 @@
-"""``weightsmith export SPIKING NET.nir`` (or ``NET.py``): write a spiking network for other tools, and check it."""
+"""``weightsmith export``: a spiking network as NIR or a torch module, any other as ONNX, written and checked."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._export_onnx import export_to_onnx
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli._verb_options import Options, takes_options_of
@@ -35,21 +36,31 @@ _IMAGES = 2
     examples=(
         "weightsmith export runs/spiking net.nir --data digits",
         "weightsmith export runs/spiking net.nir --rounding 8 --check norse",
+        "weightsmith export runs/small --to onnx --int8 --data cifar10",
     ),
 )
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="SPIKING", readable=False, help="a spiking network: its file, or spike's folder")
-    ],
-    target: Annotated[
         Path,
         typer.Argument(
-            metavar="NET.nir",
+            metavar="NETWORK",
             readable=False,
-            help="the NIR file to write; NET.py: a plain torch module with its weights beside it",
+            help="a spiking network (its file, or spike's folder), or with --to onnx any other",
         ),
     ],
     options: Options,
+    target: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="NET.nir",
+            readable=False,
+            help="the NIR file to write; NET.py: a plain torch module with its weights beside it; optional for onnx",
+        ),
+    ] = None,
+    to: Annotated[str, typer.Option(help="nir (spiking networks, also NET.py) or onnx (all others)")] = "nir",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
+    ] = False,
     check: Annotated[
         list[str] | None,
         typer.Option(help="load it into spikingjelly, norse or snntorch and compare spikes; may be repeated"),
@@ -65,8 +76,14 @@ def export(
     """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
 
     A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
-    Exit code 1 if another simulator counts other spikes (--check), or the module gives others.
+    Exit code 1 if another simulator counts other spikes (--check), or the module gives others. Any other network is
+    written as ONNX (--to onnx), with --int8 also in 8 bits; both are checked against the module and timed in
+    onnxruntime.
     """
+    if to == "onnx":
+        export_to_onnx(file, target, int8=int8, data=data, data_path=data_path, as_json=as_json)
+        return
+    target = _spiking_target(target, to, int8)
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
 
@@ -99,6 +116,16 @@ def export(
     else:
         show(description, paths)
     raise_concerns(description)
+
+
+def _spiking_target(target: Path | None, to: str, int8: bool) -> Path:
+    if to != "nir":
+        raise UnknownName("format", to, ("nir", "onnx"))
+    if int8:
+        raise UsageError("--int8 belongs to --to onnx")
+    if target is None:
+        raise UsageError("give the NIR file to write: weightsmith export SPIKING NET.nir")
+    return target
 
 
 def _simulators(asked: Sequence[str]) -> list[str]:

@@ -72,7 +72,7 @@ def _transferred(base: Path, known: Data, network: str | None, options: Options,
     from weightsmith.networks.card import card_of
     from weightsmith.networks.files import load
 
-    loaded = load(base, network=network, normalise=options["normalise"])
+    loaded = load(base, network=network, normalise=options["normalise"], input_shape=known.input_shape)
     if not quiet:
         for note in (*card_of(loaded).notes, *known.notes):
             say_note(note)

@@ -107,10 +107,17 @@ def _kind_of(path: Path) -> type[Source]:
 def check_name(name: str) -> None:
     """Refuse what :func:`load` would not know by name, without reading any files."""
     kind = name.partition(":")[0].strip()
-    if name not in CATALOGUE and kind not in Source.members and not Path(name).exists():
+    if name not in CATALOGUE and kind not in Source.members and not _exists(Path(name)):
         if Path(name).suffix or len(Path(name).parts) > 1:  # a path, not a name
             raise FileRefused(name, f"no such file or folder (looked for in {Path.cwd()})")
         raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than a name can be
+        return False
 
 
 def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Data:
@@ -131,7 +138,12 @@ def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | 
     folder = fetched_folder(name)
     for remote in REMOTES[name]:
         report = None if progress is None else _naming(progress, remote.file)
-        fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
+        try:
+            fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
+        except FileRefused as error:
+            files = ", ".join(each.file for each in REMOTES[name])
+            way = f"without a network put {files} into {folder}, or {name}/ into a folder that WEIGHTSMITH_DATA names"
+            raise FileRefused(error.path, f"{error.reason}; {way}") from error
     return folder
 
 

@@ -19,7 +19,7 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.networks.layers.adapters import PRODUCT
 from weightsmith.networks.layers.pending import PendingLayer
 from weightsmith.networks.layers.walk import LayerWeights, Walk, find_layers
-from weightsmith.networks.models.catalogue import bare_names
+from weightsmith.networks.models.catalogue import common_names
 from weightsmith.networks.weights import LeftOut
 
 __all__ = ["UNCHANGED", "Difference", "Pairs", "difference", "pair_layers"]
@@ -77,7 +77,7 @@ def pair_layers(
     first: Sequence[PendingLayer], second: Sequence[PendingLayer], where: str = "the other network"
 ) -> Pairs:
     """Pair layers of the same name and shape; ``where`` is what the second network is called in reasons."""
-    ours, theirs = (bare_names({plan.name: plan for plan in plans}) for plans in (first, second))
+    ours, theirs = common_names(*({plan.name: plan for plan in plans} for plans in (first, second)))
     partners = {theirs[plan.name]: plan for plan in second}
     matched: list[tuple[PendingLayer, PendingLayer]] = []
     lonely: list[LeftOut] = []

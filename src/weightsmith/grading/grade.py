@@ -97,9 +97,11 @@ def grade(
     from weightsmith.grading.layer import GradingOptions
     from weightsmith.grading.measures import measure_network
     from weightsmith.grading.results import Grades
+    from weightsmith.networks.held import held_network
 
     how = GradingOptions(conv, normalise, Evidence.of(evidence), TailCut.of(cut), precision, method, seed, device)
     _check_device(device)
+    network, base = held_network(network), held_network(base)
     source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
     if threads != 1 and workers != 1:

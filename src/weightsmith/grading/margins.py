@@ -38,6 +38,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
+from weightsmith.networks.held import held_network
 from weightsmith.networks.layers.walk import walk
 
 __all__ = ["MarginStatus", "Margins", "margins", "with_margins"]
@@ -116,6 +117,7 @@ def margins(
     """
     if not 0 < quantile < 1:
         raise OptionError(f"quantile must be > 0 and < 1, not {quantile!r}")
+    network = held_network(network)
     if not isinstance(network, nn.Module):
         network = load(network)
     known = as_data(data, splits=(split or "train",))

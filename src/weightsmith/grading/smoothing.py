@@ -22,7 +22,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -30,6 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from weightsmith.core.errors import WeightsmithError
 from weightsmith.core.options import Option, param
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import stream
@@ -39,7 +42,9 @@ from weightsmith.grading.layer import LEAST
 from weightsmith.grading.spectra.spectrum import Spectrum
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.rewriting import Rewritten, rewritten
+from weightsmith.networks.files import load
 from weightsmith.networks.layers.walk import LayerWeights, opened
+from weightsmith.networks.weights import Weights
 
 __all__ = [
     "BeyondNoise",
@@ -127,7 +132,7 @@ def sharpen(
 
 
 def _changed(network: object, operation: Operation, rule: Directions, layers: str | None, seed: int) -> Smoothed:
-    source = opened(network)
+    source = _module_or_weights(network)
     digest = weights_digest(source)
     entries: list[ChangedLayer] = []
 
@@ -144,6 +149,14 @@ def _changed(network: object, operation: Operation, rule: Directions, layers: st
     entries += [ChangedLayer(name, (), 0, 0, reason=reason) for name, reason in made.kept.items()]
     origin = Origin(seed=seed, inputs={"network": digest})
     return Smoothed(made.network, DirectionsReport(operation, rule, tuple(entries), _untouched(made), origin))
+
+
+def _module_or_weights(network: object) -> nn.Module | Weights:
+    """A file that tells how its network is built as a module, which can be evaluated; any other as its weights."""
+    if isinstance(network, str | Path):
+        with suppress(WeightsmithError):  # its weights may be readable all the same
+            return load(network)
+    return opened(network)
 
 
 def _untouched(made: Rewritten) -> tuple[str, ...]:

@@ -32,21 +32,24 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
-    The network may also be a file that ``load`` reads without help. Without ``split`` it is the test split, or the only
-    one there is; of ``test_rows`` of it, drawn by the seed, only these are taken. Inputs are normalised as the
-    network's card says, and classes of network and data are matched by name. ``progress`` is called with (images done,
-    images in all); True shows a bar.
+    The network may also be a result that holds one, or a file that ``load`` reads without help. Without ``split`` it is
+    the test split, or the only one there is; of ``test_rows`` of it, drawn by the seed, only these are taken. Inputs
+    are normalised as the network's card says, and classes of network and data are matched by name. ``progress`` is
+    called with (images done, images in all); True shows a bar.
     """
     from torch import nn
 
     from weightsmith.data.judging import draw_rows
     from weightsmith.networks.evaluation import evaluated
     from weightsmith.networks.files import load
+    from weightsmith.networks.held import held_network
 
+    network = held_network(network)
     if not isinstance(network, nn.Module):
         if not isinstance(network, str | Path):
             raise UsageError(
-                f"evaluate takes a module or its file, not {type(network).__name__}; a spiking one has run()"
+                f"evaluate takes a module, a result that holds one, or a file, not {type(network).__name__}; a spiking "
+                "one has run(), weights alone are loaded with ws.load(path, network=…)"
             )
         network = load(network)
     rows = draw_rows(data, split, test_rows, seed)

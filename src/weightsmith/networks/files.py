@@ -75,7 +75,8 @@ def load(
         loaded = with_card(_filled_int8(network, card, weights), card)
     elif network is not None:
         if isinstance(network, str | Architecture):
-            loaded = build(network, input_shape=input_shape, classes=classes)
+            told = _outputs_in(weights) if classes is None else classes
+            loaded = build(network, input_shape=input_shape, classes=told)
         else:
             loaded = unwrapped(network if isinstance(network, nn.Module) else network())
         keys, notes = _paired(loaded, weights)
@@ -94,6 +95,15 @@ def load(
         notes = tuple(note for note in card.notes if note != _NOT_NORMALISED)  # now it is known
         with_card(loaded, dataclasses.replace(card, normalisation=chosen, notes=notes))
     return loaded.eval()
+
+
+def _outputs_in(weights: Weights) -> int | None:
+    """The number of outputs, where the file tells it: it is recognised, or has a single dense layer."""
+    match = recognise(weights)
+    if match is not None:
+        return match.architecture.classes
+    dense = [entry.shape[0] for name, entry in weights.entries.items() if len(entry.shape) == 2]
+    return dense[0] if len(dense) == 1 else None
 
 
 def read_card(weights: Weights) -> Card | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,7 +63,7 @@ def reduce(
     ] = "least-squares",
     recover: Annotated[
         Recover | str | None,
-        Doc("afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)"),
+        Doc("afterwards: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
     ] = None,
     rows: Annotated[
         int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 1,000")
@@ -95,7 +96,8 @@ def reduce(
     the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
     unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
     leaves them as the cut made them. ``recover`` trains the smaller network
-    (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
+    (``Distill``, without labels, ``FineTune``, ``Rewind``, ``Iterate``), and leaves it as it was cut, with a warning,
+    if that is not better on rows held back; rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
     scratch. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
@@ -191,9 +193,13 @@ def _reduced(
     from weightsmith.reducing.measuring import latency_of
     from weightsmith.reducing.results import Reduction
     from weightsmith.reducing.rounds import carry_out
+    from weightsmith.training.plan import TrainingWarning
 
     task = planned.task
     outcome = carry_out(subject, sites, task)
+    for judged in outcome.recovery:
+        if not judged.improved:
+            warnings.warn(str(judged), TrainingWarning, stacklevel=5)  # beyond the check of options
     record = _record(
         subject,
         sites,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,15 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.budget import BudgetRecord
-from weightsmith.reducing.decisions import FrontPoint, Trace
+from weightsmith.reducing.decisions import Choice, FrontPoint, Removal, Trace
 from weightsmith.reducing.fidelity import Fidelity
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.reducing.refitting.refit import RefitRecord
+from weightsmith.reducing.surgery.sites import Site
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
+__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size", "site_reductions"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -158,3 +160,30 @@ class Reduction(Displayed):
     def kept(self) -> dict[str, tuple[int, ...]]:
         """The units kept at each site, by their index in the original network."""
         return {site.name: site.kept for site in self.record.sites}
+
+
+def site_reductions(
+    sites: Sequence[Site],
+    kept: Mapping[str, tuple[int, ...]],
+    choices: Sequence[Choice],
+    refused: Mapping[str, str],
+) -> tuple[SiteReduction, ...]:
+    """What each site keeps, what went, and what was refused."""
+    chosen = {choice.site: choice for choice in choices}
+    return tuple(
+        SiteReduction(
+            name=site.name,
+            layers=site.layers,
+            kind=site.kind,
+            before=site.units,
+            kept=kept[site.name],
+            removals=tuple(map(_removed_unit, chosen[site.name].removals)) if site.name in chosen else (),
+            refused=refused.get(site.name),
+            notes=chosen[site.name].notes if site.name in chosen else (),
+        )
+        for site in sites
+    )
+
+
+def _removed_unit(removal: Removal) -> RemovedUnit:
+    return RemovedUnit(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)

@@ -223,6 +223,7 @@ def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, An
     from weightsmith.spiking._recording import cost_of, decisions_of, populations_of, watched
     from weightsmith.spiking.energy.cost import UnitCounts
     from weightsmith.spiking.files import spiking_digest
+    from weightsmith.spiking.nir.exchange import nir_obstacle
     from weightsmith.spiking.results import SpikeRecord, SpikeRun
     from weightsmith.spiking.simulation.simulate import simulate
 
@@ -262,6 +263,7 @@ def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, An
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
         calibration=prepared.calibration,
         choice=made.choice,
+        obstacle=nir_obstacle(prepared.network),
     )
     return SpikeRun(record, prepared.network)
 

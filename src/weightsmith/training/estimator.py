@@ -35,9 +35,11 @@ from weightsmith.training.loop import train
 from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
-from weightsmith.training.run import Hook, Stopped, TrainRecord
+from weightsmith.training.plan import TrainingWarning
+from weightsmith.training.run import Hook, Stopped, TrainRecord, TrainRun
 from weightsmith.training.schedules import Schedule
 from weightsmith.training.stopping import Stop
+from weightsmith.training.suitability import LARGE_INPUTS
 
 __all__ = ["Classifier"]
 
@@ -126,7 +128,27 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             scaler = StandardScaler().fit(rows)  # knows a constant column, which has no scale, in spite of rounding
             self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         split = Split(self._inputs(rows).to(torch.float32), torch.from_numpy(codes.astype(np.int64)))
-        run = train(
+        with warnings.catch_warnings(record=True) as raised:
+            warnings.simplefilter("always", TrainingWarning)
+            run = self._trained(split)
+        for each in raised:
+            self._pass_on(each)
+        if run.stopped is Stopped.DIVERGED:
+            warnings.warn(run.record.reason, ConvergenceWarning, stacklevel=2)
+        self.network_, self.record_, self.n_iter_ = run.network, run.record, len(run.history.rows)
+        return self
+
+    def _pass_on(self, raised: warnings.WarningMessage) -> None:
+        """A warning of the training, from where ``fit`` was called; the way out is a parameter that is here."""
+        text = str(raised.message)
+        if issubclass(raised.category, TrainingWarning) and text.startswith(LARGE_INPUTS):
+            if self.standardise:
+                return  # a single far-off value of standardised rows
+            text = f"{text.partition(':')[0]}: standardise=True brings every feature to mean 0 and deviation 1"
+        warnings.warn(text, raised.category, stacklevel=3)
+
+    def _trained(self, split: Split) -> TrainRun:
+        return train(
             self._architecture(),
             Data("rows", split, classes=tuple(map(str, self.classes_))),
             optimiser=self.optimiser,
@@ -143,10 +165,6 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             seed=self.seed,
             threads=self.threads,
         )
-        if run.stopped is Stopped.DIVERGED:
-            warnings.warn(run.record.reason, ConvergenceWarning, stacklevel=2)
-        self.network_, self.record_, self.n_iter_ = run.network, run.record, len(run.history.rows)
-        return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """The probability of each class of ``classes_``, by softmax, for each row."""

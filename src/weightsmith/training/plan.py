@@ -19,6 +19,7 @@ from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import load
+from weightsmith.networks.held import held_network
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
@@ -161,6 +162,7 @@ def data_of(given: Any) -> Data:
 
 def _network(network: nn.Module | Architecture | str | Path, data: Data, seed: int) -> tuple[nn.Module, bool]:
     """A network of our own to train (read from its file, a copy, or built), and whether it brings a card."""
+    network = held_network(network)
     if isinstance(network, nn.Module):
         return copied(network), isinstance(getattr(network, "card", None), Card)
     if isinstance(network, Path) or (isinstance(network, str) and (Path(network).exists() or _is_file_name(network))):

@@ -16,8 +16,18 @@ from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.feeding import Layout
 from weightsmith.training.losses import CrossEntropy
 
-__all__ = ["check_finite", "check_labels", "check_loss", "check_state", "doubts", "doubts_of_scores", "scores_of"]
+__all__ = [
+    "LARGE_INPUTS",
+    "check_finite",
+    "check_labels",
+    "check_loss",
+    "check_state",
+    "doubts",
+    "doubts_of_scores",
+    "scores_of",
+]
 
+LARGE_INPUTS = "inputs reach"
 _LARGE, _SAMPLE, _PIECE = 20.0, 1000, 50  # inputs beyond this spoil the first steps at customary rates; rows looked at
 
 
@@ -93,7 +103,7 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
     sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
     if (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
-            f"inputs reach {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
+            f"{LARGE_INPUTS} {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
             "hand them in as uint8), else the first steps are far too long"
         )
     return tuple(found)

@@ -133,3 +133,10 @@ def _at_once():
     runner = Invented()
     runner.go = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
     return runner
+
+
+def test_progress_tells_the_best_so_far():
+    told = []
+    Search(Invented(), Preference(Limits(energy=20.0)), lambda stage, done, total: told.append(stage)).run(None)
+    assert told[0] == "whole: whole"
+    assert told[2].startswith("cutting: cut to 20 % of the operations (best so far: int8)")

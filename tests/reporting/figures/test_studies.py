@@ -40,7 +40,14 @@ def test_several_sizes_have_accuracy_and_final_size():
     assert axes.get_xlabel() == "hidden units before"
     # Methods that angle and penalty tell apart are called by their bare name.
     assert axes.get_legend_handles_labels()[1] == ["angles 15°", "genetic λ = 50", "unreduced"]
-    assert figures_of_study(study(*angles(15), hidden=(10,))) == []
+
+
+def test_one_size_is_drawn_as_points_where_there_is_no_sweep():
+    found = figures_of_study(study(*angles(15), hidden=(10,)))
+    assert names(found) == ["accuracy", "size"]
+    for figure in found:
+        (axes,) = figure.draw().axes
+        assert axes.get_legend_handles_labels()[1]
 
 
 def test_networks_that_were_only_trained_have_no_final_size():
@@ -54,7 +61,7 @@ def test_three_values_of_a_parameter_are_a_sweep_and_two_are_none(methods, param
     assert figure.methods == tuple(text for text, *_ in methods)
     drawn = figure.draw()
     assert parameter in drawn.axes[-1].get_xlabel()
-    assert figures_of_study(study(*methods[:2], hidden=(10,))) == []
+    assert names(figures_of_study(study(*methods[:2], hidden=(10,)))) == ["accuracy", "size"]
 
 
 def test_methods_that_differ_in_more_are_sweeps_of_their_own():

@@ -77,17 +77,17 @@ def test_advice_saves_steps_and_energy_where_nothing_was_lost(record):
 
 def test_advice_tells_how_to_hand_over(record):
     record = with_loss(record, 0.0, 1.0)
-    assert "--balance percentile:half=false, if it is to be exported" in advice(record, kept=True)[-1]
-    other = with_settings(record, balance="percentile:half=false")
     export = "weightsmith export: for other simulators and for hardware"
-    assert advice(other, kept=True)[-1] == export
+    assert advice(record, kept=True)[-1] == export
     spread = {"mismatch": "mismatch:leak=0.1", "neuron": "lif:0.9"}
     refused = "without --mismatch mismatch:leak=0.1, if it is to be exported: NIR has one leak per layer"
-    assert advice(with_settings(other, **spread), kept=True)[-1] == refused
-    assert advice(with_settings(other, **{**spread, "neuron": "if"}), kept=True)[-1] == export
-    assert advice(with_settings(other, **{**spread, "mismatch": "mismatch:0.1"}), kept=True)[-1] == export
-    both = advice(with_settings(record, **spread), kept=True)[-1]
-    assert both.startswith("--balance percentile:half=false, without --mismatch mismatch:leak=0.1, if")
+    assert advice(with_settings(record, **spread), kept=True)[-1] == refused
+    assert advice(with_settings(record, **{**spread, "neuron": "if"}), kept=True)[-1] == export
+    assert advice(with_settings(record, **{**spread, "mismatch": "mismatch:0.1"}), kept=True)[-1] == export
+    signed = advice(with_settings(record, neuron="if:signed=true"), kept=True)
+    assert signed[-1] == "weightsmith export … net.py: this network as a module in plain torch, for other tools"
+    gated = dataclasses.replace(record, obstacle="pop gates spikes (max pooling)")
+    assert advice(gated, kept=True)[-1].endswith("not as NIR, since pop gates spikes (max pooling)")
 
 
 def test_concerns_name_layer_and_bar(record):

@@ -22,7 +22,7 @@ from weightsmith.grading.results import Grades, LayerGrade
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import inputs_of
 from weightsmith.networks.layers.walk import LayerWeights, walk
-from weightsmith.networks.models.catalogue import bare_names
+from weightsmith.networks.models.catalogue import common_names
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.centres import centred_grams
 from weightsmith.reducing.surgery.sites import find_sites
@@ -47,7 +47,7 @@ class Layers:
 def compare_layers(
     a: Side, b: Side, *, evidence: object, seed: int, progress: Callable[[str], StepCallback | None]
 ) -> Layers:
-    """Layers matched by name, ignoring prefixes of wrappers (``module.``)."""
+    """Layers matched by name, ignoring prefixes of wrappers (``module.``) and of a transfer (``base.``)."""
     found = Layers()
     graded = [
         grade(side.weights, evidence=evidence, seed=seed, progress=progress(f"grading {which}"))  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def compare_layers(
     ]
     angles = [_weight_angles(side, found.notes) for side in (a, b)]
     apart = {item.name: item for item in distances(a.weights, b.weights).layers}
-    names = [bare_names({layer.name: layer for layer in grades}) for grades in graded]
+    names = common_names(*({layer.name: layer for layer in grades} for grades in graded))
     partners = {names[1][layer.name]: layer for layer in graded[1]}
     for layer in graded[0]:
         other = partners.pop(names[0][layer.name], None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from weightsmith.chain.reading.results import RECORD, Result, read_result, read_results
+from weightsmith.chain.reading.results import RECORD, Result, read_result, read_results, record_in
 from weightsmith.chain.results import ChainRecord
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
@@ -92,7 +92,7 @@ def _result_folders(top: Path, refused: list[FileRefused] | None, *, below: bool
 
 
 def _has_record(folder: Path) -> bool:
-    return (folder / RECORD).exists()
+    return record_in(folder) is not None
 
 
 def _read(path: Path) -> list[Result]:

@@ -44,6 +44,7 @@ __all__ = [
     "read_record",
     "read_result",
     "read_results",
+    "record_in",
 ]
 
 KINDS: dict[type[Record], str] = {
@@ -70,7 +71,7 @@ _SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
 }
 """Settings that a report needs, with their types: the fields of a record do not cover them."""
 
-RECORD, EVALUATION = "record.json", "evaluation.json"
+RECORD, EVALUATION, STUDY = "record.json", "evaluation.json", "study.json"
 _FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
 _ALIKE = 0.6  # the share of common fields above which a record is one of ours, of another version
 
@@ -97,9 +98,15 @@ def read_result(path: str | Path) -> Result:
     path = Path(path)
     if not path.is_dir():
         return Result(_name_of(path), read_record(path))
-    if not (path / RECORD).exists():
+    file = record_in(path)
+    if file is None:
         raise FileRefused(path, f"holds no {RECORD}: a result is a folder that --out of a command wrote")
-    return Result(_name_of(path), read_record(path / RECORD))
+    return Result(_name_of(path), read_record(file))
+
+
+def record_in(folder: Path) -> Path | None:
+    """The file of the record in a result folder, or None; a study writes its own name for it."""
+    return next((folder / name for name in (RECORD, STUDY) if (folder / name).exists()), None)
 
 
 def read_results(path: str | Path) -> list[Result]:
@@ -182,7 +189,8 @@ def _read_folder(folder: Path, name: str) -> Iterator[Result]:
 
 def _read_one(folder: Path, name: str, content: bytes | None = None) -> Iterator[Result]:
     """The record of a folder, whose ``content`` may be known already, and the evaluation next to it."""
-    record = _record_in(folder / RECORD, contents(folder / RECORD) if content is None else content)
+    file = record_in(folder) or folder / RECORD
+    record = _record_in(file, contents(file) if content is None else content)
     if isinstance(record, AnglesRecord) and (folder / ARRAYS).exists():
         yield Result(name, record, read_angles(folder / ARRAYS, record))
     else:
@@ -227,7 +235,7 @@ def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
         seen += 1
         if seen > _MOST_FOLDERS:
             raise FileRefused(top, f"has more than {_MOST_FOLDERS:,} folders in it: name the result folders themselves")
-        if (folder / RECORD).exists():
+        if record_in(folder) is not None:
             yield folder, _name_of(top) if folder == top else folder.relative_to(top).as_posix()
         elif depth < _FOLDERS_DEEP:
             waiting.extend((inner, depth + 1) for inner in reversed(_folders_in(folder)))
@@ -250,7 +258,7 @@ def _name_of(path: Path) -> str:
     if path.is_dir():
         return path.resolve().name or str(path)
     folder = path.absolute().parent.name
-    return folder if path.name == RECORD and folder else path.stem if not folder else f"{folder}/{path.stem}"
+    return folder if path.name in (RECORD, STUDY) and folder else path.stem if not folder else f"{folder}/{path.stem}"
 
 
 def _kind_of(path: Path, values: dict[str, Any]) -> type[Record]:

@@ -63,7 +63,8 @@ class Search:
                 if budget is not None and self.runner.spent >= budget:
                     return (str(config),)
                 if self.progress is not None:
-                    self.progress(f"{stage}: {config}", len(self.runner.candidates), len(self.runner.candidates) + 1)
+                    done = len(self.runner.candidates)
+                    self.progress(f"{stage}: {config}{self._so_far()}", done, done + 1)
                 self.runner.go(config, stage)
         except KeyboardInterrupt:
             if not self.runner.candidates:
@@ -71,6 +72,11 @@ class Search:
             self.interrupted = True
             return ("what came after the interruption: the same call goes on with it",)
         return ()
+
+    def _so_far(self) -> str:
+        """The best so far, if it keeps to the limits on costs: what an interruption would give."""
+        best = self.preference.best(self.runner.candidates)
+        return f" (best so far: {best})" if best is not None and not self.preference.missed(best) else ""
 
     def _proposals(self) -> Iterator[tuple[str, Configuration]]:
         yield "whole", Configuration()

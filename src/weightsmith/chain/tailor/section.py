@@ -86,6 +86,7 @@ def short_section(record: TailorRecord, name: str) -> Section:
 def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]:
     """The original and the resulting network, for the overview."""
     best, judged, rows = record.best, record.judged, record.judging
+    data = str(record.settings.get("data", ""))
     parent = record.origin.inputs.get("network")
     if parent is not None:
         yield KnownNetwork(
@@ -93,7 +94,7 @@ def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]
             name=f"network ({parent[:6]})",
             making="given",
             operation="as it came",
-            judged=Judged(record.whole, rows.split, rows.rows),
+            judged=Judged(record.whole, rows.split, rows.rows, data),
             parameters=record.parameters,
             macs=record.macs,
             energy=record.energy,
@@ -105,7 +106,7 @@ def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]
         operation=f"tailored: {best}",
         parent=parent,
         seed=record.origin.seed,
-        judged=Judged(judged.accuracy, rows.split, rows.rows),
+        judged=Judged(judged.accuracy, rows.split, rows.rows, data),
         cost=judged.cost,
         parameters=best.parameters,
         macs=best.macs if best.steps is None else None,

@@ -156,12 +156,11 @@ def _network(given: Any) -> nn.Module:
 
     from weightsmith.networks.editing.copying import copied
     from weightsmith.networks.files import load
+    from weightsmith.networks.held import held_network
     from weightsmith.spiking.files import is_spiking
     from weightsmith.spiking.network import SpikingNetwork
-    from weightsmith.training.run import TrainRun
 
-    if isinstance(given, TrainRun):
-        return copied(given.network).eval()
+    given = held_network(given)
     if isinstance(given, nn.Module):
         return copied(given).eval()
     if isinstance(given, SpikingNetwork) or (isinstance(given, str | Path) and is_spiking(given)):

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks.card import weights_digest
+from weightsmith.networks.held import held_network
 from weightsmith.networks.layers.adapters import find_in_adapter, is_adapter
 from weightsmith.networks.layers.channels import fits_pattern, settle_groups
 from weightsmith.networks.layers.modules import find_in_module
@@ -166,7 +167,8 @@ def find_layers(
 
 
 def opened(network: object) -> nn.Module | Weights:
-    """Any accepted form of a network as a module or as weights."""
+    """Any accepted form of a network as a module or as weights; a result gives the network that it holds."""
+    network = held_network(network)
     # Checked first: on the torch backend a Keras model is a torch module as well, with transposed weights.
     if any(_descends(network, package, "Model") for package in ("keras", "tf_keras")):
         from weightsmith.networks.layers.live import KerasModelWeights

@@ -25,11 +25,12 @@ from weightsmith.networks.models.resnet import Resnet
 from weightsmith.networks.models.vgg import LISTS, Vgg
 from weightsmith.networks.weights import Weights
 
-__all__ = ["LAYOUTS", "Match", "Removed", "bare_names", "expected_shapes", "is_counter", "recognise"]
+__all__ = ["LAYOUTS", "Match", "Removed", "bare_names", "common_names", "expected_shapes", "is_counter", "recognise"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 Removed = Literal["skip", "zero"]
 
+_GRAFTED = "base."
 _WRAPPER = re.compile(r"(module|model|net|network|_orig_mod)\.")
 
 
@@ -76,6 +77,25 @@ def bare_names(names: Mapping[str, object]) -> dict[str, str]:
             break
         bare = {name: rest.removeprefix(prefix[0]) for name, rest in bare.items()}
     return bare
+
+
+def common_names(first: Mapping[str, object], second: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str]]:
+    """The names of two networks as they are compared: without prefixes of wrappers, and without the ``base.`` that a
+    network on the lower blocks of another (``transfer``) puts before the names of its parent.
+
+    >>> common_names({"base.dense1": 0, "head": 0}, {"module.dense1": 0, "module.output": 0})
+    ({'base.dense1': 'dense1', 'head': 'head'}, {'module.dense1': 'dense1', 'module.output': 'output'})
+    """
+    bare = [bare_names(first), bare_names(second)]
+    for own, other in (bare, bare[::-1]):
+        known = set(other.values())
+        for name, text in own.items():
+            inner = text
+            while inner not in known and inner.startswith(_GRAFTED):
+                inner = inner.removeprefix(_GRAFTED)
+            if inner in known and inner not in own.values():
+                own[name] = inner
+    return bare[0], bare[1]
 
 
 def expected_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:

@@ -40,19 +40,18 @@ class StudyFigure:
 def figures_of_study(study: Study) -> list[StudyFigure]:
     """The figures that apply to a study; each is drawn on demand.
 
-    Accuracy and final size against the initial size take several sizes; a sweep takes three or more methods that
-    differ in angle or penalty alone.
+    A sweep takes three or more methods that differ in angle or penalty alone; accuracy and final size against the
+    initial size take several sizes, or one, as points, where there is no sweep to draw.
     """
     methods = tuple(dict.fromkeys(row.method for row in study.rows))
     found: list[StudyFigure] = []
-    if len({row.hidden for row in study.rows}) > 1:
+    sweeps = [*_sweeps(study, methods, "angle"), *_sweeps(study, methods, "penalty")]
+    if len({row.hidden for row in study.rows}) > 1 or (study.rows and not sweeps):
         rows = _plainly_named(study.rows)
         found.append(StudyFigure("accuracy", "accuracy", methods, functools.partial(draw_method_accuracy, rows)))
         if any(row.units != row.hidden or row.angle is not None or row.penalty is not None for row in rows):
             found.append(StudyFigure("size", "size", methods, functools.partial(draw_final_size, rows)))
-    found += _sweeps(study, methods, "angle")
-    found += _sweeps(study, methods, "penalty")
-    return found
+    return found + sweeps
 
 
 def _sweeps(study: Study, methods: Sequence[str], parameter: Literal["angle", "penalty"]) -> list[StudyFigure]:

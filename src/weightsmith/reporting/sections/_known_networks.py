@@ -33,6 +33,7 @@ __all__ = [
     "change_cells",
     "family_of",
     "in_order",
+    "judged_alike",
     "known_networks",
     "network_in",
     "network_out",
@@ -59,6 +60,8 @@ class Judged:
     accuracy: Interval
     split: str
     images: int
+    data: str = ""
+    """The name of the data; empty in records of older versions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,23 +277,43 @@ def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Ite
     for _, record in made:
         match record:
             case ReductionRecord(measured=found):
-                yield Judged(found.reduced, found.split, found.images)
+                yield Judged(found.reduced, found.split, found.images, _data_of(record))
             case SpikeRecord(decisions=answers):
-                yield Judged(answers.spiking, answers.split, answers.images)
+                yield Judged(answers.spiking, answers.split, answers.images, _data_of(record))
             case TransferRecord(stages=stages, best=best):
                 images = next((stage.gain.n for stage in stages if stage.gain is not None), None)
                 if images is not None:
-                    yield from (Judged(stage.accuracy, "validation", images) for stage in stages[best : best + 1])
+                    accuracies = [stage.accuracy for stage in stages[best : best + 1]]
+                    yield from (Judged(each, "validation", images, _data_of(record)) for each in accuracies)
     for _, record in seen:
         match record:
             case Evaluation():
-                yield Judged(record.accuracy, record.split, record.images)
+                yield Judged(record.accuracy, record.split, record.images, record.data)
             case ReductionRecord(measured=found):
-                yield Judged(found.whole, found.split, found.images)
+                yield Judged(found.whole, found.split, found.images, _data_of(record))
             case SpikeRecord(decisions=answers):
-                yield Judged(answers.network, answers.split, answers.images)
+                yield Judged(answers.network, answers.split, answers.images, _data_of(record))
             case SpikeSweep():
-                yield Judged(record.plain, record.split, record.test_images)
+                yield Judged(record.plain, record.split, record.test_images, _data_of(record))
+
+
+def _data_of(record: Record) -> str:
+    data = getattr(record, "settings", {}).get("data")
+    return data if isinstance(data, str) else ""
+
+
+def judged_alike(networks: Sequence[KnownNetwork]) -> dict[tuple[str, str], list[KnownNetwork]]:
+    """The judged networks by data and split: only those of one group can be ranked.
+
+    Where all records that name their data name the same, those that do not are taken to mean them.
+    """
+    named = {each.judged.data for each in networks if each.judged is not None and each.judged.data}
+    only = next(iter(named)) if len(named) == 1 else ""
+    groups: dict[tuple[str, str], list[KnownNetwork]] = {}
+    for each in networks:
+        if each.judged is not None:
+            groups.setdefault((each.judged.data or only, each.judged.split), []).append(each)
+    return groups
 
 
 def _size(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Size | None:

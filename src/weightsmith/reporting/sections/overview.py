@@ -21,6 +21,7 @@ from weightsmith.reporting.sections._known_networks import (
     change_cells,
     family_of,
     in_order,
+    judged_alike,
     known_networks,
     network_in,
     network_out,
@@ -67,10 +68,12 @@ def overview_section(results: Sequence[NamedRecord], others: Sequence[KnownNetwo
     notes = _notes(results, networks)
     if notes:
         parts.append(Notes(notes))
+    alike = judged_alike(networks)
     for against in ("parameters", "energy"):
-        marked = [each for each in networks if each.judged is not None and getattr(each, against) is not None]
-        if marked:
-            parts.append(_drawing(marked, against))
+        for number, (rows, group) in enumerate(alike.items(), 1):
+            marked = [each for each in group if getattr(each, against) is not None]
+            if marked:
+                parts.append(_drawing(marked, against, (_rows_text(rows), number) if len(alike) > 1 else None))
     if networks:
         parts += [_networks(networks), _ancestry(results, networks, others)]
     parts += [_results(results), _facts(results)]
@@ -82,11 +85,25 @@ def _lead(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> s
     kinds = [f"{count:,} {making}" for making, count in made.items() if making != "given"]
     lead = f"{counted(len(results), 'result')} of {counted(len(networks), 'network')}"
     lead += f" ({', '.join(kinds)})." if kinds else "."
-    best = max((each for each in networks if each.judged is not None), key=_right, default=None)
-    if best is None or best.judged is None:
-        return lead
-    lead += f" The most accurate is {best.name} with {percent_within(best.judged.accuracy)}."
-    return lead + _cheaper_networks(networks, best)
+    groups = judged_alike(networks)
+    if len(groups) == 1:
+        return f"{lead} The most accurate is {_best_of(networks)}"
+    for rows, group in list(groups.items())[:_NAMED]:
+        among = f"of {len(group)} " if len(group) > 1 else ""
+        lead += f" On {_rows_text(rows)} the most accurate {among}is {_best_of(group)}"
+    return lead + (" Accuracies on different rows are not ranked against each other." if groups else "")
+
+
+def _best_of(networks: Sequence[KnownNetwork]) -> str:
+    """The most accurate of networks that were judged on the same rows, and what may be as good for less."""
+    best = max((each for each in networks if each.judged is not None), key=_right)
+    assert best.judged is not None  # as one of them is
+    return f"{best.name} with {percent_within(best.judged.accuracy)}.{_cheaper_networks(networks, best)}"
+
+
+def _rows_text(rows: tuple[str, str]) -> str:
+    data, split = rows
+    return f"the {split} rows of {data}" if data else f"{split} rows"
 
 
 def _right(network: KnownNetwork) -> float:
@@ -123,6 +140,8 @@ def _least(networks: Sequence[KnownNetwork], best: KnownNetwork, what: str) -> K
 def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
     judged = [each for each in networks if each.judged is not None]
     chips = [("networks", f"{len(networks):,}")]
+    if len(judged_alike(networks)) > 1:
+        return tuple(chips)  # nothing is ranked across rows
     if judged:
         best = max(judged, key=_right)
         assert best.judged is not None  # as all of them are
@@ -147,13 +166,16 @@ def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> 
         lines.append(
             f"{_listed(unjudged)} {verb} not judged on any rows: the results hold no accuracy with an interval."
         )
-    rows: dict[tuple[str, int], list[str]] = {}
-    for each in networks:
-        if each.judged is not None:
-            rows.setdefault((each.judged.split, each.judged.images), []).append(each.name)
+    rows: dict[tuple[str, str, int], list[str]] = {}
+    for (data, split), group in judged_alike(networks).items():
+        for each in group:
+            assert each.judged is not None  # as all of a group are
+            rows.setdefault((data, split, each.judged.images), []).append(each.name)
     if len(rows) > 1:
+        several = len({data for data, *_ in rows}) > 1
         groups = (
-            f"{_listed(names)} on {counted(images, 'image')} ({split})" for (split, images), names in rows.items()
+            f"{_listed(names)} on {counted(images, 'image')} ({split}{f' of {data}' if several and data else ''})"
+            for (data, split, images), names in rows.items()
         )
         lines.append(f"Accuracies were measured on different rows: {'; '.join(groups)}.")
     chances = {str(each.judged.accuracy.confidence) for each in networks if each.judged is not None}
@@ -167,7 +189,8 @@ def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> 
     return tuple(lines)
 
 
-def _drawing(networks: Sequence[KnownNetwork], against: str) -> Drawing:
+def _drawing(networks: Sequence[KnownNetwork], against: str, of: tuple[str, int] | None = None) -> Drawing:
+    """Accuracies on one kind of rows; ``of`` says which and their number, where there are several."""
     names = {each.digest: each.name for each in networks}
     marks = [
         NetworkMark(
@@ -194,7 +217,8 @@ def _drawing(networks: Sequence[KnownNetwork], against: str) -> Drawing:
     )
     figure = functools.partial(draw_networks, marks, "parameters" if against == "parameters" else "energy")
     how = _HOW + (energies if against == "energy" else "")
-    return Drawing(f"Accuracy against {against}", how, figure, rows, file=f"accuracy-by-{against}.csv")
+    on, number = ("", "") if of is None else (f" on {of[0]}", f"-{of[1]}")
+    return Drawing(f"Accuracy against {against}{on}", how, figure, rows, file=f"accuracy-by-{against}{number}.csv")
 
 
 def _networks(networks: Sequence[KnownNetwork]) -> Table:
@@ -212,6 +236,7 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("digest", "the first letters of the SHA-256 of its weights"),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
+    several = len({data for data, _ in judged_alike(networks)}) > 1
     ps = holm([None if each.cost is None else each.cost.p for each in networks])
     for each, p in zip(networks, ps, strict=True):
         judged, cost = each.judged, each.cost
@@ -224,12 +249,16 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
                 each.macs,
                 None if each.accumulates is None else round(each.accumulates),
                 _energy(each),
-                None if judged is None else Shown(judged.images, f"{judged.images:,} {judged.split}"),
+                None if judged is None else Shown(judged.images, _images_text(judged, several)),
                 each.operation,
                 short_digest(each.digest),
             )
         )
     return Table("Networks", columns, tuple(rows), file="networks.csv")
+
+
+def _images_text(judged: Judged, several: bool) -> str:
+    return f"{judged.images:,} {judged.split}{f' of {judged.data}' if several and judged.data else ''}"
 
 
 def _energy(network: KnownNetwork) -> Shown | None:

@@ -18,6 +18,7 @@ from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.networks.files import load
+from weightsmith.networks.held import held_network
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.results import SpikeRun
 from weightsmith.training.run import TrainRun
@@ -66,15 +67,16 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, image
 
 def _network(given: Any) -> nn.Module:
     """A copy in ``eval`` mode."""
-    if isinstance(given, TrainRun):
-        return copied(given.network).eval()
+    given = held_network(given)
     if isinstance(given, nn.Module):
         return copied(given).eval()
     if isinstance(given, SpikingNetwork | SpikeRun):
         which = "its run()" if isinstance(given, SpikingNetwork) else "its network.run()"
         raise UsageError(f"this is a spiking network already: {which} runs it")
     if not isinstance(given, str | Path):
-        raise UsageError(f"a network is a module, a training run, a file or a folder, not {type(given).__name__}")
+        raise UsageError(
+            f"a network is a module, a result that holds one, a file or a folder, not {type(given).__name__}"
+        )
     return load(given).eval()
 
 

@@ -3,7 +3,8 @@
 A NIR file is read differently by every importer, so only what all of them read alike is written: convolutions and dense
 layers with a bias and without groups, IF and LIF neurons with one threshold per layer. Pools and flattening go into the
 convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR knows a hard reset
-only; a soft one is noted in the metadata, and :mod:`weightsmith.spiking.nir.handover` sets it after the import.
+only and no first membrane: a soft reset and membranes that start above zero are noted in the metadata, and
+:mod:`weightsmith.spiking.nir.handover` sets them after the import.
 
 A test vector is written with the file: the input, and the spike counts of our own simulator.
 """
@@ -134,6 +135,12 @@ def _lowered(
         nodes = _between_steps(nodes, spikes_enter=spikes_enter)
     nodes, folded = with_one_threshold(nodes, network.input_shape)
     if rounding is not None:
+        started = next((node for node in nodes if isinstance(node, Neurons) and node.start), None)
+        if started is not None:
+            raise UsageError(
+                f"{started.name} starts at {started.start:g} thresholds, which rounding would move; export it without "
+                "rounding, or convert with balance percentile:half=false"
+            )
         nodes = _rounded(nodes, rounding)
     nodes, more = as_convolutions(nodes, network.input_shape, sumpool=sumpool)
     if rounding is not None and (hard or leaky):
@@ -157,6 +164,7 @@ def _stored(network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str
             names[node.name]: tuple(node.amplitude.tolist()) for node in populations if node.amplitude is not None
         },
         rounding=rounding,
+        starts={names[node.name]: node.start for node in populations if node.start} or None,
     )
 
 
@@ -188,6 +196,11 @@ def _notes(
         notes.append(
             "NIR knows a hard reset only: the file says 'soft' in its metadata; set it after the import "
             "(weightsmith.spiking.nir.handover does, for SpikingJelly, Norse and snnTorch)"
+        )
+    if any(node.start for node in network.populations):
+        notes.append(
+            "NIR has no first membrane: where membranes start stands in the metadata, and other tools begin at zero "
+            "unless it is set after the import (weightsmith.spiking.nir.handover does, for SpikingJelly)"
         )
     if rounding is not None:
         notes.append(f"weights and thresholds are multiples of 2^-{rounding} before pools are folded in")
@@ -250,11 +263,6 @@ def _checked(node: Node, network: SpikingNetwork) -> Node:
         raise UsageError(f"{node.name} adds a node to itself, which is one edge in NIR; use a Scale of 2")
     if not isinstance(node, Neurons):
         return node
-    if node.start:
-        raise UsageError(
-            f"{node.name} starts at {node.start:g} thresholds, and NIR has no first membrane; "
-            "convert with balance percentile:half=false"
-        )
     channels = network.shapes[node.name][0]
     rows = node.threshold.reshape(channels, -1)
     if not bool((rows == rows[:, :1]).all()):
@@ -304,7 +312,7 @@ def _between_steps(nodes: Sequence[Node], *, spikes_enter: bool) -> tuple[Node, 
     result: list[Node] = []
     for node in nodes:
         digits = _digits(node.source, given, spikes_enter) if isinstance(node, Neurons) else None
-        if isinstance(node, Neurons) and digits is not None:
+        if isinstance(node, Neurons) and digits is not None and not node.start:
             steps = torch.floor(node.threshold * 2.0**digits)
             result.append(dataclasses.replace(node, threshold=(steps + 0.5) / 2.0**digits))
         else:
