@@ -22,9 +22,7 @@ from weightsmith.spiking.nir import export as verb
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.nir.handover import HandoverCheck
-    from weightsmith.spiking.portable.export import TorchExport
 
 __all__ = ["export"]
 
@@ -170,6 +168,7 @@ def _refuse_for_torch(**given: Any) -> None:
 
 
 def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, quiet: bool) -> None:
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
     from weightsmith.spiking.portable.export import export_torch
 
@@ -178,29 +177,13 @@ def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, qu
     x = _rows(run.data, run.path, run.rows, quiet)
     written = export_torch(load_spiking(file), target, x=x, steps=run.steps, seed=run.seed)
     paths = [target, target.with_name(written.weights)]
-    description = _torch_section(written, str(file), target.name)
+    description = describe(written, str(file))
     if as_json:
         files = [str(path) for path in paths]
         print_json({"export": written.to_dict(), "files": files, "description": description.to_dict()})
     else:
         show(description, paths)
     raise_concerns(description)
-
-
-def _torch_section(written: TorchExport, name: str, target: str) -> Section:
-    from weightsmith.reporting.parts import Column, Section, Table
-
-    heads = ("population", "ours", "theirs", "differ")
-    columns = tuple(Column(head, numeric=head != "population") for head in heads)
-    rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
-    look_at = (f"{written.differ} spikes of {target} differ from those of our engine",) if written.differ else ()
-    return Section(
-        f"Exported: {name}",
-        f"{written.neuron}, a module in plain torch; spikes compared on {written.images} images over {written.steps} "
-        "steps.",
-        (Table(f"Spikes here and in {target}", columns, rows),),
-        look_at=look_at,
-    )
 
 
 def _rows(name: str | None, path: Path | None, images: int | None, quiet: bool) -> Tensor | None:
