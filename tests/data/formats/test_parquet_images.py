@@ -87,3 +87,9 @@ def test_what_is_wrong_is_named(tmp_path):
         Parquet(str(path)).read()
     with pytest.raises(FileRefused, match="no such file or folder"):
         Parquet(str(tmp_path / "nothing.parquet")).read()
+
+
+def test_a_label_beyond_all_classes_is_refused_and_not_counted_up_to(tmp_path):
+    write(tmp_path / "train.parquet", [encoded(np.zeros((4, 4, 3), np.uint8))] * 2, [0, 2**50])
+    with pytest.raises(FileRefused, match="no class of its own"):
+        Parquet(str(tmp_path / "train.parquet")).read()

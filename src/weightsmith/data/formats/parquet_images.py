@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Parquet"]
 
+_MOST_CLASSES = 100_000  # of labels without names: what is beyond is no class but a damaged number
 _LABELS = ("label", "labels", "fine_label", "class", "target")
 _BATCH = 64  # rows of a Parquet file that are in memory at a time
 
@@ -59,7 +60,7 @@ class Parquet(Source, name="parquet"):
         read = {}
         for split, files in parts.items():
             y = np.concatenate([found for found, _ in labels[split]])
-            if int(y.min()) < 0 or (names and int(y.max()) >= len(names)):
+            if int(y.min()) < 0 or int(y.max()) >= (len(names) or _MOST_CLASSES):
                 raise FileRefused(
                     files[0], f"has the label {int(y.min() if y.min() < 0 else y.max())}, no class of its own"
                 )
