@@ -340,8 +340,8 @@ _COLUMNS = [
 _PEER = """## Beside SpikingJelly's converter
 
 SpikingJelly 2.0.0 on the first of the same images, by the best of its recipes in a smaller comparison (the largest
-activation and local threshold balancing were worse there): thresholds by channel at the 99.9th percentile of 512 training images,
-membranes at half a threshold, plain neurons with soft reset, constant input
+activation and local threshold balancing were worse there): thresholds by channel at the 99.9th percentile of 512
+training images, membranes at half a threshold, plain neurons with soft reset, constant input
 (`python -m benchmarks.few_steps_peer resnet20 16`, in the peers' environment)."""
 _PEER_COLUMNS = [
     "| network | steps | images | SpikingJelly | its difference | ours, signed, same images |",
