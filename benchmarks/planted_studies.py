@@ -126,10 +126,10 @@ def intervals() -> Plan:
 
     return Plan(
         "The intervals that the same refits give on the scale ln(α − 1), α = 3: percentile, basic, bias-corrected, the "
-        "estimate ± 1.96 standard deviations, and the mean of percentile and basic, which is what `alpha_interval` "
-        "gives. How often each covers, and its median width on that scale; percentile and basic are as wide as their "
-        "mean. That one was chosen among about twenty (studentised, symmetric, semi-parametric, on other scales) on "
-        "random numbers other than these.",
+        "estimate ± 1.96 standard deviations, and the mean of percentile and basic, on which `alpha_interval` builds, "
+        "adding what other cuts leave open. How often each covers, and its median width on that scale; percentile and "
+        "basic are as wide as their mean. That one was chosen among about twenty (studentised, symmetric, "
+        "semi-parametric, on other scales) on random numbers other than these.",
         {f"{key}": functools.partial(cell, *key) for key in itertools.product(_BODIES, (50, 500))},
     )
 

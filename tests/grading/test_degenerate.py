@@ -202,9 +202,9 @@ def test_every_case_has_a_status_for_any_setting(conv, cut):
 
 
 LEFT_OUT: dict[str, tuple[Callable[[], Network], str]] = {
-    "integers": (lambda: linear(torch.arange(120).reshape(12, 10)), "not trained"),
+    "integers": (lambda: linear(torch.arange(120).reshape(12, 10)), "integers (int64), no scale"),
     "int8 codes without a scale": (lambda: linear(torch.ones(12, 10, dtype=torch.int8)), "scale"),
-    "booleans": (lambda: linear(torch.ones(12, 10, dtype=torch.bool)), ""),
+    "booleans": (lambda: linear(torch.ones(12, 10, dtype=torch.bool)), "truth values"),
     "complex numbers": (lambda: linear(gaussian(12, 10).to(torch.complex64)), "complex"),
     "complex parameter": (lambda: nn.Linear(10, 12, dtype=torch.complex64), "complex"),
     "sparse": (lambda: linear(torch.eye(12).to_sparse()), "sparse"),
