@@ -16,7 +16,7 @@ LONG := $(ROUNDED)/$(shell printf 'a-folder-with-a-long-name/%.0s' 1 2 3 4 5)
 # worksteal: neighbours stay in one worker, so that what they share is made once.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-all test-rounding test-roundings check format bench peers browser docs picture clean help
+.PHONY: demo dist test test-all test-rounding test-roundings check format bench peers browser docs picture clean help
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -48,6 +48,17 @@ format: $(VENV)/.dev ## put the code into the one format
 
 docs: $(VENV)/.dev ## the documentation as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: $(VENV)/.dev ## wheel and source archive, each tried: the wheel alone in an environment that has only its dependencies
+	rm -rf dist build/try
+	$(BIN)/python -m hatchling build -d dist
+	$(PYTHON) -m venv build/try
+	build/try/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --no-index dist/*.whl
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+		$$(build/try/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth
+	cd build/try && export PYTHONPATH= $(ONE_THREAD) && bin/python -c 'import sys, weightsmith; sys.exit("build/try" not in weightsmith.__file__)' && \
+		bin/weightsmith train digits --network mlp:8 --epochs 1 --out run --quiet > /dev/null && bin/weightsmith grade run > /dev/null
+	tar -tzf dist/*.tar.gz | grep -q /src/weightsmith/cli/app.py
 
 peers: $(PEERS)/.installed ## a second environment with the peers, and the reference vectors they write
 	$(ONE_THREAD) $(PEERS)/bin/python -m benchmarks.peers.write

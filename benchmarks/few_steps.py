@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,19 +34,21 @@ from weightsmith.spiking.conversion.calibrate import Calibrate
 from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.encoding import Constant
-from weightsmith.spiking.energy.cost import UnitCounts, spike_cost
+from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts, spike_cost
+from weightsmith.spiking.energy.rivals import rivals_of
 from weightsmith.spiking.files import load_spiking, save_spiking
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.simulation.simulate import simulate
 
-__all__ = ["main"]
+__all__ = ["BLOCK", "FILES", "FOLDER", "main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = _ROOT / "docs" / "results"
 _READING = "## How to read it"
-_BLOCK = 500
-_FILES = {
+BLOCK = 500
+FOLDER = _ROOT / "build" / "few_steps"
+FILES = {
     **{f"resnet{depth}": f"akamaster_resnet{depth}.safetensors" for depth in (20, 32, 44, 56)},
     "vgg5": "vgg5_fc512.safetensors",
 }
@@ -54,6 +57,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "graded": {"neuron": "graded:5", "balance": "percentile", "calibrate": "weights"},
     "plain": {"neuron": "if", "balance": "percentile", "calibrate": None},
 }
+_FINE, _FINE_FROM = "graded:6", 3  # from so many steps on graded neurons use a sixth size
+_SKIPPED = "int8, zeros skipped"
 
 
 class Case(NamedTuple):
@@ -68,9 +73,10 @@ class Case(NamedTuple):
 
 
 _CASES = [
-    *(Case("resnet20", kind, steps) for kind, steps in (("graded", 2), ("graded", 3), ("signed", 8), ("signed", 4))),
-    *(Case("resnet56", kind, steps) for kind, steps in (("graded", 2), ("graded", 4), ("signed", 8), ("signed", 4))),
-    *(Case(network, "signed", 16) for network in ("resnet20", "resnet56")),
+    *(Case("resnet20", kind, steps) for kind, steps in (("signed", 4), ("graded", 2), ("graded", 3))),
+    *(Case("resnet56", kind, steps) for kind, steps in (("graded", 4), ("signed", 8), ("signed", 4))),
+    *(Case("resnet20", "signed", steps) for steps in (8, 16)),
+    *(Case("resnet56", kind, steps) for kind, steps in (("graded", 2), ("signed", 16))),
     *(Case("vgg5", kind, steps) for kind, steps in (("signed", 4), ("signed", 8), ("graded", 2), ("signed", 2))),
     *(Case(network, "graded", steps) for network in ("resnet32", "resnet44") for steps in (2, 4)),
     *(Case(network, "signed", steps) for network in ("resnet32", "resnet44") for steps in (8, 4)),
@@ -84,8 +90,8 @@ _CASES = [
 def main(arguments: list[str] | None = None) -> int:
     """Run the cases asked for, then write the page of all that are finished."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.few_steps", description=__doc__)
-    parser.add_argument("cases", nargs="*", help=f"NETWORK:KIND:STEPS; networks {', '.join(_FILES)}, kinds signed …")
-    parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "few_steps", help="where runs are kept")
+    parser.add_argument("cases", nargs="*", help=f"NETWORK:KIND:STEPS; networks {', '.join(FILES)}, kinds signed …")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where runs are kept")
     parser.add_argument("--page", action="store_true", help="only write the page")
     asked = parser.parse_args(arguments)
     weights = os.environ.get("WEIGHTSMITH_DATA")
@@ -95,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not asked.page:
         data = ws.data.load("cifar10")
         for case in [_parsed(text) for text in asked.cases] or _CASES:
-            _run(case, Path(weights) / "weights" / _FILES[case.network], data, asked.folder)
+            _run(case, Path(weights) / "weights" / FILES[case.network], data, asked.folder)
     _write(asked.folder)
     return 0
 
@@ -119,7 +125,7 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
     plain = _plain_answers(case.network, file, test.x, folder)
     while len(facts["right"]) < len(test):
         first = len(facts["right"])
-        rows = slice(first, first + _BLOCK)
+        rows = slice(first, first + BLOCK)
         begun = time.process_time()
         counts = UnitCounts(network) if first == 0 else None
         observers = () if counts is None else (counts,)
@@ -128,9 +134,7 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
         facts["events"] += int(sum(found.spikes().values()))
         facts["right"] += (found.answers[:, -1] == test.y[rows].numpy()).tolist()
         if counts is not None:
-            cost = spike_cost(network, found, counts)
-            facts["accumulates"], facts["macs"] = float(cost.accumulates[-1]), cost.macs
-            facts["once"] = int(sum(layer.multiplies_once for layer in cost.layers))
+            facts |= _costs(spike_cost(network, found, counts))
         write_atomic(facts_file, json.dumps(facts))
         here = (
             np.array(facts["right"]).mean()
@@ -139,8 +143,25 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
         print(f"{case}: {len(facts['right'])} images, {100 * here:+.2f} points", file=sys.stderr, flush=True)
 
 
+def _costs(cost: SpikeCost) -> dict[str, Any]:
+    """Operations of an image, and its energy in picojoules at the prices of floats and of integers."""
+    return {
+        "accumulates": float(cost.accumulates[-1]),
+        "macs": cost.macs,
+        "once": int(sum(layer.multiplies_once for layer in cost.layers)),
+        "energy": {
+            "float32": cost.energy,
+            "integers": cost.at(Prices(numbers="int8")).energy,
+            "integers, shifts free": cost.at(Prices(numbers="int8", shift=0.0)).energy,
+            "memory": cost.memory_energy,
+        },
+    }
+
+
 def _prepared(case: Case, file: Path, data: Any) -> tuple[dict[str, Any], SpikingNetwork]:
-    asked = _SETTINGS[case.kind]
+    asked = dict(_SETTINGS[case.kind])
+    if case.kind == "graded" and case.steps >= _FINE_FROM:
+        asked["neuron"] = _FINE
     subject = read_subject(ws.load(file), data, images=1, seed=0)
     how = asked["calibrate"]
     begun = time.process_time()
@@ -160,7 +181,18 @@ def _prepared(case: Case, file: Path, data: Any) -> tuple[dict[str, Any], Spikin
     )
     seconds = time.process_time() - begun
     units = sum(int(np.prod(prepared.network.shapes[node.name])) for node in prepared.network.populations)
-    facts = {"settings": asked, "calibration": seconds, "units": units, "right": [], "events": 0, "seconds": 0.0}
+    rivals = rivals_of(
+        prepared.converted.network, data.split("test").x[:BLOCK], prepared.network.neuron.levels(case.steps)
+    )
+    facts = {
+        "settings": asked,
+        "calibration": seconds,
+        "units": units,
+        "rivals": [rival.to_dict() for rival in rivals],
+        "right": [],
+        "events": 0,
+        "seconds": 0.0,
+    }
     return facts, prepared.network
 
 
@@ -174,66 +206,157 @@ def _plain_answers(name: str, file: Path, x: torch.Tensor, folder: Path) -> np.n
 
 
 def _write(folder: Path) -> None:
-    """The page of all finished cases, with its reading, if it has one already, and their facts."""
+    """The page of all finished cases, with its reading, if it has one already, and their facts.
+
+    Cases of an earlier run that are not in the folder stay, as its facts have them.
+    """
     labels = ws.data.load("cifar10").split("test").y.numpy()
-    rows, kept = [], []
-    for file in sorted(folder.glob("*:*:*.json"), key=_order):
-        case, facts = _parsed(file.stem), json.loads(file.read_text(encoding="utf-8"))
-        if len(facts["right"]) < len(labels):
-            continue
-        right = np.array(facts["right"])
-        plain = np.load(folder / f"{case.network}.npy") == labels
-        found = mcnemar(right, plain)
-        assert found.interval is not None
-        low, high = found.interval.low, found.interval.high
-        events = facts["events"] / len(labels)
-        own, spiking = wilson(int(plain.sum()), len(labels)), wilson(int(right.sum()), len(labels))
-        rows.append(
-            f"| {case.network} | {case.kind} | {case.steps} | {100 * own.value:.2f} | {100 * spiking.value:.2f} "
-            f"({100 * spiking.low:.2f}–{100 * spiking.high:.2f}) | {100 * found.difference:+.2f} ({100 * low:+.2f} to "
-            f"{100 * high:+.2f}) | {events:,.0f} | {events / facts['units'] / case.steps:.3f} | "
-            f"{facts['accumulates'] / facts['macs']:.2f} | {facts['calibration']:.0f} | {facts['seconds']:.0f} |"
-        )
-        facts.pop("right")
-        kept.append(
-            {
-                "network": case.network,
-                "kind": case.kind,
-                "steps": case.steps,
-                "images": len(labels),
-                "own": own.to_dict(),
-                "spiking": spiking.to_dict(),
-                "difference": found.to_dict(),
-                **facts,
-            }
-        )
-    path = _RESULTS / "few_steps.md"
+    path, facts_file = _RESULTS / "few_steps.md", _RESULTS / "few_steps.json"
+    before = json.loads(facts_file.read_text(encoding="utf-8")) if facts_file.exists() else []
+    known = {_case_of(facts): facts for facts in [*before, *_finished(folder, labels)]}
+    kept = [known[case] for case in sorted(known, key=_order)]
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     reading = old[old.index(_READING) :] if _READING in old else ""
     made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
-    parts = ("# spiking: few steps", _HEAD, "\n".join([*_COLUMNS, *rows]), f"{made} {_COMMAND}", reading)
+    parts = (
+        "# spiking: few steps",
+        _HEAD,
+        "\n".join([*_COLUMNS, *map(_row, kept)]),
+        _EARLIER if any("rivals" not in facts for facts in kept) else "",
+        _missing(known),
+        _peer(folder, labels),
+        _ENERGY,
+        "\n".join([*_ENERGY_COLUMNS, *(_energies(facts) for facts in kept if "rivals" in facts)]),
+        f"{made} {_COMMAND}",
+        reading,
+    )
     write_atomic(path, "\n\n".join(part.rstrip() for part in parts if part) + "\n")
-    write_atomic(_RESULTS / "few_steps.json", json.dumps(kept, indent=1) + "\n")
+    write_atomic(facts_file, json.dumps(kept, indent=1) + "\n")
 
 
-def _order(file: Path) -> tuple[int, int, int]:
-    case = _parsed(file.stem)
-    return list(_FILES).index(case.network), list(_SETTINGS).index(case.kind), case.steps
+def _finished(folder: Path, labels: np.ndarray) -> Iterator[dict[str, Any]]:
+    """The facts of all cases in the folder that were run on all images."""
+    for file in folder.glob("*:*:*.json"):
+        case, facts = _parsed(file.stem), json.loads(file.read_text(encoding="utf-8"))
+        right = np.array(facts.pop("right"))
+        if len(right) < len(labels):
+            continue
+        plain = np.load(folder / f"{case.network}.npy") == labels
+        yield {
+            **case._asdict(),
+            "images": len(labels),
+            "own": wilson(int(plain.sum()), len(labels)).to_dict(),
+            "spiking": wilson(int(right.sum()), len(labels)).to_dict(),
+            "difference": mcnemar(right, plain).to_dict(),
+            **facts,
+        }
+
+
+def _row(facts: dict[str, Any]) -> str:
+    """A row of the table of accuracies."""
+    case, own, spiking, found = _case_of(facts), facts["own"], facts["spiking"], facts["difference"]
+    low, high = found["interval"]["low"], found["interval"]["high"]
+    events = facts["events"] / facts["images"]
+    earlier = "" if "rivals" in facts else " †"
+    return (
+        f"| {case.network} | {case.kind}{earlier} | {case.steps} | {100 * own['value']:.2f} | "
+        f"{100 * spiking['value']:.2f} ({100 * spiking['low']:.2f}–{100 * spiking['high']:.2f}) | "
+        f"{100 * found['difference']:+.2f} ({100 * low:+.2f} to {100 * high:+.2f}) | {events:,.0f} | "
+        f"{events / facts['units'] / case.steps:.3f} | {facts['accumulates'] / facts['macs']:.2f} | "
+        f"{facts['calibration']:.0f} | {facts['seconds']:.0f} |"
+    )
+
+
+def _case_of(facts: dict[str, Any]) -> Case:
+    return Case(facts["network"], facts["kind"], facts["steps"])
+
+
+def _missing(done: Collection[Case]) -> str:
+    """A sentence that names the cases that were not run on all images."""
+    left = [f"{case.network} {case.kind} {case.steps}" for case in _CASES if case not in done]
+    return f"Not run on all images: {', '.join(left)}." if left else ""
+
+
+def _peer(folder: Path, labels: np.ndarray) -> str:
+    """The table of SpikingJelly's converter, of the networks on which it was run."""
+    rows = []
+    for file in sorted(folder.glob("*-spikingjelly-*.json")):
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        for steps, answers in facts["right"].items():
+            right = np.array(answers)
+            plain = (np.load(folder / f"{facts['network']}.npy") == labels)[: len(right)]
+            own = folder / f"{Case(facts['network'], 'signed', int(steps))}.json"
+            ours = json.loads(own.read_text(encoding="utf-8"))["right"][: len(right)] if own.exists() else []
+            signed = f"{100 * np.mean(ours) - 100 * plain.mean():+.2f}" if len(ours) == len(right) else "–"
+            found, spiking = mcnemar(right, plain), wilson(int(right.sum()), len(right))
+            assert found.interval is not None
+            rows.append(
+                f"| {facts['network']} | {steps} | {len(right):,} | {100 * spiking.value:.2f} "
+                f"({100 * spiking.low:.2f}–{100 * spiking.high:.2f}) | {100 * found.difference:+.2f} "
+                f"({100 * found.interval.low:+.2f} to {100 * found.interval.high:+.2f}) | {signed} |"
+            )
+    return "\n\n".join([_PEER, "\n".join([*_PEER_COLUMNS, *rows])]) if rows else ""
+
+
+def _energies(facts: dict[str, Any]) -> str:
+    """A row of the table of energies: those of the spiking network over those of its rivals."""
+    case = _case_of(facts)
+    own, rivals = facts["energy"], {rival["name"]: rival for rival in facts["rivals"]}
+    few = [rival for name, rival in rivals.items() if name not in ("float32", "int8", _SKIPPED)]
+    integers = own["integers"]
+    against = [
+        f"{own['float32'] / rivals['float32']['energy']:.2f}",
+        f"{1e-6 * integers:.2f}",
+        *(f"{integers / rivals[name]['energy']:.2f}" for name in ("int8", _SKIPPED)),
+        f"{own['integers, shifts free'] / rivals[_SKIPPED]['energy']:.2f}" if case.kind == "graded" else "–",
+        *(f"{integers / rival['energy']:.2f} ({rival['bits']})" for rival in few),
+        *("–" for _ in range(2 - len(few))),
+        f"{own['memory'] / rivals[_SKIPPED]['memory']:.2f}",
+    ]
+    return f"| {case.network} | {case.kind} | {case.steps} | {1e-6 * own['float32']:.1f} | {' | '.join(against)} |"
+
+
+def _order(case: Case) -> tuple[int, int, int]:
+    return list(FILES).index(case.network), list(_SETTINGS).index(case.kind), case.steps
 
 
 _HEAD = """Pretrained networks, batch norm folded, constant input, converted without training and without labels, on all
 10,000 test images of CIFAR-10. *signed*: `neuron=if:signed=true balance=mse calibrate=weights`; *graded*:
-`neuron=graded:5 balance=percentile calibrate=weights`; *plain*: `neuron=if balance=percentile`, not calibrated.
-Thresholds and calibration see 512 (mse and calibration: 256) training images; the settings are the defaults of the
-options, the same for all networks, and were fixed on training images before any test image was run. Accuracies in per
-cent with 95 % Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are spikes of
-either sign and any size for an image, *rate* events for each neuron and step. *Additions* are the accumulates of the
-spikes for each multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread:
-conversion with thresholds and calibration, and the run of 10,000 images by the dense path of the engine."""
+`neuron=graded:5 balance=percentile calibrate=weights`, from three steps on with six sizes (`graded:6`); *plain*:
+`neuron=if balance=percentile`, not calibrated. Thresholds and calibration see 512 training images (mse: 256); the
+settings are the same for all networks and were chosen on training images only, though the setting before (rows †) had
+been run on the test images. Accuracies in per cent with 95 % Wilson intervals; differences to the network in points, paired, with
+95 % intervals. Events are spikes of either sign and any size for an image, *rate* events for each neuron and step.
+*Additions* are the accumulates of the spikes for each multiply–accumulate of the network, counted on the first 500
+images. CPU seconds on one thread: conversion with thresholds and calibration, and the run of 10,000 images by the dense
+path of the engine."""
+_EARLIER = """† Of an earlier run: weights calibrated on 256 images, five sizes of graded spikes throughout, and additions for
+each multiply–accumulate with those of the padding, which makes them a tenth fewer."""
 _COLUMNS = [
     "| network | neurons | steps | its accuracy | spiking | difference | events | rate | additions | to convert, s | "
     "to run, s |",
     "|---|---|---|---|---|---|---|---|---|---|---|",
+]
+_PEER = """## Beside SpikingJelly's converter
+
+SpikingJelly 2.0.0 on the same images, by the best of its recipes on training images: thresholds by channel at the
+99.9th percentile of 512 training images, membranes at half a threshold, plain neurons with soft reset, constant input
+(`python -m benchmarks.few_steps_peer resnet20 16`, in the peers' environment)."""
+_PEER_COLUMNS = [
+    "| network | steps | images | SpikingJelly | its difference | ours, signed, same images |",
+    "|---|---|---|---|---|---|",
+]
+_ENERGY = """## Energy against the rivals
+
+Arithmetic for an image, counted on the first 500 images at the prices of [the table](../spiking.md): with additions in
+float32 against the float32 network, and with 32-bit integer additions against the network with 8-bit weights and
+activations (every connection; zeros skipped) and with activations of as few bits as tell the same number of values (in
+brackets). Neuron updates are included, and the shift of a graded event, except in the column *shifts free*. Above 1 the
+rival wins. The last column is the energy of memory accesses over that of the int8 network that skips zeros."""
+_ENERGY_COLUMNS = [
+    "| network | neurons | steps | float, µJ | of float32 | integers, µJ | of int8 | of int8, zeros skipped | shifts "
+    "free | of few bits | of few bits, zeros skipped | memory |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|",
 ]
 _COMMAND = "Made by `python -m benchmarks.few_steps`."
 

@@ -20,15 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weightsmith.cli.study import compared, study_figures
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import stream
+from weightsmith.core.statistics import Comparison
 from weightsmith.core.storage import write_atomic
 from weightsmith.papers.study.rows import SCALINGS
 from weightsmith.papers.study.study import METHODS, reduction_study
 from weightsmith.reducing.study_table import WHOLE, Study, StudyRow, StudySlope, StudySummary
+from weightsmith.reporting.figures.studies import figures_of_study
 from weightsmith.reporting.figures.study import draw_angle_sweep, draw_penalty_sweep
 from weightsmith.reporting.figures.style import save_figure
+from weightsmith.reporting.sections._wording import chance, points
 
 __all__ = ["STUDIES", "main", "overlapping_table"]
 
@@ -44,6 +46,11 @@ _SWEEP = (
 )
 # Equation 6 with λ, at 100 units, beside equation 5 with 100 λ; and with the λ of equation 5 themselves.
 _BY_UNITS = tuple(f"genetic:{penalty},per=units" for penalty in (0.1, 0.25, 0.5, 1, 10, 50))
+
+
+def _difference(comparison: Comparison | None) -> str:
+    """``−1.3 (p = 0.21)``: points and p, for itself."""
+    return "" if comparison is None else f"{points(comparison.difference, 1)} ({chance(comparison.p)})"
 
 
 def overlapping_table(seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -109,7 +116,7 @@ def _markdown(study: Study) -> str:
             f"{found.units:.1f} ± {found.units_deviation:.1f}",
             f"{found.test_accuracy:.1f} ± {found.test_deviation:.1f}",
             f"{found.train_accuracy:.1f}",
-            *map(compared, (found.against_whole, found.against_random, found.against_scratch)),
+            *map(_difference, (found.against_whole, found.against_random, found.against_scratch)),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(
@@ -126,7 +133,7 @@ def _write(studies: dict[str, Study]) -> None:
     write_atomic(results / "reduction_study.json", _json(told))
     write_atomic(results / "reduction_study.csv", "".join(_lines(studies)))
     for name in ("digits-zscore", "digits-none"):
-        for kind, draw in study_figures(studies[name]).items():
+        for kind, draw in ((figure.name, figure.draw) for figure in figures_of_study(studies[name])):
             save_figure(draw(), images / f"reduction_{name.replace('-', '_')}_{kind}.png")
     rows = _by_scaling(studies)
     save_figure(draw_angle_sweep(rows), images / "reduction_scalings_angle.png")

@@ -19,7 +19,8 @@ from weightsmith.core.display import show_by
 
 if TYPE_CHECKING:
     from weightsmith import compat, data, networks
-    from weightsmith.chain.diff.differences import NetworkDiff, diff
+    from weightsmith.chain.diff.diff import diff
+    from weightsmith.chain.diff.differences import NetworkDiff
     from weightsmith.chain.links import live_alpha, live_redundancy
     from weightsmith.chain.pipeline import pipeline
     from weightsmith.chain.prices import Synaptic, price_of
@@ -52,7 +53,8 @@ if TYPE_CHECKING:
     from weightsmith.grading.plans import alpha_plan
     from weightsmith.grading.results import Grades, LayerGrade
     from weightsmith.grading.smoothing import BeyondNoise, InTail, TopCount, TopShare, Traps, sharpen, smooth
-    from weightsmith.networks.evaluation import Evaluation, evaluate
+    from weightsmith.networks.evaluating import evaluate
+    from weightsmith.networks.evaluation import Evaluation
     from weightsmith.networks.files import load, save
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers.walk import LayerWeights, walk
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import Angles, Genetic, Groups, LeastError, Magnitude, Pareto, Random
-    from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
+    from weightsmith.reducing.recovery.recover import Distill, FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
     from weightsmith.reducing.results import Reduction
@@ -74,7 +76,9 @@ if TYPE_CHECKING:
     from weightsmith.spiking.l4.adjust import L4
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
-    from weightsmith.spiking.nir.exchange import export_nir, import_nir
+    from weightsmith.spiking.nir.exchange import import_nir
+    from weightsmith.spiking.nir.export import export_nir
+    from weightsmith.spiking.portable.export import export_torch
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.spiking.simulation.exits import Margin
     from weightsmith.spiking.spike import spike
@@ -109,7 +113,8 @@ if TYPE_CHECKING:
     from weightsmith.training.schedules.check import check_schedule
     from weightsmith.training.stopping import EarlyStopping
     from weightsmith.training.tensorboard import TensorBoard
-    from weightsmith.training.transfer import TransferRun, transfer
+    from weightsmith.training.transfer import transfer
+    from weightsmith.training.transferring import TransferRun
 
 _HOMES = {
     "core.errors": (
@@ -130,12 +135,14 @@ _HOMES = {
     "grading.plans": "alpha_plan",
     "grading.results": "Grades LayerGrade",
     "networks.models.architecture": "Architecture",
-    "networks.evaluation": "Evaluation evaluate",
+    "networks.evaluating": "evaluate",
+    "networks.evaluation": "Evaluation",
     "networks.files": "load save",
     "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers.walk": "LayerWeights walk",
     "chain.pipeline": "pipeline",
-    "chain.diff.differences": "NetworkDiff diff",
+    "chain.diff.diff": "diff",
+    "chain.diff.differences": "NetworkDiff",
     "chain.links": "live_alpha live_redundancy",
     "chain.prices": "Synaptic price_of",
     "chain.recipe": "Recipe",
@@ -146,7 +153,7 @@ _HOMES = {
     "reducing.methods": "Angles Genetic Groups LeastError Magnitude Pareto Random",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
-    "reducing.recovery.recover": "FineTune Iterate Recalibrate Rewind",
+    "reducing.recovery.recover": "Distill FineTune Iterate Recalibrate Rewind",
     "reducing.refitting.options": "LeastSquares NoRefit",
     "reducing.surgery.sizes": "Macs Params",
     "reducing.inspecting": "angles UnitAngles",
@@ -161,7 +168,9 @@ _HOMES = {
     "spiking.files": "load_spiking save_spiking",
     "spiking.network": "SpikingNetwork",
     "spiking.neurons": "IF LIF Graded Mismatch",
-    "spiking.nir.exchange": "export_nir import_nir",
+    "spiking.nir.exchange": "import_nir",
+    "spiking.nir.export": "export_nir",
+    "spiking.portable.export": "export_torch",
     "spiking.sweep.racing": "Racing",
     "spiking.results": "SpikeRun",
     "spiking.spike": "spike",
@@ -185,7 +194,8 @@ _HOMES = {
     "training.schedules": "Constant Cosine Exponential OneCycle Piecewise Plateau Power Span WarmUp",
     "training.stopping": "EarlyStopping",
     "training.tensorboard": "TensorBoard",
-    "training.transfer": "TransferRun transfer",
+    "training.transfer": "transfer",
+    "training.transferring": "TransferRun",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -216,6 +226,7 @@ __all__ = [
     "DataMismatch",
     "DataMissing",
     "Distances",
+    "Distill",
     "EarlyStopping",
     "Evaluation",
     "Exponential",
@@ -315,6 +326,7 @@ __all__ = [
     "distances",
     "evaluate",
     "export_nir",
+    "export_torch",
     "find_rate",
     "freeze",
     "grade",

@@ -50,7 +50,5 @@ def records() -> dict[str, Record]:
         "study": study(),
         "spiking": ws.spike(run.network, data, steps=6, test_rows=20, watch=1, **leaky).record,
         "sweep": ws.spike_sweep(run.network, data, **grid, steps=(3, 6), rows=20, test_rows=30),
-        "tailoring": tailor(
-            run, data, accuracy=0.99, params=0.6, energy=0.3, recover=None, rows=100, test_rows=50, steps=4
-        ).record,
+        "tailoring": tailor(run, data, accuracy=0.99, params=10, energy=0.3, rows=100, test_rows=50).record,
     }

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain import pipeline as module
+from weightsmith.chain import _running as module
 from weightsmith.chain.pipeline import pipeline
 from weightsmith.chain.results import ChainRecord
 from weightsmith.core.errors import FileRefused, UsageError

@@ -223,19 +223,20 @@ def test_dotted_and_quoted_keys_have_lines():
     }
 
 
-@pytest.mark.parametrize("name", ["digits", "fashion-mnist"])
+@pytest.mark.parametrize("name", ["digits", "fashion-mnist", "cifar10"])
 def test_the_demonstrations_do_what_a_newcomer_is_promised(name):
     recipe = Recipe.parse(example(name))
     assert recipe.data == name
     kinds = [stage.kind for stage in recipe.stages]
-    assert [kinds.count(kind) for kind in ("train", "grade", "angles", "reduce", "spike")] == [1, 1, 1, 2, 2]
-    methods = [stage.options["by"].partition(":")[0] for stage in recipe.stages if stage.kind == "reduce"]
-    assert methods == ["angles", "genetic"]
-    first, second = (stage.options for stage in recipe.stages if stage.kind == "spike")
-    assert {**first, "adjust": second["adjust"]} == second  # nothing but the adjustment is different
+    assert kinds == ["train", "grade", "reduce", "spike"]
+    cut, spiking = (stage.options for stage in recipe.stages[2:])
+    assert cut["by"].startswith("error")
+    assert "recover" not in cut  # nothing is trained after the first stage
+    assert spiking["within"] == 1.0  # settings are chosen on training rows
+    assert "test_rows" not in spiking  # all rows judge, as those of the other stages
 
 
 def test_an_unknown_one_is_named():
     with pytest.raises(UnknownName, match="digits"):
         example("digit")
-    assert set(EXAMPLES) == {"new", "digits", "fashion-mnist"}
+    assert set(EXAMPLES) == {"new", "digits", "fashion-mnist", "cifar10"}

@@ -8,6 +8,8 @@ import pytest
 import weightsmith as ws
 from weightsmith.chain.recipe import Recipe
 from weightsmith.chain.stage_runner import StageContext, evaluate_given, run_stage
+from weightsmith.chain.stages import VERBS
+from weightsmith.core.verbs import parameters
 from weightsmith.reducing.inspecting import AnglesRecord
 from weightsmith.spiking.sweep.results import SpikeSweep
 
@@ -152,3 +154,14 @@ def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
         run_stage(stage, context)
     assert {name.partition(":")[0] for name, _, _ in calls} == {"first", "spike"}
     assert all(0 <= done <= total for _, done, total in calls)
+
+
+def test_what_surrounds_a_call_is_given_to_verbs_that_have_it(tmp_path):
+    recipe = Recipe.parse(RECIPE)
+    context = StageContext(recipe, ws.data.load("digits"), 7, tmp_path, threads=2, device="meta", workers=3)
+    whole = {"seed": 7, "threads": 2, "device": "meta", "workers": 3}
+    assert context.surrounding(ws.grade) == whole
+    assert context.surrounding(ws.train) == {name: whole[name] for name in ("seed", "threads", "device")}
+    for function in VERBS.values():
+        around = {name for name, each in parameters(function).items() if each.doc.surrounds}
+        assert set(context.surrounding(function)) == around

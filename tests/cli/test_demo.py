@@ -5,8 +5,9 @@ import json
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain import pipeline as module
+from weightsmith.chain import _running as module
 from weightsmith.chain.recipe import example
+from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 
@@ -19,22 +20,26 @@ def test_the_demo_ends_with_a_report_and_networks_that_load(run, tmp_path):
     page = (folder / "report.html").read_text()
     assert page.lower().startswith("<!doctype html>")
     assert len(page) < 3_000_000
+    assert 0 < page.index("In short: tailored") < page.index("Overview")
     assert (folder / "recipe.toml").read_text() == example("digits")
     assert ws.evaluate(ws.load(folder / "train"), "digits").accuracy.value > 0.93
-    small = ReductionRecord.from_json((folder / "by-angles" / "record.json").read_text())
-    assert small.reduced.parameters < small.whole.parameters / 2
-    assert small.measured.reduced.value > 0.88
-    assert ws.load_spiking(folder / "spiking-l4").classes == 10
-    plain, adjusted = (
-        SpikeRecord.from_json((folder / name / "record.json").read_text()) for name in ("spiking", "spiking-l4")
-    )
-    assert plain.adjustment is None
-    assert adjusted.adjustment is not None
+    small = ReductionRecord.from_json((folder / "reduced" / "record.json").read_text())
+    assert small.reduced.parameters <= small.whole.parameters / 4
+    assert small.measured.reduced.value > 0.9
+    spiking = SpikeRecord.from_json((folder / "spiking" / "record.json").read_text())
+    assert spiking.cost.ratio < 1
+    assert spiking.decisions.images == small.measured.images == 360
+    found = TailorRecord.from_json((folder / "tailored" / "record.json").read_text())
+    assert found.best.kind == "reduced, int8"
+    assert found.judged.energy <= 0.02 * found.energy
+    assert found.judged.accuracy.value > 0.9
+    assert ws.evaluate(folder / "tailored", "digits").accuracy == found.judged.accuracy
     text = " ".join(answer.out.split())
-    for words in ("train", "grade", "by-angles", "by-genetic", "spiking-l4", "in all", "points", "Try next", "log"):
+    for words in ("train", "grade", "reduced", "spiking", "in all", "points", "360 rows", "int8", "Try next"):
         assert words in text
     again = json.loads(run("demo", "--out", folder, "--json", "--quiet").out)
-    assert [stage["stage"] for stage in again["stages"]][-1] == "spiking-l4"
+    assert [stage["stage"] for stage in again["stages"]][-1] == "spiking"
+    assert again["tailored"]["result"] == found.result
 
 
 def test_an_interrupted_demo_can_go_on(run, tmp_path, monkeypatch):

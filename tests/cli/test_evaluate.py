@@ -7,6 +7,7 @@ import pytest
 from safetensors.torch import save_file
 
 import weightsmith as ws
+from weightsmith.core.records import unsealed
 from weightsmith.core.statistics import wilson
 from weightsmith.networks import Evaluation
 
@@ -171,4 +172,4 @@ def test_a_folder_holds_the_record(run, tmp_path):
     call = ("evaluate", tmp_path / "net.safetensors", "--data", "digits", "--quiet")
     printed = run(*call, "--out", tmp_path / "judged", "--json")
     assert printed.code == 0
-    assert json.loads((tmp_path / "judged" / "record.json").read_text()) == json.loads(printed.out)
+    assert unsealed(json.loads((tmp_path / "judged" / "record.json").read_text())) == json.loads(printed.out)

@@ -11,7 +11,8 @@ import weightsmith as ws
 from weightsmith.cli import export as command
 from weightsmith.spiking.files import load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.nir import handover
-from weightsmith.spiking.nir.exchange import NirExport, export_nir, import_nir
+from weightsmith.spiking.nir.exchange import NirExport, import_nir
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.nir.handover import HandoverCheck, LayerCheck
 from weightsmith.spiking.spike import spike
 
@@ -63,7 +64,7 @@ def test_a_file_and_its_vector_are_written_and_read_again(run, hard, tmp_path):
     assert (str(back.neuron), back.classes) == ("if:reset=hard", 10)
     assert back.card.lineage.parent == spiking_digest(load_spiking(hard))
     shown = run("export", hard, target).out
-    for words in ("if:reset=hard, hard reset, dt 1", "activation1  IF", "2 images, 4 steps", "net.vector.npz"):
+    for words in ("if:reset=hard, hard reset, dt 1", "activation1 IF", "2 images, 32 steps", "net.vector.npz"):
         assert words in shown, words
 
 
@@ -91,8 +92,8 @@ def test_rounding_and_sum_pools_are_told(run, pooled, tmp_path):
     report = json.loads(run("export", pooled, target, "--rounding", 8, "--sumpool", "--seed", 5, "--json").out)[
         "export"
     ]
-    rows = ws.data.load("digits").test.x[:2]  # of the data and for the steps that the record names
-    given = {"sumpool": True, "rounding": 8, "seed": 5, "x": rows, "steps": 4}
+    rows = ws.data.load("digits").test.x[:2]  # of the data that the record names
+    given = {"sumpool": True, "rounding": 8, "seed": 5, "x": rows}
     assert NirExport.from_dict(report) == export_nir(load_spiking(pooled), tmp_path / "net.nir", **given)
 
 
@@ -127,9 +128,9 @@ def test_spikes_are_compared_with_other_simulators(run, hard, tmp_path, monkeypa
     answer = run(*words)
     assert answer.code == 0
     lines = [" ".join(line.split()) for line in answer.out.splitlines()]
-    assert [line for line in lines if line.startswith("spikes here and in")] == [
-        "spikes here and in norse 1.2.3",
-        "spikes here and in snntorch 1.2.3",
+    assert [line for line in lines if line.startswith("Spikes here and in")] == [
+        "Spikes here and in norse 1.2.3",
+        "Spikes here and in snntorch 1.2.3",
     ]
     assert "activation1 2,000 2,000 0 0" in lines
     assert "[b]x 10 10 0 0" in lines
@@ -180,7 +181,6 @@ def test_wrong_usage_is_one_line_and_code_2(run, hard, tmp_path, words, message)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"balance": "percentile"}, "starts at 0.5 thresholds"),
         ({"neuron": "if:delay=true"}, "fires a step late"),
         ({"neuron": "lif:0.9", "mismatch": "mismatch:leak=0.1"}, "export it without mismatch"),
     ],
@@ -222,3 +222,43 @@ def test_names_of_nodes_are_never_markup(run, trained, tmp_path):
 
 def test_the_simulators_are_those_that_the_library_knows():
     assert set(command._SIMULATORS) == set(handover._LOADERS)
+
+
+def test_any_network_is_written_as_onnx_and_in_8_bits(run, trained, tmp_path):
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    ws.save(trained, tmp_path / "net.safetensors")
+    answer = run("export", tmp_path / "net.safetensors", "--to", "onnx", "--int8", "--data", "digits", "--json")
+    assert answer.code == 0
+    report = json.loads(answer.out)
+    assert [each["bits"] for each in report["export"]] == [32, 8]
+    assert [(each["file"], each["batch"]) for each in report["timings"]] == [
+        (file, batch) for batch in (1, 64) for file in ("net.onnx", "net-int8.onnx")
+    ]
+    assert all((tmp_path / file).exists() for file in ("net.onnx", "net-int8.onnx"))
+    shown = run("export", tmp_path / "net.safetensors", tmp_path / "other.onnx", "--to", "onnx")
+    assert shown.code == 0
+    assert "same class" in shown.out
+
+
+def test_what_belongs_to_one_format_is_refused_with_the_other(run, hard, tmp_path):
+    assert "--int8 belongs to --to onnx" in run("export", hard, tmp_path / "a.nir", "--int8").err
+    assert "needs rows" in run("export", hard, "--to", "onnx", "--int8").err
+    assert "unknown format" in run("export", hard, "--to", "tflite").err
+    assert "give the NIR file" in run("export", hard).err
+
+
+def test_a_torch_module_is_written_for_neurons_that_nir_has_not(run, trained, folder, tmp_path):
+    few = spiked(trained, folder / "signed", balance="mse", neuron="if:signed=true")
+    target = tmp_path / "net.py"
+    answer = run("export", few, target, "--data", "digits", "--steps", "4", "--json", "--quiet")
+    assert (answer.code, answer.err) == (0, "")
+    report = json.loads(answer.out)
+    assert {path.name for path in tmp_path.iterdir()} == {"net.py", "net.safetensors"}
+    assert sum(each["differ"] for each in report["export"]["populations"]) == 0
+    assert report["export"]["populations"][0]["ours"] > 0
+    shown = run("export", few, target, "--steps", "2", "--quiet")
+    assert shown.code == 0
+    assert "if:signed=true" in shown.out
+    refused = run("export", few, target, "--rounding", "8")
+    assert refused.code == 2
+    assert "belongs to NIR files" in refused.err

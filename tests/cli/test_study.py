@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from weightsmith.cli.study import compared, study_figures
-from weightsmith.core.statistics import corrected_t
+from weightsmith.core.statistics import holm
 from weightsmith.papers.study import study as verb
 from weightsmith.papers.study.study import reduction_study
 from weightsmith.reducing.study_table import Study
+from weightsmith.reporting.figures.studies import figures_of_study
+from weightsmith.reporting.sections._wording import chance, points
 
 
 @pytest.fixture
@@ -53,20 +54,15 @@ def test_one_command_prints_the_table_and_writes_its_files(run, tmp_path, table)
     assert "59 rows, 3 features, 3 classes; scaling zscore, fitted on training rows" in answer.out
     for found in study.summaries:
         assert f"{found.test_accuracy:.1f} ± {found.test_deviation:.1f}" in answer.out
-        assert compared(found.against_random) in answer.out
-    assert "1 of 60 rows left out for missing values" in answer.err
+    against = [found.against_random for found in study.summaries if found.against_random is not None]
+    for each, p in zip(against, holm([each.p for each in against]), strict=True):
+        assert f"{points(each.difference, 1)} ({'in every fold' if p is None else chance(p)})" in answer.out
+    assert "1 of 60 rows left out for missing values" in answer.out
     assert sorted(path.name for path in out.glob("*.svg")) == ["accuracy.svg", "angle.svg", "size.svg"]
     assert answer.err.count("study: ") == 2
     printed = run(*words, "--json", "--quiet")
     assert (printed.code, printed.err) == (0, "")
     assert Study.from_dict(json.loads(printed.out)) == study
-
-
-def test_differences_as_text():
-    assert compared(None) == ""
-    assert compared(corrected_t([0.0, 0.0], 2, 1)) == "+0.0 (always)"
-    found = corrected_t([1.0, -3.0, -4.0], 2, 1)
-    assert compared(found) == f"-2.0 (p {found.p:.2g})"
 
 
 def test_sweeps_are_drawn_apart_where_more_than_the_parameter_differs():
@@ -75,15 +71,15 @@ def test_sweeps_are_drawn_apart_where_more_than_the_parameter_differs():
     small = "population=8,generations=2"
     methods = [f"genetic:{penalty},{small}{per}" for penalty in (0, 5, 9) for per in ("", ",per=units")]
     study = reduction_study((x, y), hidden=[6], methods=methods, epochs=1, folds=3, repeats=1, scratch=False)
-    assert sorted(study_figures(study)) == ["penalty", "penalty-2"]
+    assert sorted(figure.name for figure in figures_of_study(study)) == ["penalty", "penalty-2"]
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (("--hidden", "0"), 2, "hidden must be"),
-        (("--hidden", "a"), 2, "--hidden takes whole numbers"),
-        (("--scaling", "z"), 2, "unknown scaling 'z'"),
+        (("--hidden", "a"), 2, "--hidden must be a whole number ≥ 1, not 'a'"),
+        (("--scaling", "z"), 2, "'z' is not one of 'zscore'"),
         (("--by", "angle:5"), 2, "did you mean 'angles'"),
         (("--folds", "25"), 2, "too few for 25 folds"),
         (("--figures", "f.gif"), 2, "a figure is written as .svg, .png or .pdf"),

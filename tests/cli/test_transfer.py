@@ -6,7 +6,8 @@ import pytest
 
 import weightsmith as ws
 from weightsmith.networks import Evaluation
-from weightsmith.training.transfer import TransferRecord, transfer
+from weightsmith.training.transfer import transfer
+from weightsmith.training.transferring import TransferRecord
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_what_is_shown(run, base, tmp_path):
     assert "← kept" in answer.out
     assert "130 of 1,374" in answer.out  # only the head: 12 × 10 + 10 parameters
     assert "of the validation images are right" in answer.out
-    assert "test        " in answer.out
+    assert "test accuracy " in answer.out
     assert str(tmp_path / "network.safetensors") in "".join(answer.out.split())  # a long path is broken
     assert "epoch 2 of 2" in answer.err
     again = run("transfer", base, *QUICK, "--out", tmp_path)
@@ -59,11 +60,11 @@ def test_a_validation_accuracy_that_is_not_reached_ends_with_code_1(run, base):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--unfreeze", "some"), "--unfreeze takes whole numbers"),
-        (("--unfreeze", "1,2"), "--unfreeze takes one number or all"),
-        (("--epochs", "1,2,3"), "--epochs takes one number"),
-        (("--epochs", "0"), "--epochs takes one number ≥ 1"),
-        (("--head", "a"), "--head takes whole numbers"),
+        (("--unfreeze", "some"), "--unfreeze must be a whole number ≥ 0 or all, not 'some'"),
+        (("--unfreeze", "1,2"), "--unfreeze must be a whole number ≥ 0 or all, not '1,2'"),
+        (("--epochs", "1,2,3"), "epochs takes one number or two"),
+        (("--epochs", "0"), "--epochs must be a whole number ≥ 1, not 0"),
+        (("--head", "a"), "--head must be a whole number ≥ 1, not 'a'"),
         (("--reuse", "7"), "has 2 blocks to reuse, not 7"),
         (("--remedy", "dropp"), "did you mean 'drop'"),
         (("--finer", "3"), "finer must be"),

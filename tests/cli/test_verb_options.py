@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,6 @@ import typer
 
 from weightsmith.chain.linked_options import LINKS
 from weightsmith.chain.stages import VERBS
-from weightsmith.chain.tailor.tailoring import tailor
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli import app as module
 from weightsmith.cli._verb_options import MORE, Options, examples_of, flag_of, options_of, takes_options_of
@@ -26,29 +26,69 @@ from weightsmith.reducing.rounds import Task
 from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.training.settings import Settings
 
-COMMANDS = {"spike-sweep" if kind == "sweep" else kind: function for kind, function in VERBS.items()} | {
-    "tailor": tailor
+
+def callbacks(app: typer.Typer, before: str = "") -> dict[str, Any]:
+    """All commands by what is typed, those of groups too."""
+    found = {f"{before}{each.name}": each.callback for each in app.registered_commands}
+    for group in app.registered_groups:
+        found |= callbacks(group.typer_instance, f"{before}{group.name} ")
+    return found
+
+
+CALLBACKS = callbacks(module.app)
+COMMANDS = {name: each.__verbs__ for name, each in CALLBACKS.items() if hasattr(each, "__verbs__")}
+"""The commands that call verbs, with these."""
+WITHOUT_VERB = {
+    *("demo", "doctor", "faces", "log", "report", "theory", "recipe new", "reproduce", "networks list"),
+    *(name for name in CALLBACKS if name.startswith("data ")),
 }
-DERIVED = [
-    (command, name)
-    for command, function in COMMANDS.items()
-    for name, each in parameters(function).items()
-    if each.plain
-]
+ELSEWHERE = {"data", "file", "base", "recipe", "a", "b", "network", "path", "out", "settings", "x"}
+"""Parameters of verbs that are no options: what it works on, and where it is written."""
+
+
+def offered(command: str) -> dict[str, Parameter]:
+    """Every plain option of the command's verbs; of the same name that of the first counts."""
+    found: dict[str, Parameter] = {}
+    for function in COMMANDS[command]:
+        own = {name: each for name, each in parameters(function).items() if each.plain}
+        found = own | found
+    return {name: each for name, each in found.items() if name not in CALLBACKS[command].__without__}
+
+
+DERIVED = [(command, name) for command in COMMANDS for name in offered(command)]
 
 
 def click_command(name: str) -> Any:
-    return typer.main.get_command(module.app).commands[name]  # type: ignore[attr-defined]
+    found = typer.main.get_command(module.app)
+    for word in name.split():
+        found = found.commands[word]  # type: ignore[attr-defined]
+    return found
 
 
 def click_option(command: str, name: str) -> Any:
     return next(each for each in click_command(command).params if each.name == name)
 
 
+def test_every_command_is_derived_or_has_no_verb():
+    assert set(CALLBACKS) - set(COMMANDS) == WITHOUT_VERB
+    derived = {function.__name__ for functions in COMMANDS.values() for function in functions}
+    verbs = {*(each.__name__ for each in VERBS.values()), "evaluate", "diff", "transfer", "tailor", "pipeline"}
+    assert verbs | {"reduction_study", "export_nir", "train_sweep", "inspect"} <= derived
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_option_of_a_verb_is_written_again(command):
+    """Every option of a command is derived, or of a name that none of its verbs has."""
+    derived = set(offered(command)) | {each.name for each in LINKS.get(command, ())}
+    own = {each.name for each in click_command(command).params} - derived
+    signatures = {name for function in COMMANDS[command] for name in inspect.signature(function).parameters}
+    assert own & signatures <= ELSEWHERE
+
+
 @pytest.mark.parametrize(("command", "name"), DERIVED)
 def test_every_plain_option_of_a_verb_is_one_of_its_command(command, name):
     links = {each.name: each for each in LINKS.get(command, ())}
-    option = links.get(name, parameters(COMMANDS[command])[name])
+    option = links.get(name, offered(command)[name])
     found = click_option(command, name)
     assert found.opts[0] == (option.doc.flag or flag_of(name))
     assert option.doc.text in found.help
@@ -63,7 +103,7 @@ def test_every_plain_option_of_a_verb_is_one_of_its_command(command, name):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_functions_and_objects_of_python_are_no_options(command):
-    mute = [name for name, each in parameters(COMMANDS[command]).items() if not each.plain]
+    mute = [name for each in COMMANDS[command] for name, option in parameters(each).items() if not option.plain]
     linked = {each.name for each in LINKS.get(command, ())}
     names = {each.name for each in click_command(command).params}
     assert not (names - linked) & set(mute)
@@ -72,7 +112,11 @@ def test_functions_and_objects_of_python_are_no_options(command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_knows_what_a_call_knows(command):
     """Types that are imported only when a verb is called change nothing of what help says."""
-    light, full = declared(COMMANDS[command]), parameters(COMMANDS[command])
+    for function in COMMANDS[command]:
+        compare(declared(function), parameters(function))
+
+
+def compare(light: Mapping[str, Parameter], full: Mapping[str, Parameter]) -> None:
     for name in full:
         assert (light[name].plain, light[name].several, light[name].optional) == (
             full[name].plain,
@@ -161,7 +205,7 @@ def test_an_option_of_two_lines_reaches_python_command_record_recipe_and_docs():
 def test_commands_take_some_options_and_some_more():
     polish, _ = toy(more=True)
     gloss = Parameter("gloss", str | None, None, doc=Doc("what it is called"))
-    assert list(options_of(polish, only=("rows",), links=[gloss])) == ["rows", "gloss"]
+    assert list(options_of(polish, without=("shine", "seed"), links=[gloss])) == ["rows", "gloss"]
     assert list(options_of(polish)) == ["rows", "shine", "seed"]
 
 

@@ -14,6 +14,7 @@ from weightsmith.core.errors import (
     UsageError,
     WeightsmithError,
     WorkerLost,
+    brief,
 )
 
 FAMILY = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, WeightsmithError)]
@@ -28,7 +29,7 @@ def test_every_error_is_in_the_drawn_tree_with_its_exit_code():
 
 
 def test_the_public_list_is_the_family():
-    assert sorted(errors.__all__) == sorted(error.__name__ for error in FAMILY)
+    assert sorted(errors.__all__) == sorted([*(error.__name__ for error in FAMILY), "brief"])
 
 
 def test_the_nearest_name_is_suggested():
@@ -52,3 +53,10 @@ def test_errors_survive_the_way_back_from_a_worker(error):
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert copy.__dict__ == error.__dict__
+
+
+def test_foreign_values_are_cut_in_messages():
+    long = "x" * 10_000
+    assert len(brief(long)) == 120
+    assert brief("short") == "'short'"
+    assert len(str(UnknownName("data set", long, ["digits"]))) < 250

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option, param
-from weightsmith.core.records import Lineage, Origin, Record, digest_of, versions
+from weightsmith.core.records import Lineage, Origin, Record, digest_of, unsealed, versions, write_record
 
 
 class Colour(enum.Enum):
@@ -258,3 +258,25 @@ def test_whole_numbers_of_another_width_are_whole_numbers_and_truth_is_0_or_1():
 def test_a_whole_number_is_read_where_a_number_or_text_is_wanted():
     assert Loose.from_json('{"content": {}, "either": 1}').either == 1.0
     assert Loose({"flag": np.bool_(True)}).to_dict()["content"] == {"flag": True}
+
+
+def test_a_record_file_with_one_flipped_bit_is_never_taken_for_another_record(tmp_path):
+    record = Origin(7, {"data": "a" * 16, "network": "é"}, {"torch": "2.13.0", "rate": "1e-05"})
+    path = write_record(tmp_path / "record.json", record)
+    content = path.read_bytes()
+    assert Origin.from_json(content.decode()) == record
+    for bit in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises((UsageError, ValueError)):  # ValueError: neither UTF-8 nor JSON any more
+            Origin.from_json(changed.decode())
+
+
+def test_files_without_a_digest_are_older_and_read_and_an_edited_one_is_refused(tmp_path):
+    record = Origin(7, {}, {})
+    assert Origin.from_json(record.to_json(indent=1) + "\n") == record
+    path = write_record(tmp_path / "record.json", record)
+    path.write_text(path.read_text().replace('"seed": 7', '"seed": 8'))
+    with pytest.raises(UsageError, match="changed after it was written"):
+        Origin.from_json(path.read_text())
+    assert unsealed([1, 2]) == [1, 2]

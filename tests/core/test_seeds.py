@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from weightsmith.core.errors import OptionError
-from weightsmith.core.seeds import pinned_threads, stream, subseed, torch_stream
+from weightsmith.core.seeds import pinned_threads, read_seeds, stream, subseed, torch_stream
 
 
 def test_streams_are_repeatable_and_apart():
@@ -55,3 +55,17 @@ def test_threads_are_pinned_and_restored():
     for count in (0, 100_000):
         with pytest.raises(OptionError, match="threads must be ≥ 1"), pinned_threads(count):
             pass
+
+
+def test_seeds_are_a_list_or_a_range():
+    assert read_seeds("0, 2") == (0, 2)
+    assert read_seeds("3-5") == (3, 4, 5)
+    assert read_seeds("0") == (0,)
+    for wrong, said in (
+        ("2", "0-1, or 2-2 for one"),
+        ("5-3", "0-9 for ten"),
+        ("a", "0-9 for ten"),
+        ("", "0-9 for ten"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            read_seeds(wrong)

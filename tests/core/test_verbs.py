@@ -16,6 +16,9 @@ import weightsmith as ws
 from weightsmith.core.errors import OptionError, UnknownName
 from weightsmith.core.options import Option, Range, param
 from weightsmith.core.verbs import Batch, Doc, Parameter, Seed, parameters, table, verb, written
+from weightsmith.networks.contents import inspect as inspect_file
+from weightsmith.spiking.evaluating import evaluate_spiking
+from weightsmith.training.sweep import train_sweep
 
 if TYPE_CHECKING:
     from nowhere import Missing
@@ -165,7 +168,10 @@ def test_a_reader_of_its_own_decides():
     assert double.plain
 
 
-VERBS = (ws.train, ws.grade, ws.angles, ws.reduce, ws.spike, ws.spike_sweep)
+VERBS = (
+    *(ws.train, ws.grade, ws.angles, ws.reduce, ws.spike, ws.spike_sweep, ws.evaluate, ws.diff, ws.transfer),
+    *(ws.pipeline, ws.reduction_study, ws.export_nir, ws.tailor, inspect_file, train_sweep, evaluate_spiking),
+)
 
 
 @pytest.mark.parametrize("function", VERBS, ids=lambda function: function.__name__)
@@ -175,7 +181,8 @@ def test_every_verb_documents_every_option_and_its_defaults_pass(function):
         assert not each.doc.text.endswith("."), name
         if not each.required:
             each.check(each.default)
-    left_out = {"network", "data", "out", "progress", "hooks"}
+    left_out = {"network", "data", "out", "progress", "hooks", "options"}  # what it works on, and of other verbs
+    left_out |= {"a", "b", "base", "recipe", "path", "x", "file", "settings", "journal", "on_row", "fixed"}
     assert set(inspect.signature(function).parameters) - set(parameters(function)) <= left_out
 
 

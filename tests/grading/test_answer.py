@@ -62,7 +62,7 @@ def test_broken_layers_come_first_and_then_firm_verdicts():
     assert [part.split(",")[0] for part in found.look.split("; ")] == ["a", "weak", "leaning"]
     assert "find out why" in found.look
     assert "good" not in found.look
-    assert "1 leaning" in found.graded
+    assert "1 of them leans" in found.graded
 
 
 def test_where_nothing_is_wrong_nothing_is_named(noise):

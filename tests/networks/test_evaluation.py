@@ -14,7 +14,8 @@ from weightsmith.core.statistics import wilson
 from weightsmith.data.normalise import HALF, Normalisation
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card, with_card
-from weightsmith.networks.evaluation import Evaluation, batches_for, evaluate, labels_for, scores
+from weightsmith.networks.evaluating import evaluate
+from weightsmith.networks.evaluation import Evaluation, batches_for, labels_for, scores
 
 
 class Table(nn.Module):

@@ -15,7 +15,7 @@ from weightsmith.data.datasets import load as load_data
 from weightsmith.data.normalise import HALF, NONE
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.resizing import set_tensors
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
 from weightsmith.networks.files import load, read_card, save
 from weightsmith.networks.layers.walk import walk
 from weightsmith.networks.models.architecture import architecture_of

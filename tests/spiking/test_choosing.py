@@ -136,6 +136,7 @@ def test_networks_with_max_pooling_are_chosen_for_without_graded_neurons():
     choice = ws.spike(_Pooled(), (x, y), watch=0, test_rows=10).record.choice
     assert {candidate.neuron for candidate in choice.candidates} == {"if:signed=true", "if"}
     assert choice.exportable is None
+    assert choice.left_out == ("graded neurons were not tried: max pooling would give sizes that no spike has",)
     with pytest.raises(UsageError, match=r"no conversion of this network can be written as NIR: .*max pooling"):
         ws.spike(_Pooled(), (x, y), exportable="nir", watch=0, test_rows=10)
 
@@ -148,9 +149,19 @@ def test_networks_with_max_pooling_are_chosen_for_without_graded_neurons():
         ({"within": -1.0}, "within must be a number ≥ 0"),
         ({"energy": 0.0}, "a share is a number above 0 such as 0.3 or 30%"),
         ({"exportable": "onnx"}, "exportable"),
+        ({"exportable": "nirr"}, "exportable must be one of nir, not 'nirr'; did you mean 'nir'?"),
+        ({"neuron": "graded:5", "precision": "int8", "steps": 2}, "graded:5 has no exact form in 8 bits"),
         ({"exportable": "nir", "neuron": "graded:5"}, "NIR has no form for graded:5"),
     ],
 )
 def test_wishes_that_cannot_be(options, reason):
     with pytest.raises(UsageError, match=reason):
         ws.spike(trained(), digits(), test_rows=10, **options)
+
+
+def test_neurons_that_the_input_excludes_are_named():
+    found = ws.spike(trained(), digits(), encode="poisson:0.25", energy=5.0, steps=4, watch=0, test_rows=10).record
+    assert (
+        "graded neurons were not tried: they take the input once, as it is, not poisson:scale=0.25 spikes"
+        in found.notes
+    )

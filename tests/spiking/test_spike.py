@@ -12,7 +12,8 @@ import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError, WeightsmithError
 from weightsmith.core.journal import Journal
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
+from weightsmith.spiking._recording import decisions_of
 from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
 from weightsmith.spiking.conversion.preparing import ConversionSettings
 from weightsmith.spiking.conversion.subject import read_subject
@@ -23,7 +24,7 @@ from weightsmith.spiking.neurons import LIF, Mismatch
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.simulation.exits import Exit, Margin
 from weightsmith.spiking.simulation.responses import UNDECIDED, Responses
-from weightsmith.spiking.spike import decisions_of, spike
+from weightsmith.spiking.spike import spike
 
 
 class Small(nn.Module):

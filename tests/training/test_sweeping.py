@@ -15,7 +15,8 @@ from weightsmith.training import sweeping
 from weightsmith.training.clipping import ClipNorm
 from weightsmith.training.loop import train
 from weightsmith.training.schedules import Piecewise
-from weightsmith.training.sweeping import train_once, train_sweep, training_options
+from weightsmith.training.sweep import train_sweep
+from weightsmith.training.sweeping import train_once, training_options
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_data_without_a_test_split():
 def test_a_setting_wins_over_what_is_fixed_and_the_journal_knows_both(tmp_path):
     journal = tmp_path / "j.jsonl"
     settings = [{"batch": 64, "width": 4}, {"batch": 32, "width": 4}]
-    table = train_sweep("digits", settings, network="mlp:9", batch=16, epochs=1, journal=journal)
+    table = train_sweep("digits", settings, network="mlp:9", batch=16, epochs=1, seeds=(0,), journal=journal)
     assert table.column("parameters") == (64 * 4 + 4 + 4 * 10 + 10,) * 2
     assert len(set(table.column("train_loss"))) == 2
     again = train_sweep("digits", settings, network="mlp:9", batch=16, epochs=1, journal=journal)

@@ -17,7 +17,8 @@ from weightsmith.networks.card import Card
 from weightsmith.networks.editing.grafting import graft
 from weightsmith.training.freezing import frozen
 from weightsmith.training.loop import train
-from weightsmith.training.transfer import TransferRecord, transfer
+from weightsmith.training.transfer import transfer
+from weightsmith.training.transferring import TransferRecord
 
 pytestmark = pytest.mark.choice
 
@@ -185,11 +186,11 @@ def test_a_module_of_ones_own(old_and_new, tmp_path):
     [
         ({"schedule": 0.1}, UnknownName, "unknown option of transfer 'schedule'.*rate"),
         ({"unfreze": 1}, UnknownName, "unknown option of transfer 'unfreze'"),
-        ({"unfreeze": -1}, UsageError, "unfreeze must be a number of blocks or 'all', not -1"),
+        ({"unfreeze": -1}, UsageError, "unfreeze must be a whole number ≥ 0 or all, not -1"),
         ({"reuse": 3}, OptionError, "has 2 blocks to reuse, not 3"),
-        ({"finer": 2.0}, OptionError, "finer must be > 0 and ≤ 1"),
+        ({"finer": 2.0}, OptionError, "finer must be a number > 0, ≤ 1, not 2.0"),
         ({"remedy": "dropp"}, UnknownName, "did you mean 'drop'"),
-        ({"head": (0,)}, OptionError, "hidden must be ≥ 1"),
+        ({"head": (0,)}, OptionError, "head must be a whole number ≥ 1, not 0"),
     ],
 )
 def test_what_cannot_be_done_is_named_before_anything_is_trained(old_and_new, wrong, error, message):

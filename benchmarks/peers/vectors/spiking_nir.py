@@ -21,7 +21,7 @@ from snntorch.import_nir import import_from_nir
 
 from benchmarks.peers.nir_work import CASES
 from weightsmith.spiking.nir._vector import read_vector
-from weightsmith.spiking.nir.exchange import export_nir
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.nir.handover import compare
 
 __all__ = ["PACKAGES", "vectors"]

@@ -8,13 +8,13 @@ can be converted to spiking, is known before the first epoch.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 
 from torch import nn
 
 from weightsmith.chain.stage_runner import StageContext, starting_network, with_preset
-from weightsmith.chain.stages import Stage
+from weightsmith.chain.stages import VERBS, Stage
 from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
+from weightsmith.core.verbs import parameters
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.evaluation import inputs_of, labels_for
 from weightsmith.networks.running import arranged, outputs_of
@@ -24,15 +24,15 @@ from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_tar
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
 from weightsmith.spiking.conversion.convert import convert
 from weightsmith.spiking.encoding import Encode
-from weightsmith.spiking.neurons import IF, Neuron
+from weightsmith.spiking.neurons import IF, Graded, Neuron
+from weightsmith.training.loop import train
 from weightsmith.training.plan import make_plan
 from weightsmith.training.settings import Settings
 
 __all__ = ["rehearse"]
 
 _ROWS = 2
-_SETTINGS = tuple(inspect.signature(Settings.read).parameters)
-_USUAL = {"optimiser": "momentum", "schedule": None, "loss": "cross-entropy", "batch": 32, "epochs": 10}
+_SETTINGS = tuple(field.name for field in dataclasses.fields(Settings))
 
 
 def rehearse(context: StageContext) -> nn.Module:
@@ -69,10 +69,11 @@ def _classes(network: nn.Module, context: StageContext) -> None:
 
 def _trained(network: nn.Module, stage: Stage, context: StageContext) -> nn.Module:
     """A plan of the training, which takes a step and throws it away; the network with the card it will have."""
-    options = {name: value for name, value in with_preset(stage).items() if name in _SETTINGS}
+    asked = with_preset(stage)
+    options = {name: asked.get(name, each.default) for name, each in parameters(train).items() if name in _SETTINGS}
     if context.data.validation is not None:
-        options.pop("validation", None)
-    plan = make_plan(network, context.data, Settings.read(**{**_USUAL, **options, "seed": context.seed}))
+        options["validation"] = None
+    plan = make_plan(network, context.data, Settings.read(**{**options, "seed": context.seed}))
     shaped = dataclasses.replace(card_of(network), input_shape=plan.card.input_shape, classes=plan.card.classes)
     return with_card(network, shaped) if card_of(network).architecture is None else network
 
@@ -90,10 +91,13 @@ def _reduced(network: nn.Module, stage: Stage, context: StageContext) -> None:
 
 
 def _spiking(network: nn.Module, stage: Stage, context: StageContext) -> None:
-    usual = {"spike": ("constant", "percentile"), "sweep": ("poisson", "max-current")}[stage.kind]
-    encode = Encode.parse(stage.options.get("encode", usual[0]))
-    balance = Balance.parse(stage.options.get("balance", usual[1]))
+    usual = {name: each.default for name, each in parameters(VERBS[stage.kind]).items()}
+    encode = Encode.of(stage.options.get("encode", usual["encode"]))
+    asked = stage.options.get("balance", usual["balance"])
+    balance = None if asked is None else Balance.of(asked)
     neuron = Neuron.parse(stage.options["neuron"]) if "neuron" in stage.options else IF()
+    if stage.options.get("precision") == "int8" and isinstance(neuron, Graded):
+        raise UsageError(f'{neuron} has no exact form in 8 bits; write precision = "float32", or if:signed=true')
     made = convert(network, neuron, encode, input_shape=context.data.input_shape)  # type: ignore[arg-type]
     biased = [node.name for node in made.network.synapses if node.bias is not None]
     if isinstance(balance, MaxCurrent) and biased:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,106 +19,24 @@ from weightsmith.chain.reading._gathering import Placed, results_at
 from weightsmith.chain.reading.results import KINDS, Result
 from weightsmith.chain.results import ChainRecord, ChainRun
 from weightsmith.chain.tailor.results import TailorRecord
-from weightsmith.chain.tailor.section import tailor_section, tailored_networks
+from weightsmith.chain.tailor.section import short_section, tailor_section, tailored_networks
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.storage import write_atomic
-from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
-from weightsmith.networks.family import short_digest
-from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
-from weightsmith.reducing.results import ReductionRecord
-from weightsmith.reducing.study_table import Study
+from weightsmith.reducing.inspecting import UnitAngles
+from weightsmith.reporting.describe import describe
 from weightsmith.reporting.page import render
-from weightsmith.reporting.parts import Choice, Column, Facts, Notes, Part, Prose, Section, Table
-from weightsmith.reporting.sections._wording import counted, facts_of, setting_text
-from weightsmith.reporting.sections.angles import angles_section
-from weightsmith.reporting.sections.evaluating import evaluation_section
+from weightsmith.reporting.parts import Choice, Drawing, Notes, Part, Prose, Section
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
 from weightsmith.reporting.sections.overview import compared_section, graded_section, in_order, overview_section
-from weightsmith.reporting.sections.reducing import reduction_section
 from weightsmith.reporting.sections.spiking import spiking_section
-from weightsmith.reporting.sections.studying import study_section
-from weightsmith.reporting.sections.sweeping import sweep_section
-from weightsmith.reporting.sections.tabulating import table_section
-from weightsmith.reporting.sections.training import training_section
-from weightsmith.reporting.sections.transferring import transfer_section
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.sweep.results import SpikeSweep
-from weightsmith.training.run import TrainRecord
-from weightsmith.training.transfer import TransferRecord
 
 __all__ = ["gather", "report", "report_page"]
 
 
-# The section of a chain: its recipe, and the result of each stage.
-
-
-def _chain_section(record: ChainRecord, name: str) -> Section:
-    """The section of a chain named ``name``."""
-    parts: list[Part] = []
-    if record.notes:
-        parts.append(Notes(record.notes))
-    parts += [_stages(record), Facts("Recipe", tuple(_recipe(record.recipe))), facts_of({}, record.origin)]
-    seeds = sorted({stage.seed for stage in record.stages})
-    names = list(dict.fromkeys(stage.name for stage in record.stages))
-    lead = f"{counted(len(names), 'stage')} for {counted(len(seeds), 'seed')}: {' → '.join(names)}."
-    chips = (("stages", f"{len(names):,}"), ("seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds)) or "–"))
-    return Section(f"Chain: {name}", lead, tuple(parts), chips)
-
-
-def _stages(record: ChainRecord) -> Table:
-    columns = (
-        Column("stage"),
-        Column("what", "the verb that was called"),
-        Column("of", "the stage whose network it took"),
-        Column("seed", numeric=True),
-        Column("folder", "below that of the chain"),
-        Column("network", "the first letters of the SHA-256 of the weights that came out"),
-        Column("record.json", "the first letters of the SHA-256 of that file"),
-    )
-    rows = tuple(
-        (
-            stage.name,
-            stage.kind,
-            stage.of,
-            stage.seed,
-            stage.folder,
-            None if stage.network is None else short_digest(stage.network),
-            short_digest(stage.sha256),
-        )
-        for stage in record.stages
-    )
-    return Table("Stages", columns, rows, file="stages.csv")
-
-
-def _recipe(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings of the recipe, a line for each stage; options left out have the verb's default."""
-    rows = [(key, setting_text(value)) for key, value in recipe.items() if key != "stages" and value is not None]
-    stages = recipe.get("stages")
-    for stage in stages if isinstance(stages, list | tuple) else ():
-        if isinstance(stage, Mapping):
-            options = stage.get("options")
-            text = ", ".join(f"{key} = {setting_text(value)}" for key, value in dict(options or {}).items())
-            rows.append((f"{stage.get('kind')} {stage.get('name')}", text or "as usual"))
-    return rows
-
-
-_SECTIONS: dict[type[Record], Callable[[Any, str], Section]] = {
-    ChainRecord: _chain_section,
-    TrainRecord: training_section,
-    TransferRecord: transfer_section,
-    SweepTable: table_section,
-    Grades: grading_section,
-    Evaluation: evaluation_section,
-    ReductionRecord: reduction_section,
-    AnglesRecord: angles_section,
-    Study: study_section,
-    SpikeRecord: spiking_section,
-    SpikeSweep: sweep_section,
-    TailorRecord: tailor_section,
-}
 _MOST_SECTIONS = 6  # per kind; more of them share one section with a selector
 
 
@@ -166,9 +84,18 @@ def report_page(results: Sequence[Result], title: str | None = None, left_out: S
     if left_out:
         lines = Notes(tuple(f"left out: {reason}" for reason in left_out))
         overview = dataclasses.replace(overview, parts=(lines, *overview.parts))
-    heads = (overview, compared_section(named), graded_section(named))
-    sections = [*(section for section in heads if section is not None), *_sections(results)]
+    short = short_section(*searches[0]) if len(searches) == 1 and len(results) > 1 else None
+    heads = (short, overview, compared_section(named), graded_section(named))
+    rest = _sections(results) if short is None else [_without(short.parts, each) for each in _sections(results)]
+    sections = [*(section for section in heads if section is not None), *rest]
     return render(_title(results) if title is None else title, sections)
+
+
+def _without(shown: Sequence[Part], section: Section) -> Section:
+    """The section without drawings that the head of the page shows already."""
+    titles = {part.title for part in shown if isinstance(part, Drawing)}
+    parts = tuple(part for part in section.parts if not (isinstance(part, Drawing) and part.title in titles))
+    return dataclasses.replace(section, parts=parts)
 
 
 def _items(given: Any) -> list[tuple[str | None, Any]]:
@@ -261,7 +188,9 @@ def _section(result: Result, results: Sequence[Result]) -> Section:
             several = sum(isinstance(each.record, Grades) for each in results)
             return grading_section(record, name, spectra=max(1, MOST_SPECTRA // several))
         case _:
-            return _SECTIONS[type(record)](record if detail is None else detail, name)
+            if isinstance(record, TailorRecord):
+                return tailor_section(record, name)
+            return describe(record if detail is None else detail, name)
 
 
 def _shared(sections: Sequence[Section]) -> Section:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 
@@ -31,6 +32,8 @@ class StageDone(Record):
 class ChainRecord(Record):
     """The recipe that was run, and its stages in order, with notes."""
 
+    described_by: ClassVar[str] = "chain.section.chain_section"
+
     recipe: dict[str, Any]
     stages: tuple[StageDone, ...]
     notes: tuple[str, ...]
@@ -38,7 +41,7 @@ class ChainRecord(Record):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class ChainRun:
+class ChainRun(Displayed):
     """A finished chain: its record, its folder, the duration of every stage, its report if it has one and the
     duration of that.
     """

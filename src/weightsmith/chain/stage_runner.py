@@ -15,11 +15,11 @@ from weightsmith.chain.reading._stored_angles import write_angles
 from weightsmith.chain.recipe import Recipe
 from weightsmith.chain.stages import Stage
 from weightsmith.core.progress import ProgressCallback
-from weightsmith.core.records import Record
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Record, write_record
+from weightsmith.core.verbs import parameters
 from weightsmith.data.tensors import Data
 from weightsmith.grading.grade import grade
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
 from weightsmith.networks.files import load
 from weightsmith.networks.models.building import build
 from weightsmith.reducing.inspecting import angles
@@ -57,6 +57,13 @@ class StageContext:
     folder: Path
     threads: int = 1
     progress: ProgressCallback | None = None
+    device: str = "cpu"
+    workers: int = 1
+
+    def surrounding(self, verb: Callable[..., Any]) -> dict[str, Any]:
+        """What surrounds the call of ``verb``, as far as its signature has it."""
+        values = {"seed": self.seed, "threads": self.threads, "device": self.device, "workers": self.workers}
+        return {name: value for name, value in values.items() if name in parameters(verb)}
 
     def stage_folder(self, name: str) -> Path:
         """The folder of a stage."""
@@ -110,7 +117,7 @@ def starting_network(context: StageContext) -> nn.Module:
 
 def evaluate_given(context: StageContext, folder: Path) -> Made:
     """Evaluate the network that the recipe starts with, for comparison."""
-    record = evaluate(context.network(None), context.data, threads=context.threads)
+    record = evaluate(context.network(None), context.data, threads=context.threads, device=context.device)
     _write(folder, record)
     return Made(record, record.origin.inputs["network"], record.notes)
 
@@ -118,8 +125,8 @@ def evaluate_given(context: StageContext, folder: Path) -> Made:
 def _train(stage: Stage, context: StageContext) -> Made:
     run = _trained(stage, context)
     if "test" in context.data.splits:
-        judged = evaluate(run.network, context.data, split="test", threads=context.threads)
-        write_atomic(context.stage_folder(stage.name) / "evaluation.json", judged.to_json(indent=1) + "\n")
+        judged = evaluate(run.network, context.data, split="test", threads=context.threads, device=context.device)
+        write_record(context.stage_folder(stage.name) / "evaluation.json", judged)
     failed = (f"diverged: {run.record.reason}",) if run.stopped is Stopped.DIVERGED else ()
     return Made(run.record, run.record.network, (*failed, *run.record.warnings))
 
@@ -135,8 +142,7 @@ def _trained(stage: Stage, context: StageContext) -> TrainRun:
         data=context.data,
         **options,
         hooks=hooks,
-        seed=context.seed,
-        threads=context.threads,
+        **context.surrounding(train),
         out=context.stage_folder(stage.name),
         progress=None if callback is None else lambda step: callback("", *_steps(step)),
     )
@@ -162,8 +168,7 @@ def _grade(stage: Stage, context: StageContext) -> Made:
     grades = grade(
         context.network(stage.of),
         **stage.options,
-        seed=context.seed,
-        threads=context.threads,
+        **context.surrounding(grade),
         progress=None if callback is None else lambda done, total: callback("", done, total),
     )
     record = dataclasses.replace(grades, source=stage.of or Path(str(context.recipe.network)).name)
@@ -172,7 +177,7 @@ def _grade(stage: Stage, context: StageContext) -> Made:
 
 
 def _angles(stage: Stage, context: StageContext) -> Made:
-    found = angles(context.network(stage.of), context.data, **stage.options, seed=context.seed, threads=context.threads)
+    found = angles(context.network(stage.of), context.data, **stage.options, **context.surrounding(angles))
     write_angles(context.stage_folder(stage.name), found)
     return Made(found.record)
 
@@ -195,8 +200,7 @@ def _reduce(stage: Stage, context: StageContext) -> Made:
         context.data,
         **options,
         latency=False,
-        seed=context.seed,
-        threads=context.threads,
+        **context.surrounding(reduce),
         out=context.stage_folder(stage.name),
         progress=context.progress_of(stage),
     )
@@ -208,7 +212,7 @@ def _spike(stage: Stage, context: StageContext) -> Made:
         context.network(stage.of),
         context.data,
         **stage.options,
-        seed=context.seed,
+        **context.surrounding(spike),
         out=context.stage_folder(stage.name),
         progress=context.progress_of(stage),
     )
@@ -220,7 +224,7 @@ def _sweep(stage: Stage, context: StageContext) -> Made:
         context.network(stage.of),
         context.data,
         **stage.options,
-        seed=context.seed,
+        **context.surrounding(spike_sweep),
         out=context.stage_folder(stage.name),
         progress=context.progress_of(stage),
     )
@@ -228,4 +232,4 @@ def _sweep(stage: Stage, context: StageContext) -> Made:
 
 
 def _write(folder: Path, record: Record) -> None:
-    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", record)

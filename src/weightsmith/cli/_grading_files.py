@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weightsmith.cli._figure_files import write_figures
 from weightsmith.core.csv_text import csv_rows
+from weightsmith.core.records import write_record
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def rows_as_csv(several: Sequence[Grades]) -> str:
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
     """``record.json`` of one network (of several, a numbered folder each), ``layers.csv``, ``comparison.json``."""
     written = [
-        write_atomic(own / "record.json", grades.to_json(indent=1) + "\n")
+        write_record(own / "record.json", grades)
         for own, grades in zip(_folders(folder, several), several, strict=True)
     ]
     written.append(write_atomic(folder / "layers.csv", rows_as_csv(several)))
     if comparison is not None:
-        written.append(write_atomic(folder / "comparison.json", comparison.to_json(indent=1) + "\n"))
+        written.append(write_record(folder / "comparison.json", comparison))
     return written
 
 

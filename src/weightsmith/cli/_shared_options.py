@@ -16,7 +16,6 @@ from weightsmith.core.errors import OptionError
 
 __all__ = [
     "MORE",
-    "AllowCode",
     "AsJson",
     "Batch",
     "Csv",
@@ -35,8 +34,6 @@ __all__ = [
     "Quiet",
     "Seed",
     "Seeds",
-    "Split",
-    "TestRows",
     "Threads",
     "TrainedNetwork",
     "WhatNetwork",
@@ -74,10 +71,6 @@ Factory = Annotated[
         rich_help_panel=MORE,
     ),
 ]
-AllowCode = Annotated[
-    bool,
-    typer.Option("--allow-code", help="let the recipe import code that is not an installed package (look at it first)"),
-]
 WhatNetwork = Annotated[
     str | None,
     typer.Option(
@@ -109,14 +102,6 @@ LeastAccuracy = Annotated[
         help="end with code 1 if the accuracy (%) is below this",
         rich_help_panel=MORE,
     ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", help="which part of the data (by default test, or the only one)", rich_help_panel=MORE),
-]
-TestRows = Annotated[
-    int | None,
-    typer.Option("--test-rows", min=1, help="rows that judge, drawn by the seed; without it all of the split"),
 ]
 Seeds = Annotated[
     str,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from weightsmith.cli.terminal import every_tenth
 from weightsmith.core.progress import ProgressCallback, StepCallback, progress_bar
 
-__all__ = ["stages"]
+__all__ = ["chain_progress", "stages"]
 
 
 @contextmanager
@@ -27,3 +27,22 @@ def stages(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
             lines.setdefault(stage, every_tenth(f"{what}: {stage}"))(done, total)
 
         yield line
+
+
+@contextmanager
+def chain_progress(what: str, quiet: bool) -> Iterator[ProgressCallback | None]:
+    """A bar with the stage and its progress on a terminal; elsewhere a line when a stage begins."""
+    if quiet or sys.stderr.isatty():
+        with stages(what, quiet) as bar:
+            yield bar
+        return
+    begun: set[str] = set()
+
+    def line(stage: str, done: int, total: int) -> None:
+        del done, total
+        name = stage.partition(":")[0]
+        if name not in begun:
+            begun.add(name)
+            sys.stderr.write(f"{what}: {name}\n")
+
+    yield line

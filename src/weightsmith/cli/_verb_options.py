@@ -30,10 +30,16 @@ Options = dict[str, Any]
 
 
 def options_of(
-    function: Callable[..., Any], *, links: Iterable[Parameter] = (), only: Collection[str] = ()
+    *functions: Callable[..., Any], links: Iterable[Parameter] = (), without: Collection[str] = ()
 ) -> dict[str, Parameter]:
-    """What a command offers of a verb's options, without importing their types; ``links`` come in addition."""
-    own = {name: each for name, each in declared(function).items() if each.plain and (not only or name in only)}
+    """What a command offers of its verbs' options, without importing their types; ``links`` come in addition.
+
+    Of options of the same name that of the first verb counts.
+    """
+    own: dict[str, Parameter] = {}
+    for function in functions:
+        plain = {name: each for name, each in declared(function).items() if each.plain and name not in without}
+        own = own | {name: each for name, each in plain.items() if name not in own}
     return own | {link.name: link for link in links}
 
 
@@ -50,20 +56,20 @@ def surrounding(name: str, annotation: Any) -> Any:
 
 
 def takes_options_of(
-    function: Callable[..., Any],
-    *,
+    *functions: Callable[..., Any],
     links: Iterable[Parameter] = (),
-    only: Collection[str] = (),
+    without: Collection[str] = (),
     compared: Collection[str] = (),
     examples: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of ``function``, in place of its parameter ``options``.
+    """Give a command the options of ``functions``, in place of its parameter ``options``.
 
-    ``links`` are options beside those of the verb, ``only`` names those it takes if not all; ``compared`` may be
-    repeated though the verb takes one of them. ``examples`` end the help.
+    ``links`` are options beside those of the verbs, ``without`` names those that the command has no use for;
+    ``compared`` may be repeated though the verb takes one of them. ``examples`` end the help.
     """
-    offered = options_of(function, links=links, only=only)
+    offered = options_of(*functions, links=links, without=without)
     linked = {link.name for link in links}
+    home = {name: each for each in reversed(functions) for name in declared(each)}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         shown: list[inspect.Parameter] = []
@@ -79,7 +85,7 @@ def takes_options_of(
             read: Options = {}
             for name in sorted(offered, key=lambda name: not offered[name].imported):  # torch only if the rest is right
                 light = offered[name]
-                full = light if light.imported or name in linked else parameters(function)[name]
+                full = light if light.imported or name in linked else parameters(home[name])[name]
                 read[name] = _read(full, given[name], name in compared)
             command(**values, options={name: read[name] for name in offered})
 
@@ -87,6 +93,8 @@ def takes_options_of(
             __signature__=inspect.Signature(shown),
             __annotations__={each.name: each.annotation for each in shown},
             __examples__=tuple(examples),
+            __verbs__=functions,
+            __without__=frozenset(without),
         )
         return run
 
@@ -158,4 +166,6 @@ def _default_text(option: Parameter) -> Any:
     if isinstance(option.default, bool):
         return option.default
     values = option.default if isinstance(option.default, tuple) else (option.default,)
+    if _is_repeated(option):
+        return [str(option.written(value)) for value in values]
     return ",".join(f"{value:g}" if isinstance(value, float) else str(option.written(value)) for value in values)

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from weightsmith.chain.diff import diff as verb
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._stages import stages
+from weightsmith.cli._verb_options import Options, flag_of, takes_options_of
+from weightsmith.cli.evaluate import load_judging
 from weightsmith.cli.grade import say_if_first
-from weightsmith.cli.terminal import Attention, print_json
+from weightsmith.cli.terminal import print_json, raise_concerns, show
 from weightsmith.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from weightsmith.data import Data
 
 __all__ = ["diff"]
 
 
+@takes_options_of(
+    verb.diff,
+    examples=(
+        "weightsmith diff runs/net runs/small --data digits",
+        "weightsmith diff a.safetensors b.safetensors --evidence none",
+    ),
+)
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", readable=False, help="A network file or result folder.")],
-    b: Annotated[Path, typer.Argument(metavar="B", readable=False, help="What is compared with it.")],
+    a: Annotated[Path, typer.Argument(metavar="A", readable=False, help="a network file or the folder of a result")],
+    b: Annotated[Path, typer.Argument(metavar="B", readable=False, help="what is compared with it")],
+    options: Options,
     data: Annotated[
-        str | None, typer.Option(help="A data set: adds paired accuracy, angles of activations, latency and energy.")
+        str | None, typer.Option(help="a data set: adds paired accuracy, angles of activations, latency and energy")
     ] = None,
     data_path: given.DataPath = None,
-    split: given.Split = None,
-    test_rows: given.TestRows = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Spiking networks: time steps (those of their record, or 64).")
-    ] = None,
-    seed: given.Seed = 0,
     network: given.WhatNetwork = None,
-    normalise: given.HowNormalised = None,
-    evidence: Annotated[str, typer.Option(help="What is asked beside α: none, fast (its interval), full.")] = "fast",
-    prices: Annotated[
-        str, typer.Option(help="Picojoules per operation, as picojoule:accumulate=0.1,multiply=3.2.")
-    ] = "picojoule",
-    latency: Annotated[bool, typer.Option(help="Measure the time per image of both, by turns.")] = True,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
@@ -47,48 +43,19 @@ def diff(
     --network and --normalise hold for both, where their files do not say it. Exit code 1 if a layer holds NaN or
     infinity.
     """
-    for option, value in (("data-path", data_path), ("split", split), ("test-rows", test_rows), ("steps", steps)):
+    of_data = {"data_path": data_path, **{name: options[name] for name in ("split", "test_rows", "steps")}}
+    for name, value in of_data.items():
         if data is None and value is not None:
-            raise UsageError(f"--{option} belongs to --data NAME, which is not given")
-    from weightsmith.chain.diff.differences import diff as compare
-    from weightsmith.cli._diff_report import show_diff
+            raise UsageError(f"{flag_of(name)} belongs to --data NAME, which is not given")
+    from weightsmith.reporting.describe import describe
 
-    known = None if data is None else _load_data(data, data_path, split)
+    known = None if data is None else load_judging(data, data_path, options["split"])
     say_if_first(quiet)
     with stages("diff", quiet) as progress:
-        found = compare(
-            a,
-            b,
-            known,
-            split=split,
-            test_rows=test_rows,
-            steps=steps,
-            seed=seed,
-            network=network,
-            normalise=normalise,
-            evidence=evidence,
-            prices=prices,
-            latency=latency,
-            progress=progress,
-        )
+        found = verb.diff(a, b, known, network=network, **options, progress=progress)
+    description = describe(found)
     if as_json:
         print_json(found.to_dict())
     else:
-        show_diff(found, notes=not quiet)
-    broken = [
-        f"{layer.name} of {which}"
-        for layer in found.layers
-        for which, facts in (("A", layer.a), ("B", layer.b))
-        if facts.status == "non-finite"
-    ]
-    if broken:
-        raise Attention(f"NaN or infinity in {', '.join(broken[:3])}")
-
-
-def _load_data(name: str, path: Path | None, split: str | None) -> Data:
-    """Load only the required split of a known set, which may be large; all splits of the user's own data."""
-    from weightsmith.data import load
-    from weightsmith.data.catalogue import CATALOGUE
-
-    everything = ("test",) if name in CATALOGUE else ("train", "validation", "test")
-    return load(name, path=path, splits=(split,) if split else everything)
+        show(description, notes=not quiet)
+    raise_concerns(description)

@@ -1,115 +1,137 @@
-"""``weightsmith export SPIKING NET.nir``: write a spiking network for other tools and hardware, with a test vector."""
+"""``weightsmith export``: a spiking network as NIR or a torch module, any other as ONNX, written and checked."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._export_onnx import export_to_onnx
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
-from weightsmith.cli._spike_records import nearby_settings, recorded_data
-from weightsmith.cli.terminal import (
-    Attention,
-    count_text,
-    files_line,
-    named_line,
-    named_lines,
-    out,
-    print_json,
-    say_note,
-    table,
-)
+from weightsmith.cli._spike_records import recorded_data
+from weightsmith.cli._verb_options import Options, takes_options_of
+from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
-from weightsmith.reporting.sections._wording import significant
+from weightsmith.spiking.nir import export as verb
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weightsmith.spiking.nir.exchange import NirExport
+    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.nir.handover import HandoverCheck
+    from weightsmith.spiking.portable.export import TorchExport
 
 __all__ = ["export"]
 
 _SIMULATORS = ("spikingjelly", "norse", "snntorch")
 _IMAGES = 2
-_STEPS = 32
-_TOLERANCE = 1e-3  # share of a layer's spikes that may differ: float32 in another order shifts a few
 
 
+@takes_options_of(
+    verb.export_nir,
+    examples=(
+        "weightsmith export runs/spiking net.nir --data digits",
+        "weightsmith export runs/spiking net.nir --rounding 8 --check norse",
+        "weightsmith export runs/small --to onnx --int8 --data cifar10",
+    ),
+)
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="SPIKING", readable=False, help="A spiking network: its file, or spike's folder.")
+        Path,
+        typer.Argument(
+            metavar="NETWORK",
+            readable=False,
+            help="a spiking network (its file, or spike's folder), or with --to onnx any other",
+        ),
     ],
-    target: Annotated[Path, typer.Argument(metavar="NET.nir", readable=False, help="The NIR file to write.")],
-    rounding: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=20, help="Binary digits of weights and thresholds (8: multiples of 1/256), for equal counts."
+    options: Options,
+    target: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="NET.nir",
+            readable=False,
+            help="the NIR file to write; NET.py: a plain torch module with its weights beside it; optional for onnx",
         ),
     ] = None,
-    sumpool: Annotated[
-        bool, typer.Option("--sumpool", help="Keep pools as SumPool2d: smaller, but not every tool reads it.")
+    to: Annotated[str, typer.Option(help="nir (spiking networks, also NET.py) or onnx (all others)")] = "nir",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
     ] = False,
     check: Annotated[
         list[str] | None,
-        typer.Option(help="Load it into spikingjelly, norse or snntorch and compare spikes; may be repeated."),
+        typer.Option(help="load it into spikingjelly, norse or snntorch and compare spikes; may be repeated"),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="Data whose test rows make the test vector; without it those of the record, or random spikes."
-        ),
+        typer.Option(help="data whose test rows make the test vector (without: those of the record, or random spikes)"),
     ] = None,
     data_path: given.DataPath = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Time steps of the test vector; without it those of the record, or 32.")
-    ] = None,
-    seed: given.Seed = 0,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
 
-    Exit code 1 if another simulator counts other spikes (--check).
+    A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
+    Exit code 1 if another simulator counts other spikes (--check), or the module gives others. Any other network is
+    written as ONNX (--to onnx), with --int8 also in 8 bits; both are checked against the module and timed in
+    onnxruntime.
     """
+    if to == "onnx":
+        export_to_onnx(file, target, int8=int8, data=data, data_path=data_path, as_json=as_json)
+        return
+    target = _spiking_target(target, to, int8)
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
-    from weightsmith.spiking.nir.exchange import export_nir
 
+    if target.suffix == ".py":
+        _refuse_for_torch(rounding=options["rounding"], sumpool=options["sumpool"] or None, check=check)
+        run = _TorchRun(data, data_path, test_rows, options["steps"], options["seed"])
+        _export_torch(file, target, run, as_json=as_json, quiet=quiet)
+        return
     simulators = _simulators(check or ())
     if importlib.util.find_spec("nir") is None:
         raise MissingExtra("writing NIR files", "nir")
-    if data is None and (test_rows is not None or data_path is not None):
-        raise UsageError(f"--{'test-rows' if data_path is None else 'data-path'} belongs to --data, which is not given")
     check_targets({"NET.nir": target}, {})
     refuse_nir(file)
     network = load_spiking(file)
-    told, data = data, recorded_data(file) if data is None else data
-    x = None if data is None else _rows(data, data_path, test_rows or _IMAGES, quiet)
-    steps = nearby_settings(file).get("steps") or _STEPS if steps is None else steps
-    written = export_nir(network, target, sumpool=sumpool, rounding=rounding, x=x, steps=steps, seed=seed)
-    if told is None and not quiet:
-        say_note(
-            "the test vector is of random spikes: --data makes it of real rows"
-            if data is None
-            else f"the test vector is of rows of {data}, as in the record of {file}"
-        )
+    found = recorded_data(file) if (data, test_rows, data_path) == (None, None, None) else data
+    x = _rows(found, data_path, test_rows, quiet or data is None)
+    written = verb.export_nir(network, target, x=x, **options)
+    if data is None and not quiet:
+        real = f"rows of {found}, as in the record of {file}"
+        say_note(f"test vector: {'random spikes (--data gives real rows)' if found is None else real}")
     checks = _compared(target, simulators, quiet)
+    description = describe(written, str(file), checks=checks)
     paths = [target, target.with_name(written.vector)]
     if as_json:
-        print_json(_as_dict(written, checks, paths))
+        compared = [{**check.to_dict(), "worst": check.worst} for check in checks]
+        print_json(
+            {
+                "export": written.to_dict(),
+                "checks": compared,
+                "files": [str(path) for path in paths],
+                "description": description.to_dict(),
+            }
+        )
     else:
-        _show(file, written, checks, paths)
-    far = [check for check in checks if check.worst > _TOLERANCE]
-    if far:
-        raise Attention("; ".join(map(_mismatch_text, far)))
+        show(description, paths)
+    raise_concerns(description)
+
+
+def _spiking_target(target: Path | None, to: str, int8: bool) -> Path:
+    if to != "nir":
+        raise UnknownName("format", to, ("nir", "onnx"))
+    if int8:
+        raise UsageError("--int8 belongs to --to onnx")
+    if target is None:
+        raise UsageError("give the NIR file to write: weightsmith export SPIKING NET.nir")
+    return target
 
 
 def _simulators(asked: Sequence[str]) -> list[str]:
@@ -125,16 +147,70 @@ def _simulators(asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(asked))
 
 
-def _rows(name: str, path: Path | None, images: int, quiet: bool) -> Tensor:
-    """The first test rows (or of another split), unnormalised."""
+class _TorchRun(NamedTuple):
+    """The inputs on which a module is compared."""
+
+    data: str | None
+    path: Path | None
+    rows: int | None
+    steps: int
+    seed: int
+
+
+def _refuse_for_torch(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"--{name} belongs to NIR files; a torch module is always compared, and never rounded")
+
+
+def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, quiet: bool) -> None:
+    from weightsmith.spiking.files import load_spiking
+    from weightsmith.spiking.portable.export import export_torch
+
+    check_targets({"NET.py": target, "its weights": target.with_suffix(".safetensors")}, {})
+    refuse_nir(file)
+    x = _rows(run.data, run.path, run.rows, quiet)
+    written = export_torch(load_spiking(file), target, x=x, steps=run.steps, seed=run.seed)
+    paths = [target, target.with_name(written.weights)]
+    description = _torch_section(written, str(file), target.name)
+    if as_json:
+        files = [str(path) for path in paths]
+        print_json({"export": written.to_dict(), "files": files, "description": description.to_dict()})
+    else:
+        show(description, paths)
+    raise_concerns(description)
+
+
+def _torch_section(written: TorchExport, name: str, target: str) -> Section:
+    from weightsmith.reporting.parts import Column, Section, Table
+
+    heads = ("population", "ours", "theirs", "differ")
+    columns = tuple(Column(head, numeric=head != "population") for head in heads)
+    rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
+    look_at = (f"{written.differ} spikes of {target} differ from those of our engine",) if written.differ else ()
+    return Section(
+        f"Exported: {name}",
+        f"{written.neuron}, a module in plain torch; spikes compared on {written.images} images over {written.steps} "
+        "steps.",
+        (Table(f"Spikes here and in {target}", columns, rows),),
+        look_at=look_at,
+    )
+
+
+def _rows(name: str | None, path: Path | None, images: int | None, quiet: bool) -> Tensor | None:
+    """The first test rows (or of another split), unnormalised; None without data."""
     from weightsmith.data.datasets import load_all
 
+    if name is None and (images is not None or path is not None):
+        raise UsageError(f"--{'test-rows' if path is None else 'data-path'} belongs to --data, which is not given")
+    if name is None:
+        return None
     known = load_all(name, path=path)
     if not quiet:
         for note in known.notes:
             say_note(note)
     split = next(part for part in ("test", "validation", "train") if part in known.splits)
-    return known.split(split).x[:images]
+    return known.split(split).x[: images or _IMAGES]
 
 
 def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[HandoverCheck]:
@@ -146,53 +222,3 @@ def _compared(target: Path, simulators: Sequence[str], quiet: bool) -> list[Hand
             say_note(f"loading into {name}")
         checks.append(compare(target, name))  # type: ignore[arg-type]  # one of its names
     return checks
-
-
-def _as_dict(written: NirExport, checks: Sequence[HandoverCheck], paths: Sequence[Path]) -> dict[str, Any]:
-    return {
-        "export": written.to_dict(),
-        "checks": [{**check.to_dict(), "worst": check.worst} for check in checks],
-        "files": [str(path) for path in paths],
-    }
-
-
-def _show(file: Path, written: NirExport, checks: Sequence[HandoverCheck], paths: Sequence[Path]) -> None:
-    console = out()
-    console.print(
-        f"[bold]{escape(str(file))}[/bold]  {escape(written.neuron)}, {written.reset} reset, dt {written.dt:g}"
-    )
-    nodes = table("node", "type", "gives")
-    for node in written.nodes:
-        nodes.add_row(escape(node.name), node.kind, " × ".join(map(str, node.shape)))
-    console.print(nodes)
-    if written.folded:
-        console.print(named_line("folded", escape("; ".join(written.folded))))
-    for line in named_lines("note", [escape(note) for note in written.notes]):
-        console.print(line)
-    console.print(named_line("test vector", escape(_vector(written))))
-    for check in checks:
-        console.print(_check_table(check))
-    console.print(files_line(paths))
-
-
-def _vector(written: NirExport) -> str:
-    spikes = sum(written.spikes.values())
-    text = f"{written.images} images, {written.steps} steps, {count_text(spikes)} spikes"
-    before = sum(written.before.values())
-    return text if written.spikes == written.before else f"{text} ({count_text(before)} before rounding)"
-
-
-def _check_table(check: HandoverCheck) -> Table:
-    package = f"{check.simulator} {check.versions.get(check.simulator, '')}".strip()
-    rows = table("layer", "ours", "theirs", "differ", "share", numbers=("ours", "theirs", "differ", "share"))
-    rows.title = f"spikes here and in {package}"
-    for layer in check.layers:
-        counts = map(count_text, (layer.ours, layer.theirs, layer.difference))
-        rows.add_row(escape(layer.name), *counts, significant(layer.relative))
-    rows.add_row("output sums", "", "", "", significant(check.scores))
-    return rows
-
-
-def _mismatch_text(check: HandoverCheck) -> str:
-    worst = max(check.layers, key=lambda layer: layer.relative)
-    return f"{check.simulator} counts other spikes: {100 * worst.relative:.2g} % of those of {worst.name} differ"

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._training_options import whole_numbers
 from weightsmith.cli.terminal import Attention, count_text, out, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
 
@@ -72,10 +71,10 @@ def faces(
 
 
 def _counts(text: str) -> tuple[int, int]:
-    numbers = whole_numbers(text, "--components")
-    if len(numbers) != 2 or not sum(numbers):
+    numbers = [part.strip() for part in text.split(",")]
+    if len(numbers) != 2 or not all(number.isdigit() for number in numbers) or not any(map(int, numbers)):
         raise UsageError(f"--components takes two numbers, of LPQ and of PHOG, such as 5,5, not {text!r}")
-    return numbers[0], numbers[1]
+    return int(numbers[0]), int(numbers[1])
 
 
 def _check_files(files: list[Path]) -> None:

@@ -22,7 +22,7 @@ app.callback()(help_without_command)
 @app.command("list")
 def list_networks(as_json: given.AsJson = False) -> None:
     """List the architectures with their parameters; the text form is NAME:values,key=value."""
-    from weightsmith.networks import Architecture
+    from weightsmith.networks import Architecture, build  # noqa: F401  (what can be built is known then)
 
     found = {name: (_summary(member), member.table()) for name, member in sorted(Architecture.members.items())}
     if as_json:

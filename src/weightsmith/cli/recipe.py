@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli import _shared_options as given
+from weightsmith.chain import pipeline as verb
+from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import help_without_command, out, table
 from weightsmith.core.errors import UsageError
 
@@ -25,7 +26,7 @@ app = typer.Typer(
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("recipe.toml"),
     like: Annotated[
-        str, typer.Option(help="Which one: new (commented), digits or fashion-mnist (those of weightsmith demo).")
+        str, typer.Option(help="Which one: new (commented), digits, fashion-mnist or cifar10 (of weightsmith demo).")
     ] = "new",
 ) -> None:
     """Write a recipe with comments, to be edited and given to weightsmith pipeline."""
@@ -40,18 +41,16 @@ def new(
 
 
 @app.command("check")
+@takes_options_of(verb.check_recipe)
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A recipe.")],
-    allow_code: given.AllowCode = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="A recipe.")], options: Options
 ) -> None:
     """Read a recipe and its data, build its network, try each stage on two rows; list what would run, in order."""
-    from weightsmith.chain.pipeline import check_recipe
-
-    recipe = check_recipe(file, allow_code=allow_code)
+    recipe = verb.check_recipe(file, **options)
     made = table("stage", "what", "of", "options")
     for stage in recipe.stages:
-        options = ", ".join(f"{key}={value}" for key, value in stage.options.items())
-        made.add_row(*(escape(text) for text in (stage.name, stage.kind, stage.of or recipe.network or "–", options)))
+        given = ", ".join(f"{key}={value}" for key, value in stage.options.items())
+        made.add_row(*(escape(text) for text in (stage.name, stage.kind, stage.of or recipe.network or "–", given)))
     out().print(made)
     seeds = ", ".join(map(str, recipe.seeds))
     out().print(f"{len(recipe.stages)} stages on {escape(recipe.data)}, seed{'s' * (len(recipe.seeds) > 1)} {seeds}")

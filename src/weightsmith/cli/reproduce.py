@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._training_options import seeds_of
 from weightsmith.cli.terminal import Attention, out, print_json, progress_bar, say_note, table
 from weightsmith.core.errors import UsageError
+from weightsmith.core.seeds import read_seeds
 
 if TYPE_CHECKING:
     from weightsmith.papers.course import CourseRow, CourseTable
@@ -62,7 +62,7 @@ def reproduce(
         _experiments(
             name,
             quick,
-            None if seeds is None else seeds_of(seeds),
+            None if seeds is None else read_seeds(seeds),
             workers,
             cluster,
             data_path,
@@ -156,7 +156,7 @@ def _course(
     from weightsmith.core.storage import write_atomic
     from weightsmith.papers.course import EXPERIMENTS, run_course
 
-    numbers = seeds_of(seeds)
+    numbers = read_seeds(seeds)
     done, total = 0, len(numbers) * len(only or EXPERIMENTS)
     try:
         with progress_bar("course", quiet) as progress:

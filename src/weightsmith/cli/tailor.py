@@ -1,9 +1,9 @@
-"""``weightsmith tailor NETWORK --data NAME --accuracy 90% --energy 20%``: search a network that meets limits."""
+"""``weightsmith tailor NETWORK --data NAME --params 75% --accuracy -2``: the network that keeps to limits."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weightsmith.chain.tailor import tailoring as verb
 from weightsmith.cli import _shared_options as given
@@ -11,11 +11,10 @@ from weightsmith.cli._figure_files import check_writable, write_figures
 from weightsmith.cli._spike_options import refuse_spiking, say_if_compiling
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._stages import stages
-from weightsmith.cli._tailor_report import as_dict, concern, show_tailored
 from weightsmith.cli._training_options import warnings_as_notes
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.reduce import loaded
-from weightsmith.cli.terminal import Attention, print_json, say_note
+from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,17 +22,19 @@ if TYPE_CHECKING:
 
     from weightsmith.chain.tailor.results import Tailored
     from weightsmith.data import Data
+    from weightsmith.reporting.parts import Section
 
 __all__ = ["tailor"]
 
-_WHAT_FOR = "networks are trained on some rows, chosen by others and judged by yet others"
+_WHAT_FOR = "some training rows are looked at, without their labels, and other rows judge"
 
 
 @takes_options_of(
     verb.tailor,
     examples=(
-        "weightsmith tailor runs/net --data digits --accuracy 90% --energy 20% --out runs/tailored",
-        "weightsmith tailor runs/net --data digits --params 50% --budget 10m --figures front.svg",
+        "weightsmith tailor runs/net --data digits --params 50% --accuracy -2 --out runs/tailored",
+        "weightsmith tailor runs/net --data digits --energy 20% --figures kept.svg",
+        "weightsmith tailor runs/net --data digits --energy 20% --accuracy 90 --spiking",
     ),
 )
 def tailor(
@@ -48,30 +49,30 @@ def tailor(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Search the chain (reduce, fine-tune, make spiking) for the cheapest network that keeps to limits.
+    """Limits in, network out: reduced, rounded to int8, spiking, or a combination, whichever loses least.
 
-    Candidates are chosen on some rows, the choice is judged on others. Exit code 1 if the limits are not kept to.
+    Looks at 1,000 training rows without their labels, trains nothing, and judges the result once on the test rows.
+    Ctrl-C ends the search with the best so far; with --out the same command goes on. Exit code 1 if the limits are not
+    kept to.
     """
-    from weightsmith.chain.tailor.limits import Wanted, read_seconds
+    from weightsmith.chain.tailor.limits import COSTS, Wanted, read_seconds
     from weightsmith.data.datasets import load_all
+    from weightsmith.reporting.describe import describe
 
-    Wanted.read(options["accuracy"], options["energy"], options["params"])
+    Wanted.read(options["accuracy"], **{name: options[name] for name in COSTS})
     read_seconds(options["budget"])
     _check_outputs(file, out_folder, figures)
     refuse_spiking(file)
     known = load_all(data_of(file, data, quiet, what_for=_WHAT_FOR), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
-    options["out"] = out_folder
-    result = _tailored(module, known, options, quiet)
+    result = _tailored(module, known, options | {"out": out_folder}, quiet)
+    description = describe(result, str(file), kept=out_folder is not None)
     written = _write(result, out_folder, figures)
     if as_json:
-        print_json(as_dict(result.record, written))
+        print_json(_as_dict(result, description, written))
     else:
-        show_tailored(result.record, str(file), known.name, written)
-    if out_folder is None and not quiet:
-        say_note("the network was not kept: give --out FOLDER")
-    if missed := concern(result.record):
-        raise Attention(missed)
+        show(description, written)
+    raise_concerns(description)
 
 
 def _check_outputs(file: Path, folder: Path | None, figures: Path | None) -> None:
@@ -82,7 +83,7 @@ def _check_outputs(file: Path, folder: Path | None, figures: Path | None) -> Non
 
 
 def _tailored(module: nn.Module, known: Data, options: Options, quiet: bool) -> Tailored:
-    if options["spiking"] is not False:
+    if options["spiking"] or options["energy"] is not None:
         say_if_compiling(quiet)
     try:
         with warnings_as_notes(), stages("tailor", quiet) as progress:
@@ -93,11 +94,23 @@ def _tailored(module: nn.Module, known: Data, options: Options, quiet: bool) -> 
         raise
 
 
+def _as_dict(result: Tailored, description: Section, written: list[Path]) -> dict[str, Any]:
+    """The full result as JSON values."""
+    return {
+        "record": result.record.to_dict(),
+        "met": result.met,
+        "description": description.to_dict(),
+        "look_at": list(description.look_at),
+        "files": [str(path) for path in written],
+    }
+
+
 def _write(result: Tailored, folder: Path | None, figures: Path | None) -> list[Path]:
-    """Write the figure; return all files."""
-    from weightsmith.chain.tailor.section import draw_front_of
+    """Write the figures; return all files."""
+    from weightsmith.chain.tailor.drawing import draw_front_of, draw_kept_of
 
     written = [] if folder is None else [folder / "network.safetensors", folder / "record.json"]
     if figures is not None:
-        written += write_figures(figures, {"front": lambda: draw_front_of(result.record)})
+        drawings = {"kept": lambda: draw_kept_of(result.record), "front": lambda: draw_front_of(result.record)}
+        written += write_figures(figures, drawings)
     return written

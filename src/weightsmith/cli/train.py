@@ -143,8 +143,8 @@ def _trained(
 
 def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figures: Path | None, as_json: bool) -> None:
     """Evaluate, write further files of the run, print."""
-    from weightsmith.core.storage import write_atomic
-    from weightsmith.networks.evaluation import evaluate
+    from weightsmith.core.records import write_record
+    from weightsmith.networks.evaluating import evaluate
     from weightsmith.reporting.describe import describe
     from weightsmith.reporting.sections._wording import short_network
 
@@ -154,7 +154,7 @@ def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figur
         if split in known.splits
     }
     if folder is not None and "test" in results:
-        write_atomic(folder / "evaluation.json", results["test"].to_json(indent=1) + "\n")
+        write_record(folder / "evaluation.json", results["test"])
     drawn = [] if figures is None or not run.history.rows else _draw(run, figures)
     found = () if folder is None else (path for name in _FILES for path in folder.glob(name))
     files = sorted({*map(str, drawn), *map(str, found)})

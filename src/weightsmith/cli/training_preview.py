@@ -46,13 +46,13 @@ def search_rate(
     data: Data, options: dict[str, Any], *, folder: Path | None, figures: Path | None, as_json: bool
 ) -> None:
     """Sweep the rate on a copy of the network, print the curve and the suggestion; code 1 if there is none."""
-    from weightsmith.core.storage import write_atomic
+    from weightsmith.core.records import write_record
     from weightsmith.training.finder import find_rate
 
     taken = ("network", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device", "threads")
     curve = find_rate(data=data, **{name: options[name] for name in taken})
     if folder is not None:
-        write_atomic(folder / "rates.json", curve.to_json(indent=1) + "\n")
+        write_record(folder / "rates.json", curve)
     if figures is not None:
         from weightsmith.reporting.figures.training import rate_curve
 

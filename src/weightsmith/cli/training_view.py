@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from weightsmith.cli.terminal import say_note
+from weightsmith.core.progress import time_text
 
 if TYPE_CHECKING:
     from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress
 
-__all__ = ["View", "epoch_line", "time_text", "training_view"]
+__all__ = ["View", "epoch_line", "training_view"]
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,6 @@ def epoch_line(row: EpochRow, epochs: int, left: float | None) -> str:
     if left:
         parts.append(f"{time_text(left)} left")
     return f"epoch {row.epoch} of {epochs}: {', '.join(parts)}"
-
-
-def time_text(seconds: float) -> str:
-    """``12 s``, ``3 min 05 s``, ``2 h 10 min``.
-
-    >>> time_text(12.3), time_text(185), time_text(7830)
-    ('12 s', '3 min 05 s', '2 h 10 min')
-    """
-    total = round(seconds)
-    if total < 60:
-        return f"{total} s"
-    minutes, rest = divmod(total, 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 class _Last:

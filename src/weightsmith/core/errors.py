@@ -30,6 +30,7 @@ __all__ = [
     "UsageError",
     "WeightsmithError",
     "WorkerLost",
+    "brief",
 ]
 
 
@@ -49,6 +50,16 @@ class OptionError(UsageError):
     """An option's value is out of its range, or its text form cannot be read."""
 
 
+def brief(value: object, longest: int = 120) -> str:
+    """A foreign value for one line of a message: its representation without its middle, if it is long.
+
+    >>> brief("a" * 5000, 20)
+    "'aaaaaaaaa…aaaaaaaa'"
+    """
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[: longest // 2]}…{text[len(text) - (longest - 1) // 2 :]}"
+
+
 class UnknownName(UsageError, LookupError):
     """A name that is not in a list.
 
@@ -61,7 +72,7 @@ class UnknownName(UsageError, LookupError):
         self.what, self.name, self.known = what, name, tuple(sorted(known))
         near = difflib.get_close_matches(name.lower(), self.known, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown {what} {name!r}{hint} (known: {', '.join(self.known)})")
+        super().__init__(f"unknown {what} {brief(name)}{hint} (known: {', '.join(self.known)})")
 
     def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, tuple[str, ...]]]:
         return type(self), (self.what, self.name, self.known)

@@ -29,6 +29,7 @@ weightsmith.core.errors.UnknownName: unknown shape 'bx'; did you mean 'box'? (kn
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import json
 import math
@@ -269,7 +270,13 @@ def check_value(value: Any, hint: Any, bounds: Range, where: str) -> Any:
     if origin is Literal:
         allowed = typing.get_args(hint)
         if value not in allowed:
-            raise OptionError(f"{where} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+            near = (
+                difflib.get_close_matches(value.lower(), [str(each) for each in allowed], 1)
+                if isinstance(value, str)
+                else []
+            )
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"{where} must be one of {', '.join(map(str, allowed))}, not {value!r}{hint}")
         return allowed[allowed.index(value)]  # 5, where 5.0 or a NumPy integer was given
     if origin is tuple:
         if isinstance(value, str) or not hasattr(value, "__iter__"):

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["ProgressCallback", "StepCallback", "as_callback", "for_stage", "progress_bar", "shows_progress"]
+__all__ = [
+    "ProgressCallback",
+    "StepCallback",
+    "as_callback",
+    "for_stage",
+    "progress_bar",
+    "shows_progress",
+    "time_text",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,3 +100,16 @@ def _read(news: tuple[Any, ...]) -> tuple[str, int, int]:
         (at,) = news
         return "training", (at.epoch - 1) * at.steps + at.step, at.epochs * at.steps
     return news if len(news) == 3 else ("", *news)
+
+
+def time_text(seconds: float) -> str:
+    """``12 s``, ``3 min 05 s``, ``2 h 10 min``.
+
+    >>> time_text(12.3), time_text(185), time_text(7830)
+    ('12 s', '3 min 05 s', '2 h 10 min')
+    """
+    total = round(seconds)
+    if total < 60:
+        return f"{total} s"
+    minutes, rest = divmod(total, 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -28,6 +28,7 @@ import math
 import re
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -36,10 +37,12 @@ from weightsmith._version import __version__
 from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option, field_hints, is_union, without_none
+from weightsmith.core.storage import write_atomic
 
-__all__ = ["Lineage", "Origin", "Record", "digest_of", "versions"]
+__all__ = ["Lineage", "Origin", "Record", "digest_of", "unsealed", "versions", "write_record"]
 
 _DTYPE = re.compile(r"\|[biu]1|[<>](?:[iu][248]|f[248])")  # booleans and the real dtypes that exist on every platform
+_SEAL = "digest"  # no record has a field of that name
 _MOST_AXES = 32  # as NumPy has always allowed
 
 
@@ -73,8 +76,11 @@ class Record(Displayed):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`; NaN and infinity, which are not JSON, are refused."""
-        return cls.from_dict(json.loads(text, parse_constant=_refuse_constant))
+        """The inverse of :meth:`to_json`; NaN and infinity, which are not JSON, are refused.
+
+        The text of a file that :func:`write_record` wrote is refused if it was changed since.
+        """
+        return cls.from_dict(unsealed(json.loads(text, parse_constant=_refuse_constant)))
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON text: equal records, equal digests."""
@@ -89,6 +95,32 @@ class Record(Displayed):
 
     def __hash__(self) -> int:
         return hash(self._canonical())
+
+
+def write_record(path: str | Path, record: Record) -> Path:
+    """Write a record as a JSON file that carries the digest of all that is in it."""
+    values = record.to_dict()
+    sealed = {**values, _SEAL: _seal_of(values)}
+    return write_atomic(path, json.dumps(sealed, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def unsealed(values: Any) -> Any:
+    """The values of a record file without their digest, which must be theirs; older files have none.
+
+    >>> unsealed({"name": "a", "digest": "0" * 64})
+    Traceback (most recent call last):
+    weightsmith.core.errors.UsageError: its digest is not that of its values: the file was changed after it was written
+    """
+    if not isinstance(values, dict) or not isinstance(values.get(_SEAL), str):
+        return values
+    rest = {key: value for key, value in values.items() if key != _SEAL}
+    if values[_SEAL] != _seal_of(rest):
+        raise UsageError("its digest is not that of its values: the file was changed after it was written")
+    return rest
+
+
+def _seal_of(values: Mapping[str, Any]) -> str:
+    return digest_of(json.dumps(values, sort_keys=True))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import functools
 import hashlib
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,30 @@ from weightsmith.core.errors import OptionError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["pinned_threads", "stream", "subseed", "torch_stream"]
+__all__ = ["pinned_threads", "read_seeds", "stream", "subseed", "torch_stream"]
 
 
 _MOST_THREADS = 1024  # torch crashes when the system cannot start more threads
+
+
+def read_seeds(given: Iterable[int] | str) -> tuple[int, ...]:
+    """``0,1,2`` and ``0-2`` are these three seeds. A number alone is refused, 0 apart: it could mean how many.
+
+    >>> read_seeds("0,1,2"), read_seeds("0-2"), read_seeds("7-7"), read_seeds(range(2))
+    ((0, 1, 2), (0, 1, 2), (7,), (0, 1))
+    """
+    if not isinstance(given, str):
+        return tuple(given)
+    first, dash, last = (part.strip() for part in given.partition("-"))
+    if dash and first.isdigit() and last.isdigit() and int(first) <= int(last):
+        return tuple(range(int(first), int(last) + 1))
+    if first.isdigit() and not dash and int(first):
+        count = int(first)
+        raise OptionError(f"seeds {count} could be a seed or how many: write 0-{count - 1}, or {count}-{count} for one")
+    numbers = [part.strip() for part in given.split(",")]
+    if dash or not all(number.isdigit() for number in numbers):
+        raise OptionError(f"seeds are a list such as 0,1,2, or 0-9 for ten, not {given!r}")
+    return tuple(map(int, numbers))
 
 
 def subseed(seed: int, *names: str | int) -> int:

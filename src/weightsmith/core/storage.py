@@ -80,7 +80,8 @@ def reading(path: str | Path) -> Iterator[None]:
     except PermissionError as error:
         raise FileRefused(path, "no permission to read it") from error
     except OSError as error:
-        raise FileRefused(path, f"cannot be read ({error.strerror or error})") from error
+        reason = " ".join((error.strerror or str(error)).split())  # Parquet's has several lines
+        raise FileRefused(path, f"cannot be read ({reason})") from error
 
 
 def _sync_folder(folder: Path) -> None:

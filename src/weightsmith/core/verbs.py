@@ -47,6 +47,8 @@ __all__ = [
     "Doc",
     "Parameter",
     "Seed",
+    "Split",
+    "TestRows",
     "Threads",
     "Workers",
     "declared",
@@ -84,6 +86,8 @@ Threads = Annotated[int, Range(ge=1), Doc("threads; one is fastest for small net
 Device = Annotated[str, Doc("where tensors are computed: cpu, cuda …", surrounds=True)]
 Workers = Annotated[int, Range(ge=1), Doc("processes that work side by side", surrounds=True)]
 Batch = Annotated[int, Range(ge=1), Doc("rows at a time when the network is run", rare=True)]
+Split = Annotated[str | None, Doc("which part of the data; without it test, or the only one", rare=True)]
+TestRows = Annotated[int | None, Range(ge=1), Doc("rows that judge, drawn by the seed; without it all of the split")]
 
 
 class _Any(type):
@@ -200,14 +204,25 @@ class Parameter:
         if not simple or (str in self.kinds and isinstance(value, str)):
             return value
         kind = float if {int, float} <= set(simple) else simple[0]
-        if kind is int and self.range == Range(ge=self.range.ge):
-            return check_int(self.name, value, int(self.range.ge or 0))  # names type and range in one sentence
+        if kind is int and self.range in (only := Range(ge=self.range.ge), dataclasses.replace(only, min_length=1)):
+            return self._checked_int(value)
         try:
             return check_value(value, kind, self.range, self.name)
         except OptionError:
             if kind is not float:
                 raise
             raise OptionError(f"{self.name} must be a number {self.range}".rstrip() + f", not {value!r}") from None
+
+    def _checked_int(self, value: Any) -> int:
+        """A whole number; the error names type, range and the words that are allowed in its place in one sentence."""
+        least = int(self.range.ge or 0)
+        try:
+            return check_int(self.name, value, least)
+        except OptionError:
+            words = [word for kind in self.kinds for word in typing.get_args(kind) if isinstance(word, str)]
+            if not words:
+                raise
+        raise OptionError(f"{self.name} must be a whole number ≥ {least} or {' or '.join(words)}, not {value!r}")
 
     def _checked_option(self, value: Any) -> Any:
         others = [kind for kind in self.kinds if kind is not str and kind not in self.members]

@@ -107,10 +107,17 @@ def _kind_of(path: Path) -> type[Source]:
 def check_name(name: str) -> None:
     """Refuse what :func:`load` would not know by name, without reading any files."""
     kind = name.partition(":")[0].strip()
-    if name not in CATALOGUE and kind not in Source.members and not Path(name).exists():
+    if name not in CATALOGUE and kind not in Source.members and not _exists(Path(name)):
         if Path(name).suffix or len(Path(name).parts) > 1:  # a path, not a name
             raise FileRefused(name, f"no such file or folder (looked for in {Path.cwd()})")
         raise UnknownName("data set", name, [*CATALOGUE, *(f"{member}:PATH" for member in Source.members)])
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than a name can be
+        return False
 
 
 def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Data:

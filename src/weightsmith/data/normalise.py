@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName
 from weightsmith.core.records import Record
+from weightsmith.core.verbs import Doc
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +36,7 @@ __all__ = [
     "NONE",
     "STANDARD",
     "Normalisation",
+    "Normalise",
 ]
 
 _STANDARD = "standard"
@@ -95,6 +97,11 @@ class Normalisation(Record):
         if not slash:
             raise UnknownName("normalisation", text, [*_NAMED, _STANDARD, "m1,m2,m3/s1,s2,s3"])
         return cls(_numbers(means, text), _numbers(deviations, text))
+
+    @classmethod
+    def of(cls, given: Normalisation | str | None) -> Normalisation | None:
+        """The normalisation that is meant by an object or text, ``none`` among them; None if nothing is given."""
+        return cls.parse(given) if isinstance(given, str) else given
 
     def __str__(self) -> str:
         return self.name
@@ -162,6 +169,13 @@ class Normalisation(Record):
                 f"{tuple(x.shape)}; use one value (such as 0.5/0.5), none, or images (n, {len(self.mean)}, h, w)"
             )
         return (mean, std) if x.ndim == 2 else (mean.view(-1, 1, 1), std.view(-1, 1, 1))
+
+
+Normalise = Annotated[
+    Normalisation | str | None,
+    Doc("none, 0.5/0.5, imagenet …; without it the network's own, or the data's", read=Normalisation.of, none=False),
+]
+"""The option of verbs that load a network or train one."""
 
 
 def _floats(x: Tensor) -> Tensor:

@@ -81,10 +81,10 @@ def _graded(grades: Grades) -> str:
     if any(layer.verdict.kind is VerdictKind.NOT_JUDGED for layer in fitted):
         return f"{covered.fitted} of {covered.layers} {covered.unit}{share}; no verdicts without evidence"
     leaning = sum(layer.words.startswith("leans") for layer in fitted)
-    open_ = sum(layer.verdict.kind is VerdictKind.CANNOT_SAY for layer in fitted) - leaning
-    hard = len(fitted) - leaning - open_
-    parts = [f"{hard} with a firm verdict", f"{leaning} leaning to one", f"{open_} undecided"]
-    return f"{covered.fitted} of {covered.layers} {covered.unit}{share}: {', '.join(parts)}"
+    unsure = sum(layer.verdict.kind is VerdictKind.CANNOT_SAY for layer in fitted)
+    parts = [f"{len(fitted) - unsure} with a firm verdict", f"{unsure} that cannot say"]
+    lean = f" ({leaning} of them lean{'s' * (leaning == 1)} to a class)" if leaning else ""
+    return f"{covered.fitted} of {covered.layers} {covered.unit}{share}: {', '.join(parts)}{lean}"
 
 
 _URGENT = (Status.NON_FINITE, Status.ZERO, Status.CONSTANT)

@@ -26,7 +26,7 @@ HEAVIEST, LIGHTEST = 2.0, 6.0
 """Between these two exponents a layer is called well trained."""
 
 LEANING = 0.75
-"""From this share on a layer leans to a class; below it is undecided."""
+"""From this share on a layer leans to a class; below it cannot say."""
 
 _NAMED = 0.05  # smaller shares are not named
 
@@ -39,7 +39,7 @@ class ClassShares(Record):
 
     >>> shares = ClassShares.of(np.array([1.5, 3.0, 4.0, 5.0, 7.0]))
     >>> shares.best, shares.well_trained, shares.words
-    ('well trained', 0.6, 'undecided (over 20, well 60, weak 20 %)')
+    ('well trained', 0.6, 'cannot say (over 20, well 60, weak 20 %)')
     """
 
     over_regularised: float
@@ -81,11 +81,11 @@ class ClassShares(Record):
 
     @property
     def words(self) -> str:
-        """``leans weakly trained (81 %)``, or ``undecided (well 45, weak 55 %)``: short enough for a table."""
+        """``leans weakly trained (81 %)``, or ``cannot say (well 45, weak 55 %)``: short enough for a table."""
         if self.leans:
             return f"leans {self.best} ({_percent(self.share)} %)"
         parts = [f"{name[:4]} {_percent(share)}" for name, share in self.by_class.items() if share >= _NAMED]
-        return f"undecided ({', '.join(parts)} %)"
+        return f"cannot say ({', '.join(parts)} %)"
 
 
 def _percent(share: float) -> int:

@@ -118,7 +118,7 @@ class LayerGrade(Record):
 
     @property
     def words(self) -> str:
-        """The verdict in words: ``well trained``, ``leans weakly trained (81 %)``, ``undecided (…)``; else the status.
+        """The verdict in words: ``well trained``, ``leans weakly trained (81 %)``, ``cannot say (…)``; else the status.
 
         Hard verdicts are at the confidence of the interval; a law that is rejected leans nowhere.
         """

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from weightsmith.core.records import Lineage, Record
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.models.architecture import Architecture, architecture_of
+from weightsmith.networks.sealed import is_sealed
 from weightsmith.networks.weights import Weights
 from weightsmith.networks.wrappers import unwrapped
 
@@ -74,11 +75,29 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
     """
     tensors = unwrapped(state).state_dict() if isinstance(state, nn.Module) else state
     digest = hashlib.sha256()
+    if isinstance(tensors, Weights) and is_sealed(tensors.metadata) and tensors.stored.keys() != tensors.entries.keys():
+        tensors = _Written(tensors)  # a network of ours with 8-bit layers: whole numbers and their scales
     for name in sorted(tensors.entries if isinstance(tensors, Weights) else tensors):
         tensor = tensors.tensor_as_stored(name) if isinstance(tensors, Weights) else tensors[name]
         digest.update(f"[{json.dumps(name)}, {_kind(tensor.dtype, tensor.shape)}]".encode())
         digest.update(_content(tensor.detach()))
     return digest.hexdigest()
+
+
+class _Written(Mapping[str, Tensor]):
+    """The tensors of a file as they are, read one at a time."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._weights.as_written(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights.stored)
+
+    def __len__(self) -> int:
+        return len(self._weights.stored)
 
 
 @functools.lru_cache(maxsize=1024)  # a network has few

@@ -1,26 +1,24 @@
-"""Evaluate a network: accuracy with intervals, loss, recall per class, confusion matrix."""
+"""The evaluation of a network: accuracy with intervals, loss, recall per class, confusion matrix."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.core.progress import StepCallback, as_callback, shows_progress
+from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
-from weightsmith.data.datasets import Data, as_data
+from weightsmith.data.judging import Rows
 from weightsmith.data.streams.rows import slices_of
+from weightsmith.data.tensors import Data
 from weightsmith.networks.card import Card, card_of, weights_digest
-from weightsmith.networks.files import load
-from weightsmith.networks.held import held_network
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.networks.precision import like_of
 from weightsmith.networks.running import memory_format_of, outputs_of, undisturbed
@@ -29,7 +27,7 @@ from weightsmith.networks.wrappers import unwrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Evaluation", "batches_for", "evaluate", "inputs_of", "labels_for", "scores"]
+__all__ = ["Evaluation", "batches_for", "evaluated", "inputs_of", "labels_for", "scores"]
 
 
 _SAMPLE, _LARGE = 64, 20.0  # rows looked at for their size; beyond it inputs are hardly those of a training
@@ -60,40 +58,15 @@ class Evaluation(Record):
     origin: Origin
 
 
-@shows_progress
-def evaluate(
-    network: nn.Module | str | Path,
-    data: Any,
-    *,
-    split: str | None = None,
-    batch: int = 64,
-    threads: int = 1,
-    device: str = "cpu",
-    progress: StepCallback | bool | None = None,
-) -> Evaluation:
-    """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
-
-    The network may also be a result that holds one, or a file that ``load`` reads without help. Without ``split`` it is
-    the test split, or the only one there is. Inputs are normalised as the network's card says, and classes of network
-    and data are matched by name. ``progress`` is called with (images done, images in all); True shows a bar.
-    """
-    network = held_network(network)
-    if not isinstance(network, nn.Module):
-        if not isinstance(network, str | Path):
-            raise UsageError(
-                f"evaluate takes a module, a result that holds one, or a file, not {type(network).__name__}; a spiking "
-                "one has run(), weights alone are loaded with ws.load(path, network=…)"
-            )
-        network = load(network)
-    known = as_data(data, splits=(split or "test",))
-    chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
-    part = known.split(chosen)
+def evaluated(network: nn.Module, rows: Rows, *, seed: int | None = None, **running: Any) -> Evaluation:
+    """The evaluation of ``network`` on ``rows``, drawn by ``seed``; ``running`` are keywords of :func:`scores`."""
+    data, split, part = rows.data, rows.split, rows.part
     card, architecture = card_of(network), architecture_of(network)
     if architecture is not None and architecture.classes is not None:
-        _class_names(known, card, architecture.classes)  # before the work, not after it
-    answers = scores(network, part.x, batch=batch, threads=threads, device=device, progress=as_callback(progress))
+        _class_names(data, card, architecture.classes)  # before the work, not after it
+    answers = scores(network, part.x, **running)
     count = answers.shape[1]
-    names, labels = labels_for(card, known, part.y, count)
+    names, labels = labels_for(card, data, part.y, count)
     finite = answers.isfinite().all(dim=1)
     called = answers.argmax(dim=1)
     pairs = (labels * count + called)[finite]
@@ -102,8 +75,8 @@ def evaluate(
     loss = float(nn.functional.cross_entropy(answers.double(), labels))
     sizes = torch.bincount(labels, minlength=count).tolist()
     return Evaluation(
-        data=known.name,
-        split=chosen,
+        data=data.name,
+        split=split,
         images=total,
         correct=correct,
         not_finite=int((~finite).sum()),
@@ -116,8 +89,8 @@ def evaluate(
         ),
         confusion=tuple(map(tuple, confusion.tolist())),
         normalisation=str(card.normalisation),
-        notes=(*card.notes, *known.notes, *_doubts(card, part.x, training_rows=chosen == "train" and split is None)),
-        origin=Origin(inputs={"network": weights_digest(network), "data": part.digest()}),
+        notes=(*card.notes, *data.notes, *_doubts(card, part.x, training_rows=tuple(data.splits) == ("train",))),
+        origin=Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
     )
 
 

@@ -13,6 +13,7 @@ from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, Unkn
 from weightsmith.core.records import Lineage
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.card import Card, card_of, with_card
+from weightsmith.networks.editing.int8 import int8_outline, is_int8_file
 from weightsmith.networks.editing.resizing import output_units, resize, units_with
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
@@ -44,7 +45,7 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     for layer, units in filled.widths.items():
         if layer not in modules or output_units(modules[layer]) != units:
             raise UsageError(f"{path}: the card's widths give {layer} {units} units, which is not so in the network")
-    if filled.architecture is not None:
+    if filled.architecture is not None and not is_int8_file(state):
         found = {name: tuple(tensor.shape) for name, tensor in state.items()}
         _check_fit(found, expected_shapes(filled.architecture), f"{path}: the network was changed since it was built")
         if len(filled.classes) not in (0, filled.architecture.classes):
@@ -70,7 +71,9 @@ def load(
     """
     weights = open_weights(path)
     card = read_card(weights)
-    if network is not None:
+    if card is not None and is_int8_file(weights.stored):
+        loaded = with_card(_filled_int8(network, card, weights), card)
+    elif network is not None:
         if isinstance(network, str | Architecture):
             told = _outputs_in(weights) if classes is None else classes
             loaded = build(network, input_shape=input_shape, classes=told)
@@ -87,8 +90,7 @@ def load(
         match = _recognised(weights, removed)
         loaded = _fill(match.architecture.build(), weights, match.keys)
         with_card(loaded, _card_of_match(match, weights))
-    if normalise is not None:
-        chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
+    if (chosen := Normalisation.of(normalise)) is not None:
         card = card_of(loaded)
         notes = tuple(note for note in card.notes if note != _NOT_NORMALISED)  # now it is known
         with_card(loaded, dataclasses.replace(card, normalisation=chosen, notes=notes))
@@ -148,6 +150,29 @@ def _rebuild(card: Card, weights: Weights) -> nn.Module:
             f"it further: --factory {card.factory}), in Python with load(…, network={card.factory!r})"
         )
     raise UsageError(f"{path}: does not say how to build its network; tell it with --network package.module:function")
+
+
+@torch.no_grad()
+def _filled_int8(
+    given: str | Architecture | nn.Module | Callable[[], nn.Module] | None, card: Card, weights: Weights
+) -> nn.Module:
+    """The network of a file with 8-bit layers, built from its card, or for a module of the user's own as ``given``."""
+    path = weights.path
+    if card.architecture is not None:
+        built = card.architecture.build()
+    elif given is None or isinstance(given, str | Architecture) or card.widths:
+        way = "load the network that it was rounded from" if card.widths else f"give load(…, network={card.factory!r})"
+        raise UsageError(f"{path}: is a module of your own with 8-bit layers, and its card cannot build it: {way}")
+    else:
+        built = unwrapped(given if isinstance(given, nn.Module) else given())
+    made = int8_outline(built)
+    state = made.state_dict()
+    found = {name: entry.shape for name, entry in weights.stored.items()}
+    _check_fit(found, {name: tuple(value.shape) for name, value in state.items()}, f"{path}: does not fit its own card")
+    for name, target in state.items():
+        if name in found:
+            target.copy_(weights.as_written(name))
+    return made
 
 
 def _reduce(network: nn.Module, weights: Weights, keys: dict[str, str], widths: dict[str, int]) -> None:

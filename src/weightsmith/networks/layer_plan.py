@@ -25,8 +25,8 @@ from typing import Self
 from torch import nn
 
 from weightsmith.core.errors import FileRefused, OptionError, UsageError
-from weightsmith.core.records import Origin, Record
-from weightsmith.core.storage import reading, write_atomic
+from weightsmith.core.records import Origin, Record, write_record
+from weightsmith.core.storage import reading
 from weightsmith.networks.layers.norms import entrywise
 from weightsmith.networks.layers.walk import network_digest, opened, walk
 from weightsmith.networks.weights import Weights
@@ -106,7 +106,7 @@ class LayerPlan(Record):
 
     def save(self, path: str | Path) -> Path:
         """Write the plan as JSON text."""
-        return write_atomic(path, self.to_json(indent=1) + "\n")
+        return write_record(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

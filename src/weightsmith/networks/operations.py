@@ -28,10 +28,13 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.editing.int8 import Int8Layer
 from weightsmith.networks.precision import like_of
 from weightsmith.networks.running import FAILURES, cannot_take
 
 __all__ = ["Operations", "count_operations", "operations"]
+
+_Layer = nn.Linear | _ConvNd | Int8Layer
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,7 +72,7 @@ def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True)
     like = like_of(running)
     counts: dict[nn.Module, int] = {}
 
-    def note(layer: nn.Linear | _ConvNd, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def note(layer: _Layer, inputs: tuple[Any, ...], output: Tensor) -> None:
         if not inputs:
             raise UsageError(f"a {type(layer).__name__} is given its input by name (input=…); give it plainly")
         found = _of_layer(layer, inputs[0], output) if zeros else _connected(layer, inputs[0], output)
@@ -77,7 +80,7 @@ def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True)
 
     with contextlib.ExitStack() as hooks:
         for layer in running.modules():
-            if isinstance(layer, nn.Linear | _ConvNd):
+            if isinstance(layer, _Layer):
                 hooks.callback(layer.register_forward_hook(note).remove)
         try:
             running(example[:1].to(device=like.device, dtype=like.dtype))
@@ -87,7 +90,9 @@ def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True)
     return Operations({name: counts[layer] for name, layer in names.items()}, _uncounted(running, counts))
 
 
-def _of_layer(layer: nn.Linear | _ConvNd, entering: Tensor, leaving: Tensor) -> int:
+def _of_layer(layer: _Layer, entering: Tensor, leaving: Tensor) -> int:
+    if isinstance(layer, Int8Layer):
+        return leaving.numel() * math.prod(layer.weight.shape[1:])
     if isinstance(layer, nn.Linear):
         return leaving.numel() * layer.in_features
     kernel = math.prod(layer.kernel_size)
@@ -98,9 +103,11 @@ def _of_layer(layer: nn.Linear | _ConvNd, entering: Tensor, leaving: Tensor) -> 
     return leaving.numel() * (layer.in_channels // layer.groups) * kernel
 
 
-def _connected(layer: nn.Linear | _ConvNd, entering: Tensor, leaving: Tensor) -> int:
+def _connected(layer: _Layer, entering: Tensor, leaving: Tensor) -> int:
     """The same with the weights that are not 0, and values inside the image."""
     kept = layer.weight != 0
+    if isinstance(layer, Int8Layer):
+        return int(layer.summed(torch.ones_like(entering, dtype=torch.float64), kept.double()).sum())
     if isinstance(layer, nn.Linear | _ConvTransposeNd):
         return round(_of_layer(layer, entering, leaving) * float(kept.double().mean()))
     # In float64: a sum of ones is exact.

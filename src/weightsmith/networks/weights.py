@@ -165,6 +165,13 @@ class Weights(ABC):
         values = self.tensor(name)
         return values if name in self._scalings else values.to(self.entries[name].torch_dtype)
 
+    def as_written(self, name: str) -> Tensor:
+        """The tensor ``name`` of the file as it is, also a scale, and quantised numbers without theirs."""
+        if name not in self.stored:
+            raise UnknownName(f"tensor of {self.path.name}", name, list(self.stored)[:5])
+        self.check_unchanged()
+        return self._read(name)
+
     def state_dict(self) -> dict[str, Tensor]:
         """All entries at once, by name; tied names share one tensor."""
         values: dict[str, Tensor] = {}

@@ -22,7 +22,7 @@ from weightsmith.training.clipping import Clip, ClipNorm, ClipValue
 from weightsmith.training.optimisers import Sgd
 from weightsmith.training.schedules import Constant, Exponential, OneCycle, Plateau, Power, Schedule
 from weightsmith.training.stopping import EarlyStopping
-from weightsmith.training.sweeping import train_sweep
+from weightsmith.training.sweep import train_sweep
 
 __all__ = ["EXPERIMENTS", "PROTOCOL", "TOLERANCE", "CourseRow", "CourseTable", "Experiment", "run_course"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.core.errors import DataMissing, UnknownName, UsageError
-from weightsmith.core.records import Record, versions
+from weightsmith.core.records import Record, versions, write_record
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.sweep import SweepTable, sweep
 from weightsmith.papers.claims import Claim, Finding
@@ -278,4 +278,4 @@ def _write(chosen: Experiment, made: Reproduction, folder: Path) -> None:
         figures["What was measured"] = f"{chosen.name}.svg"
     write_atomic(folder / f"{chosen.name}.md", markdown(section(made), figures))
     write_atomic(folder / f"{chosen.name}.csv", made.table.to_csv())
-    write_atomic(folder / f"{chosen.name}.json", made.to_json(indent=1) + "\n")
+    write_record(folder / f"{chosen.name}.json", made)

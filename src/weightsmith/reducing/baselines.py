@@ -24,7 +24,7 @@ from weightsmith.core.seeds import stream, subseed, torch_stream
 from weightsmith.core.statistics import Interval, mean_interval
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.networks.models.initialisers import initialise
 from weightsmith.reducing.recovery.recover import FineTune, fine_tuned

@@ -8,13 +8,16 @@ variance,
     D = Σ ‖(z′ − z) − mean(z′ − z)‖² / Σ ‖z − mean z‖²        means over the classes, and for the variance over the rows
 
 gives the curve its scale. Units are then taken where D grows least for what is saved, along the lower convex hull of
-each curve, until the target is met; what is left over is given back. Three candidates are compared by the same
-divergence with the refitted weights of all sites in place: all sites, those written by one layer only (a residual
-stream stays whole), and even shares; the least wins, so that the plan is not worse than the plain ones on these rows.
+each curve, until the target is met; what is left over is given back. A second set of curves takes the readers' errors
+as shares of the variance of the residual sums that they go into (*by sums*). Candidates are all sites and those
+written by one layer only (a residual stream stays whole), each by both sets of curves, and even shares. The two that
+diverge least with each reader refitted on its own are cut and refitted on a few rows, and the least of these wins.
+Curves are scaled and candidates compared on rows that no Gram matrix has seen.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -26,17 +29,33 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
+from weightsmith.networks.card import card_of, with_card
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.elimination import Elimination, eliminate
 from weightsmith.reducing.criteria.readers import Reader, readers_of
+from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.refitting.flow import SideBySide
+from weightsmith.reducing.refitting.options import LeastSquares
+from weightsmith.reducing.refitting.refit import refit
+from weightsmith.reducing.surgery.removal import plain_cut
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 
-__all__ = ["Budget", "BudgetRecord", "divergence", "measured_budget", "share_out"]
+__all__ = [
+    "Budget",
+    "BudgetRecord",
+    "Sensitivities",
+    "best_budget",
+    "divergence",
+    "measured_budget",
+    "sensitivities",
+    "share_out",
+]
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
-_SCALED = 128  # rows on which curves are scaled
-_COMPARED = 250  # rows on which candidates are compared
+_HELD_OUT = 250  # rows that no Gram matrix sees: candidates are compared on them, curves scaled on half of them
+_REFITTED = 2  # candidates that are cut and refitted, those that look best without
+_IN_SUMS = 100  # rows on which residual sums are measured
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -128,36 +147,119 @@ def _hull(cost: NDArray[np.float64], multiple: int) -> list[int]:
 
 def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
     """The curves of all sites of ``context``, scaled by what their errors do to the outputs; the best candidate."""
+    return best_budget(sensitivities(context), sizes, target)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sensitivities:
+    """What every site costs at every count, measured once for any number of targets.
+
+    ``rows`` are held out of the Gram matrices of ``readers``: candidates are compared on them.
+    """
+
+    context: PruningContext
+    readers: Mapping[str, Sequence[Reader]]
+    eliminations: dict[str, Elimination]
+    costs: dict[str, NDArray[np.float64]]
+    rows: _Rows
+
+
+def sensitivities(context: PruningContext) -> Sensitivities:
+    """The curves of all sites of ``context``, scaled by what their errors do to the outputs."""
+    x = context.x if context.calibration is None else context.calibration
+    held = torch.zeros(len(x), dtype=torch.bool)
+    held[:: max(2, len(x) // _HELD_OUT)] = True
+    context = dataclasses.replace(context, calibration=x[~held])
     readers = readers_of(context)
     levels = {site.name: _levels(site.units) for site in context.sites}
     eliminations = {
         site.name: eliminate([reader.problem for reader in readers[site.name]], _RIDGE, at=levels[site.name])
         for site in context.sites
     }
-    x = context.x if context.calibration is None else context.calibration
-    spread = torch.linspace(0, len(x) - 1, min(_SCALED, len(x))).long()
-    rows = _Rows(x[spread], _outputs(context.network, x[spread], context))
-    costs = {name: _scaled(context, found, readers[name], levels[name], rows) for name, found in eliminations.items()}
+    chosen = x[held][:_HELD_OUT]
+    rows = _Rows(chosen, _outputs(context.network, chosen, context))
+    few = _Rows(rows.x[::2], rows.outputs[::2])
+    costs = {name: _scaled(context, found, readers[name], levels[name], few) for name, found in eliminations.items()}
     eliminations = {name: dataclasses.replace(found, weights={}) for name, found in eliminations.items()}
-    names = tuple(costs)
-    candidates = {"all": Budget(eliminations, costs, names)}
-    inner = tuple(site.name for site in context.sites if len(site.writers) == 1)
-    if inner and inner != names:
-        candidates["inner"] = Budget(eliminations, costs, inner)
-    candidates["uniform"] = Budget(eliminations, costs, names, dict.fromkeys(names, target.keep))
-    judging = x[torch.linspace(0, len(x) - 1, min(_COMPARED, len(x))).long()]
-    rows = _Rows(judging, _outputs(context.network, judging, context))
-    found: dict[str, float] = {}
+    return Sensitivities(context, readers, eliminations, costs, rows)
+
+
+def best_budget(known: Sensitivities, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
+    """The candidate of least divergence for a target."""
+    context, rows = known.context, known.rows
+    candidates = _candidates(context, known.eliminations, known.costs, target)
+    counts: dict[str, dict[str, int]] = {}
     for name, budget in candidates.items():
         try:
-            counts = budget.counts(sizes, target)
+            kept = budget.counts(sizes, target)
         except UsageError:
             if name == "all":
                 raise
             continue  # the inner channels alone may not suffice
-        found[name] = _diverging(context, readers, counts, rows)
+        if kept not in counts.values():
+            counts[name] = kept
+    rough = {name: _diverging(context, known.readers, kept, rows) for name, kept in counts.items()}
+    best = sorted(rough, key=lambda name: rough[name])[:_REFITTED]
+    found = {name: _refitted(context, candidates[name].orders, counts[name], rows) for name in best}
     taken = min(found, key=lambda name: found[name])
     return candidates[taken], BudgetRecord(taken, found)
+
+
+def _refitted(
+    context: PruningContext, orders: Mapping[str, tuple[int, ...]], counts: Mapping[str, int], rows: _Rows
+) -> float:
+    """The divergence of the network cut to ``counts`` and refitted on a few rows, as the plan's result will be."""
+    choices = [
+        Choice(site.name, site.units, tuple(map(Removal, orders[site.name][: site.units - counts[site.name]])))
+        for site in context.sites
+        if counts.get(site.name, site.units) < site.units
+    ]
+    kept = {choice.site: choice.kept for choice in choices}
+    small = with_card(plain_cut(context.network, context.sites, kept).eval(), card_of(context.network))
+    x = context.x if context.calibration is None else context.calibration
+    few = x[torch.linspace(0, len(x) - 1, min(_HELD_OUT, len(x))).long()]
+    with contextlib.suppress(UsageError):  # what cannot be refitted will stay as it is cut
+        refit(context.network, small, context.sites, choices, x=few, option=LeastSquares(), seed=context.seed)
+    return divergence(rows.outputs, _outputs(small.to(context.device), rows.x, context))
+
+
+def _candidates(
+    context: PruningContext,
+    eliminations: dict[str, Elimination],
+    measured: dict[str, NDArray[np.float64]],
+    target: Target,
+) -> dict[str, Budget]:
+    """The ways in which the target may be shared out, by name."""
+    names = tuple(measured)
+    inner = tuple(site.name for site in context.sites if len(site.writers) == 1)
+    kinds = {"": measured}
+    shares = _shares_of_sums(context)
+    if shares:
+        kinds[" by sums"] = {
+            name: shares[name] * np.concatenate([[0.0], np.maximum.accumulate(each.errors)])
+            + 1e-12 * np.arange(len(each.order) + 1)
+            for name, each in eliminations.items()
+        }
+    found = {f"all{kind}": Budget(eliminations, costs, names) for kind, costs in kinds.items()}
+    if inner and inner != names:
+        found |= {f"inner{kind}": Budget(eliminations, costs, inner) for kind, costs in kinds.items()}
+    found["uniform"] = Budget(eliminations, measured, names, dict.fromkeys(names, target.keep))
+    return found
+
+
+def _shares_of_sums(context: PruningContext) -> dict[str, float]:
+    """What each site's readers make of the sums they go into, on average; nothing without sums."""
+    layers = list(dict.fromkeys(port.layer for site in context.sites for port in site.readers))
+    x = context.x if context.calibration is None else context.calibration
+    spread = torch.linspace(0, len(x) - 1, min(_IN_SUMS, len(x))).long()
+    _, block = next(context.batches(x[spread], _IN_SUMS))
+    try:
+        shares = SideBySide(context.network, context.network, [block]).shares_of_sums(layers)
+    except UsageError:  # not traceable
+        return {}
+    if all(share == 1.0 for share in shares.values()):
+        return {}
+    return {site.name: float(np.mean([shares[port.layer] for port in site.readers])) for site in context.sites}
 
 
 def _diverging(

@@ -118,7 +118,8 @@ class PruningContext:
     @property
     def dtype(self) -> torch.dtype:
         """The type that the network computes in."""
-        return next(value.dtype for value in self.network.parameters() if value.is_floating_point())
+        found = (value.dtype for value in self.network.parameters() if value.is_floating_point())
+        return next(found, torch.float32)  # a network of 8-bit layers has none
 
     @contextmanager
     def capturing(

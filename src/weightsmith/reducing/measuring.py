@@ -80,6 +80,8 @@ def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
         reduced=intervals["reduced"],
         cost=mcnemar(right["reduced"].numpy(), right["whole"].numpy()),
         unfitted=intervals.get("unfitted"),
+        wrong=tuple((~right["reduced"]).nonzero().flatten().tolist()),
+        rows=subject.judged.digest(),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +14,8 @@ from weightsmith.core.identity import check_identity
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.budget import BudgetRecord
     from weightsmith.reducing.measuring import Baselines
     from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.planning import Planned
     from weightsmith.reducing.recovery.recover import FineTune, Recover
     from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.results import Reduction, ReductionRecord
@@ -61,7 +63,7 @@ def reduce(
     ] = "least-squares",
     recover: Annotated[
         Recover | str | None,
-        Doc("afterwards: recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3 (rounds)"),
+        Doc("afterwards: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
     ] = None,
     rows: Annotated[
         int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 1,000")
@@ -94,7 +96,8 @@ def reduce(
     the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
     unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
     leaves them as the cut made them. ``recover`` trains the smaller network
-    (``FineTune``, ``Rewind``, ``Iterate``); rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
+    (``Distill``, without labels, ``FineTune``, ``Rewind``, ``Iterate``), and leaves it as it was cut, with a warning,
+    if that is not better on rows held back; rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
     scratch. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
@@ -107,14 +110,12 @@ def reduce(
     >>> small.network.dense1.out_features < 40
     True
     """
-    from weightsmith.networks.card import card_of, meaning_digest
-    from weightsmith.reducing.measuring import Baselines, latency_of
+    from weightsmith.reducing.measuring import Baselines
     from weightsmith.reducing.methods import Method
     from weightsmith.reducing.planning import planned_task
     from weightsmith.reducing.recovery.recover import FineTune, Recover
     from weightsmith.reducing.refitting.options import Refit
-    from weightsmith.reducing.results import Reduction
-    from weightsmith.reducing.rounds import Task, carry_out
+    from weightsmith.reducing.rounds import Task
     from weightsmith.reducing.subject import read_subject
     from weightsmith.reducing.surgery.sites import find_sites
     from weightsmith.reducing.surgery.sizes import Target
@@ -144,47 +145,78 @@ def reduce(
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
-        subject = read_subject(
-            network,
-            data,
-            rows=rows,
-            test_rows=test_rows,
-            seed=task.seed,
-        )
+        subject = read_subject(network, data, rows=rows, test_rows=test_rows, seed=task.seed)
         found = find_sites(subject.network, subject.example[:2])
         sites = found.matching(layers)
         planned = planned_task(subject, plan, sites, task)
-        task = planned.task
-        notes = (*planned.notes, *_few_rows(subject, sites, method))
         settings |= {
             "plan": planned.source,
             "scratch_seeds": list(baselines.seeds) if baselines.scratch is not None else [],
         }
-        card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
-        call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
-        journal = None if task.folder is None else Journal(task.folder / "journal.jsonl", call)
-        try:
-            outcome = carry_out(subject, sites, task)
-            record = _record(
+        with _journal(subject, planned.task, settings) as journal:
+            return _reduced(
                 subject,
                 sites,
-                task,
-                outcome,
+                planned,
                 baselines=baselines,
-                settings={"data": subject.data.name, **settings},
+                settings=settings,
                 obstacles=found.obstacles,
-                notes=notes,
-                budget=planned.record,
+                journal=journal,
             )
-            speed = latency_of(subject, outcome.network, task) if latency else None
-            result = Reduction(record, outcome.network, speed)
-            if task.folder is not None:
-                _write(task.folder, result)
-            if journal is not None and speed is not None and "latency" not in journal:
-                journal.append("latency", dataclasses.asdict(speed), seconds=0.0)
-        finally:
-            if journal is not None:
-                journal.close()
+
+
+@contextlib.contextmanager
+def _journal(subject: Subject, task: Task, settings: dict[str, Any]) -> Iterator[Journal | None]:
+    """The journal of this call in its folder, if it has one; that of another call is refused."""
+    from weightsmith.networks.card import card_of, meaning_digest
+
+    if task.folder is None:
+        yield None
+        return
+    card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
+    call = {"settings": settings, "card": card, **Origin(seed=task.seed, inputs=subject.inputs).to_dict()}
+    with Journal(task.folder / "journal.jsonl", call) as journal:
+        yield journal
+
+
+def _reduced(
+    subject: Subject,
+    sites: tuple[Site, ...],
+    planned: Planned,
+    *,
+    baselines: Baselines,
+    settings: dict[str, Any],
+    obstacles: dict[str, str],
+    journal: Journal | None,
+) -> Reduction:
+    """Cut, recover, measure and write."""
+    from weightsmith.reducing.measuring import latency_of
+    from weightsmith.reducing.results import Reduction
+    from weightsmith.reducing.rounds import carry_out
+    from weightsmith.training.plan import TrainingWarning
+
+    task = planned.task
+    outcome = carry_out(subject, sites, task)
+    for judged in outcome.recovery:
+        if not judged.improved:
+            warnings.warn(str(judged), TrainingWarning, stacklevel=5)  # beyond the check of options
+    record = _record(
+        subject,
+        sites,
+        task,
+        outcome,
+        baselines=baselines,
+        settings={"data": subject.data.name, **settings},
+        obstacles=obstacles,
+        notes=(*planned.notes, *_few_rows(subject, sites, task.method)),
+        budget=planned.record,
+    )
+    speed = latency_of(subject, outcome.network, task) if baselines.latency else None
+    result = Reduction(record, outcome.network, speed)
+    if task.folder is not None:
+        _write(task.folder, result)
+    if journal is not None and speed is not None and "latency" not in journal:
+        journal.append("latency", dataclasses.asdict(speed), seconds=0.0)
     return result
 
 
@@ -282,4 +314,4 @@ def _write(folder: Path, result: Reduction) -> None:
     from weightsmith.networks.files import save
 
     save(result.network, folder / "network.safetensors")
-    write_atomic(folder / "record.json", result.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", result.record)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
-from weightsmith.core.statistics import Comparison, Interval
+from weightsmith.core.statistics import Comparison, Interval, mcnemar
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.budget import BudgetRecord
-from weightsmith.reducing.decisions import FrontPoint, Trace
+from weightsmith.reducing.decisions import Choice, FrontPoint, Removal, Trace
 from weightsmith.reducing.fidelity import Fidelity
 from weightsmith.reducing.latency import LatencyComparison
 from weightsmith.reducing.recovery.judging import Recovery
 from weightsmith.reducing.refitting.refit import RefitRecord
+from weightsmith.reducing.surgery.sites import Site
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size"]
+__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size", "site_reductions"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,6 +75,8 @@ class Measured(Record):
 
     ``cut`` is refitted, if the reduction was; ``unfitted`` is then the accuracy of the same cut before its refit.
     ``cost`` compares the result with the original network, input by input (McNemar): its difference is a gain.
+    ``wrong`` are the inputs, counted from 0, that the result has wrong, and ``rows`` is the SHA-256 of all of them: two
+    results on the same rows can be compared with each other in pairs. Older records have neither.
     """
 
     split: str
@@ -80,6 +86,22 @@ class Measured(Record):
     reduced: Interval
     cost: Comparison
     unfitted: Interval | None = None
+    wrong: tuple[int, ...] | None = None
+    rows: str | None = None
+
+    def against(self, other: Measured) -> Comparison | None:
+        """This result against another one on the same rows, in pairs (McNemar); None if the rows are others."""
+        if self.rows is None or self.rows != other.rows:
+            return None
+        ours, theirs = self._right(), other._right()
+        return None if ours is None or theirs is None else mcnemar(ours, theirs)
+
+    def _right(self) -> NDArray[np.bool_] | None:
+        if self.wrong is None or not all(0 <= row < self.images for row in self.wrong):  # a file may claim anything
+            return None
+        right = np.ones(self.images, np.bool_)
+        right[list(self.wrong)] = False
+        return right
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -138,3 +160,30 @@ class Reduction(Displayed):
     def kept(self) -> dict[str, tuple[int, ...]]:
         """The units kept at each site, by their index in the original network."""
         return {site.name: site.kept for site in self.record.sites}
+
+
+def site_reductions(
+    sites: Sequence[Site],
+    kept: Mapping[str, tuple[int, ...]],
+    choices: Sequence[Choice],
+    refused: Mapping[str, str],
+) -> tuple[SiteReduction, ...]:
+    """What each site keeps, what went, and what was refused."""
+    chosen = {choice.site: choice for choice in choices}
+    return tuple(
+        SiteReduction(
+            name=site.name,
+            layers=site.layers,
+            kind=site.kind,
+            before=site.units,
+            kept=kept[site.name],
+            removals=tuple(map(_removed_unit, chosen[site.name].removals)) if site.name in chosen else (),
+            refused=refused.get(site.name),
+            notes=chosen[site.name].notes if site.name in chosen else (),
+        )
+        for site in sites
+    )
+
+
+def _removed_unit(removal: Removal) -> RemovedUnit:
+    return RemovedUnit(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)

@@ -19,10 +19,12 @@ from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.budget import Budget
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.method import Method
-from weightsmith.reducing.decisions import Choice, Decision, Removal
+from weightsmith.reducing.decisions import Choice, Decision
 from weightsmith.reducing.fidelity import Fidelity, fidelity_of
+from weightsmith.reducing.recovery.distilling import distilled, watched_layers
 from weightsmith.reducing.recovery.judging import HeldBack, Recovery, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import (
+    Distill,
     FineTune,
     Iterate,
     Recalibrate,
@@ -36,7 +38,7 @@ from weightsmith.reducing.recovery.recover import (
 from weightsmith.reducing.recovery.rewinding import original_of, rewound
 from weightsmith.reducing.refitting.options import LeastSquares, Refit
 from weightsmith.reducing.refitting.refit import RefitRecord, refit
-from weightsmith.reducing.results import RemovedUnit, SiteReduction
+from weightsmith.reducing.results import SiteReduction, site_reductions
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.masking import masked
@@ -54,8 +56,6 @@ CHANGED = (
     "the network was changed since it was built, so its architecture does not describe it: it stays the module it is, "
     "and reloads through a function of your own"
 )
-
-
 RECALIBRATED = (
     "batch norms were measured anew after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
     "recalibrate out, or give refit=none"
@@ -163,6 +163,8 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
             training.append(_tuned(subject, state, task, several, f"round {number}"))
     if isinstance(recovery, FineTune):
         training.append(_tuned(subject, state, task, recovery, "recovery"))
+    elif isinstance(recovery, Distill):
+        _distilled(subject, state, task, recovery, sites)
     elif isinstance(recovery, Recalibrate):
         _recalibrated(subject, state, task, recovery)
         if state.refit is not None:
@@ -175,7 +177,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
         unfitted=state.unfitted,
         refit=state.refit,
         fidelity=state.fidelity,
-        sites=_sites(sites, state),
+        sites=site_reductions(sites, state.kept, state.decision.choices, state.refused),
         decision=state.decision,
         difference=state.difference,
         training=tuple(training),
@@ -243,9 +245,9 @@ def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int]
     decision = task.method.choose(context, counts)
     cut = cut_out(state.network, sites, decision.choices, subject.example)
     units: dict[str, int] = {}
+    known = {site.name: site for site in sites}
     for choice in cut.done:
-        units |= _site(sites, choice.site).widths(state.network, len(choice.kept))
-    for choice in cut.done:
+        units |= known[choice.site].widths(state.network, len(choice.kept))
         state.kept[choice.site] = tuple(state.kept[choice.site][unit] for unit in choice.kept)
     state.refused = cut.refused
     state.decision = decision
@@ -337,6 +339,28 @@ def _recalibrated(subject: Subject, state: _State, task: Task, option: Recalibra
     state.keep_better(compared("recalibration", option, state.network, network, held, **task.measuring), network)
 
 
+def _distilled(subject: Subject, state: _State, task: Task, option: Distill, sites: tuple[Site, ...]) -> None:
+    """Train towards the original network, on rows other than those that judge it."""
+    held = _held_back(subject, task)
+    found = distilled(
+        subject.network,
+        state.network,
+        held.data,
+        option,
+        watched_layers(sites, state.kept),
+        seed=task.seed,
+        device=task.device,
+        threads=task.threads,
+        progress=task.step_callback("distillation"),
+    )
+    shown = "no rate brought the outputs nearer" if found.rate is None else f"rate {found.rate:g}"
+    state.notes += (
+        f"distillation: {shown}; outputs differ by {found.before:.3g}, then {found.after:.3g} of their variance",
+    )
+    judged = compared("distillation", option, state.network, found.network, held, **task.measuring)
+    state.keep_better(judged, found.network)
+
+
 def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:
     """Train the kept units again from an earlier epoch."""
     assert subject.run is not None  # refused before the cut
@@ -372,28 +396,3 @@ def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites:
         found = compared("rewinding", option, state.network, run.network, held, training=run.record, **task.measuring)
         state.keep_better(found, run.network)
     return run.record
-
-
-def _sites(sites: tuple[Site, ...], state: _State) -> tuple[SiteReduction, ...]:
-    choices = {choice.site: choice for choice in state.decision.choices}
-    return tuple(
-        SiteReduction(
-            name=site.name,
-            layers=site.layers,
-            kind=site.kind,
-            before=site.units,
-            kept=state.kept[site.name],
-            removals=tuple(map(_removed_unit, choices[site.name].removals)) if site.name in choices else (),
-            refused=state.refused.get(site.name),
-            notes=choices[site.name].notes if site.name in choices else (),
-        )
-        for site in sites
-    )
-
-
-def _removed_unit(removal: Removal) -> RemovedUnit:
-    return RemovedUnit(removal.unit, removal.reason, removal.into[0] if len(removal.into) == 1 else None, removal.angle)
-
-
-def _site(sites: tuple[Site, ...], name: str) -> Site:
-    return next(site for site in sites if site.name == name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,17 @@ from weightsmith.core.csv_text import csv_text
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, corrected_t
 
-__all__ = ["WHOLE", "Study", "StudyRow", "StudySlope", "StudySummary", "slopes", "summaries"]
+__all__ = [
+    "WHOLE",
+    "MethodPair",
+    "Study",
+    "StudyRow",
+    "StudySlope",
+    "StudySummary",
+    "method_pairs",
+    "slopes",
+    "summaries",
+]
 
 WHOLE = "whole"
 """The method name of rows of unreduced networks."""
@@ -133,6 +144,42 @@ def summaries(rows: Sequence[StudyRow], folds: int) -> tuple[StudySummary, ...]:
         )
         for (hidden, method), group in groups.items()
     )
+
+
+class MethodPair(NamedTuple):
+    """Two methods at one initial size: ``comparison`` is of their test accuracies on the same folds, in points."""
+
+    method: str
+    other: str
+    hidden: int
+    comparison: Comparison
+
+
+def method_pairs(rows: Sequence[StudyRow], folds: int) -> list[MethodPair]:
+    """Every method against every other at the same initial size, in the order of the rows.
+
+    >>> rows = [StudyRow(name, 8, 0, fold, 4, 50.0, 50.0 + fold + far) for name, far in (("a", 0), ("b", 3))
+    ...         for fold in (0, 1)]
+    >>> [(pair.method, pair.other, pair.comparison.difference) for pair in method_pairs(rows, 2)]
+    [('a', 'b', -3.0)]
+    """
+    found: dict[tuple[int, str], dict[tuple[int, int], StudyRow]] = {}
+    for row in rows:
+        if row.method != WHOLE:
+            found.setdefault((row.hidden, row.method), {})[row.repeat, row.fold] = row
+    pairs = itertools.combinations(found.items(), 2)
+    return [
+        MethodPair(method, other, hidden, _of_pairs(ours, theirs, folds))
+        for ((hidden, method), ours), ((size, other), theirs) in pairs
+        if hidden == size
+    ]
+
+
+def _of_pairs(
+    ours: Mapping[tuple[int, int], StudyRow], theirs: Mapping[tuple[int, int], StudyRow], folds: int
+) -> Comparison:
+    both = [fold for fold in ours if fold in theirs]
+    return corrected_t([ours[fold].test_accuracy - theirs[fold].test_accuracy for fold in both], folds - 1, 1)
 
 
 def slopes(rows: Sequence[StudyRow]) -> tuple[StudySlope, ...]:

@@ -25,7 +25,8 @@ from weightsmith.training.run import TrainRun
 __all__ = ["Subject", "read_subject"]
 
 _CHECKED = 16  # inputs on which every cut is compared with the masked network
-_CALIBRATION = 1000  # unlabelled rows for a refit, if no number of rows is given
+# Unlabelled rows for a refit, if no number is given: images have many places each, dense layers one row an image.
+_CALIBRATION, _PER_INPUT, _WIDEST = 1000, 4, 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +74,17 @@ def read_subject(
         train=looked_at,
         split=split,
         judged=Split(known.split(split).x[judging], labels[split][judging]),
-        calibration=looked_at.x[drawn(len(looked_at), rows or _CALIBRATION, seed, "calibration rows")],
+        calibration=looked_at.x[drawn(len(looked_at), rows or _calibration_rows(module), seed, "calibration rows")],
         example=example,
         run=run,
         inputs={"network": weights_digest(module), "data": known.digest()},
     )
+
+
+def _calibration_rows(network: nn.Module) -> int:
+    """Enough rows for the widest dense layer that is regressed on its inputs (wider ones on their channels)."""
+    widths = [layer.in_features for layer in network.modules() if isinstance(layer, nn.Linear)]
+    return max(_CALIBRATION, *(_PER_INPUT * width for width in widths if width <= _WIDEST), 0)
 
 
 def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, TrainRun | Path | None]:

@@ -226,14 +226,18 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
     accessible name of the figure.
     """
     import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    content = io.StringIO()
+    content, before = io.StringIO(), figure.dpi
     with style.house_style(), mpl.rc_context({"svg.fonttype": "none"}):
+        figure.dpi = _DOTS_PER_INCH
         layout = figure.get_layout_engine()
-        if layout is not None:  # laid out here once: savefig would draw the whole figure twice
+        if layout is not None:
             layout.execute(figure)
             figure.set_layout_engine("none")
-        figure.savefig(content, format="svg", dpi=_DOTS_PER_INCH, metadata={"Date": None, "Creator": None})
+        # Not by savefig, which draws a figure with a layout twice, also if that is done already.
+        FigureCanvasSVG(figure).print_svg(content, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
+        figure.dpi = before
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", content.getvalue(), flags=re.DOTALL)
     body = _shorter(text[text.index(">", text.index("<svg")) + 1 :], prefix)
     width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()

@@ -13,18 +13,25 @@ __all__ = ["describe"]
 
 _SECTIONS = {
     "AnglesRecord": "angles.angles_section",
+    "Contents": "contents.contents_section",
     "Evaluation": "evaluating.evaluation_section",
     "GradeComparison": "comparing.comparison_section",
     "Grades": "grading.grading_section",
+    "NirExport": "exporting.export_section",
     "ReductionRecord": "reducing.reduction_section",
     "SpikeRecord": "spiking.spiking_section",
+    "SpikingContents": "contents.spiking_contents_section",
+    "SpikingEvaluation": "evaluating.spiking_evaluation_section",
     "SpikeSweep": "sweeping.sweep_section",
     "Study": "studying.study_section",
     "SweepTable": "tabulating.table_section",
     "TrainRecord": "training.training_section",
     "TransferRecord": "transferring.transfer_section",
 }
-"""The kinds of records, and the function in ``reporting.sections`` that describes each."""
+"""The kinds of records, and the function in ``reporting.sections`` that describes each.
+
+A record of a room above names its own: ``described_by = "chain.diff.section.diff_section"``.
+"""
 
 
 def describe(result: Any, name: str = "", **asked: Any) -> Section:
@@ -38,19 +45,27 @@ def describe(result: Any, name: str = "", **asked: Any) -> Section:
     ('Grades: untrained', [{'reason': 'bias', 'tensors': 2, 'parameters': 42, 'which': 'dense1.bias, output.bias'}])
     """
     record = result if isinstance(result, Record) else getattr(result, "record", None)
-    home = _SECTIONS.get(type(record).__name__)
+    home = getattr(record, "described_by", None) or _SECTIONS.get(type(record).__name__)
     if home is None:
         raise UsageError(f"a {type(result).__name__} has no description: give what a verb returned, or its record")
-    module, _, function = home.partition(".")
-    section = getattr(importlib.import_module(f"weightsmith.reporting.sections.{module}"), function)
+    module, _, function = home.rpartition(".")
+    place = module if "." in module else f"reporting.sections.{module}"
+    section = getattr(importlib.import_module(f"weightsmith.{place}"), function)
     taken = result if home in _WHOLE else record
     made: Section = section(taken, name or _name(record), **asked)
     return made
 
 
-_WHOLE = ("angles.angles_section", "reducing.reduction_section")  # what they describe is more than its record
+_WHOLE = (
+    "angles.angles_section",
+    "reducing.reduction_section",
+    "chain.section.chain_section",
+    "chain.tailor.section.tailor_section",
+)
+"""What they describe is more than its record."""
 
 
 def _name(record: Any) -> str:
-    """The network's own name, if the result has none."""
-    return str(getattr(record, "source", None) or getattr(record, "network", None) or "unnamed")
+    """The network's own name, if the result has none; what has a description of its own names itself."""
+    named = getattr(record, "source", None) or getattr(record, "network", None)
+    return str(named or ("" if hasattr(record, "described_by") else "unnamed"))

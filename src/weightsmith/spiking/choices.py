@@ -43,7 +43,8 @@ class Candidate(Record):
 class Choice(Record):
     """All candidates in the order they were tried, the one taken, and the best that NIR can express, if any.
 
-    ``met`` says whether the wish was met on the training rows; the test rows judge the one taken only.
+    ``met`` says whether the wish was met on the training rows; the test rows judge the one taken only. ``left_out``
+    says which kinds of neurons were not tried, and why.
     """
 
     wish: str
@@ -52,6 +53,7 @@ class Choice(Record):
     taken: int
     exportable: int | None
     met: bool
+    left_out: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> Candidate:

@@ -86,7 +86,8 @@ def choose(
     held = dataclasses.replace(subject, train=_without(subject, rows))
     made: list[tuple[Candidate, Prepared, ConversionSettings]] = []
     nodes = converted_of(subject, IF(), recipe.encode).network.nodes
-    kinds = _kinds(recipe, fixed, wish, has_gates=any(isinstance(node, Gate) for node in nodes))
+    why = _no_graded(recipe, has_gates=any(isinstance(node, Gate) for node in nodes))
+    kinds = _kinds(fixed, wish, graded=why is None)
     for number, kind in enumerate(kinds):
         for steps in kind.steps:
             candidate = _with(recipe, kind, steps)
@@ -96,7 +97,10 @@ def choose(
                 progress(number * 100 + min(99, steps), 100 * len(kinds))
             if made[-1][0].loss <= _ENOUGH:
                 break
-    return _chosen(made, wish, len(rows))
+    choice, prepared, settings = _chosen(made, wish, len(rows))
+    if why is not None and "neuron" not in fixed and not wish.nir:
+        choice = dataclasses.replace(choice, left_out=(f"graded neurons were not tried: {why}",))
+    return choice, prepared, settings
 
 
 def _chosen(
@@ -162,15 +166,23 @@ def _measured(
     )
 
 
-def _kinds(recipe: ConversionSettings, fixed: Mapping[str, Any], wish: Wish, *, has_gates: bool) -> list[_Kind]:
+def _no_graded(recipe: ConversionSettings, *, has_gates: bool) -> str | None:
+    """Why graded neurons cannot be a candidate, if so."""
+    if isinstance(recipe.encode, Poisson):
+        return f"they take the input once, as it is, not {recipe.encode} spikes"
+    if recipe.precision == "int8":
+        return "they have no exact form in int8"
+    return "max pooling would give sizes that no spike has" if has_gates else None
+
+
+def _kinds(fixed: Mapping[str, Any], wish: Wish, *, graded: bool) -> list[_Kind]:
     """The kinds that can be run with what is fixed."""
     given = str(fixed["neuron"]) if "neuron" in fixed else None
     known = [kind for kind in _KINDS if given in (None, kind.neuron)]
     if given is not None and not known:
         like = _KINDS[0] if isinstance(Neuron.of(given), Graded) else _KINDS[2]
         known = [like._replace(neuron=given)]
-    no_graded = isinstance(recipe.encode, Poisson) or recipe.precision == "int8" or has_gates
-    known = [kind for kind in known if not (no_graded and given is None and kind.neuron.startswith("graded"))]
+    known = [kind for kind in known if graded or given is not None or not kind.neuron.startswith("graded")]
     if wish.nir:
         known = [kind for kind in known if not Neuron.of(kind.neuron).signed]  # type: ignore[attr-defined]
         if not known:

@@ -97,7 +97,10 @@ class Watched(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpikeRecord(Record):
-    """The record of a conversion, without weights and durations."""
+    """The record of a conversion, without weights and durations.
+
+    ``obstacle`` says why the network cannot be written as NIR; it is None where it can, and in older records.
+    """
 
     settings: dict[str, Any]
     network: str
@@ -113,6 +116,7 @@ class SpikeRecord(Record):
     origin: Origin
     calibration: Calibration | None = None
     choice: Choice | None = None
+    obstacle: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
-from weightsmith.core.records import Origin
-from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.text import read_share
 from weightsmith.core.verbs import Device, Doc, Seed, verb, written
 from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron, Precision
@@ -31,16 +26,14 @@ if TYPE_CHECKING:
     from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared
     from weightsmith.spiking.conversion.subject import Subject
     from weightsmith.spiking.encoding import Constant, Poisson
-    from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts
+    from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.l4.adjust import L4
-    from weightsmith.spiking.results import Decisions, Population, SpikeRun, Watched
-    from weightsmith.spiking.simulation.responses import Responses
+    from weightsmith.spiking.results import SpikeRun
     from weightsmith.training.run import TrainRun
 
-__all__ = ["decisions_of", "holds_other_results", "spike"]
+__all__ = ["holds_other_results", "spike"]
 
 _STEPS = 64
-_RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
 
 
 @verb(
@@ -126,17 +119,14 @@ def spike(
     >>> snn.record.decisions.cost.difference > -0.05
     True
     """
-    from weightsmith.networks.models.architecture import architecture_of
-    from weightsmith.spiking.choosing import Wish, choose
+    from weightsmith.spiking.choosing import Wish
     from weightsmith.spiking.conversion.balance import Balance
     from weightsmith.spiking.conversion.calibrate import Calibrate
-    from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
+    from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of
     from weightsmith.spiking.conversion.subject import read_subject
-    from weightsmith.spiking.energy.cost import PriceList, UnitCounts
-    from weightsmith.spiking.files import spiking_digest
+    from weightsmith.spiking.energy.cost import PriceList
     from weightsmith.spiking.l4.adjust import Adjust
-    from weightsmith.spiking.results import SpikeRecord, SpikeRun
-    from weightsmith.spiking.simulation.simulate import check_device, simulate
+    from weightsmith.spiking.simulation.simulate import check_device
 
     settings = written(spike, locals())
     fixed = {"neuron": neuron, "balance": balance, "calibrate": calibrate, "steps": steps}
@@ -144,7 +134,6 @@ def spike(
     free = not fixed and adjust is None and early is None and not settle and mismatch is None
     wished = free or (within, energy, exportable) != (None,) * 3
     share = None if energy is None else read_share(energy)
-    wish = Wish(within, share, exportable == "nir") if wished else None
     recipe = ConversionSettings(
         neuron=Neuron.of("if" if neuron is None else neuron),  # type: ignore[arg-type]  # the family has these members
         encode=encoding_of(encode),
@@ -156,68 +145,129 @@ def spike(
         steps=_STEPS if steps is None else steps,
         seed=seed,
     )
-    rule: Margin | None = None if early is None else Exit.of(early)  # type: ignore[assignment]
-    price: Prices = PriceList.of(prices)  # type: ignore[assignment]
-    _check_call(recipe, wish, settle=settle, early=rule)
+    call = _Call(
+        recipe=recipe,
+        wish=Wish(within, share, exportable == "nir") if wished else None,
+        fixed=fixed,
+        early=None if early is None else Exit.of(early),  # type: ignore[arg-type]
+        settle=settle,
+        prices=PriceList.of(prices),  # type: ignore[arg-type]
+        watch=watch,
+        device=device,
+        progress=progress,
+    )
+    _check_call(recipe, call.wish, settle=settle, early=call.early)
     check_device(device)
     if out is not None:
         _check_folder(Path(out))
     subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
     with _claimed(out, settings, subject):
-        choice: Choice | None = None
-        notes: tuple[str, ...] = ()
-        if wish is None:
-            prepared = prepare(subject, recipe, for_stage(progress, "balancing"))
-        else:
-            choice, prepared, recipe = choose(
-                subject, recipe, wish, fixed=fixed, prices=price, progress=for_stage(progress, "choosing")
-            )
-            notes = (
-                () if choice.met else (f"no candidate meets the wish ({wish}) on training rows; the nearest was taken",)
-            )
-        settings |= {
-            "neuron": str(recipe.neuron),
-            "balance": str(recipe.balance),
-            "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
-            "steps": recipe.steps,
-        }
-        notes += prepared.notes
-        if rule is not None and rule.least >= recipe.steps:
-            notes += (f"no image ends early: {rule} lets every image run for all {recipe.steps} steps",)
-        counts = UnitCounts(prepared.network)
-        responses = simulate(
-            prepared.network,
-            subject.judged.x,
-            recipe.steps,
-            seed=recipe.seed,
-            precision=recipe.precision,
-            early=rule,
-            settle=settle,
-            observers=(counts,),
-            device=device,
-            progress=for_stage(progress, "running"),
-        )
-        architecture = architecture_of(subject.network)
-        record = SpikeRecord(
-            settings={"data": subject.data.name, **settings},
-            network=type(subject.network).__name__ if architecture is None else str(architecture),
-            steps=recipe.steps,
-            populations=_populations(prepared, recipe, responses),
-            decisions=decisions_of(subject, responses),
-            cost=_cost(subject, prepared, recipe, responses, counts=counts, prices=price),
-            adjustment=prepared.adjustment,
-            watched=_watched(subject, prepared, recipe, rule, watch) if watch else None,
-            paths=responses.paths,
-            notes=notes,
-            result=spiking_digest(prepared.network),
-            origin=Origin(seed=recipe.seed, inputs=subject.inputs),
-            calibration=prepared.calibration,
-            choice=choice,
-        )
-        run = SpikeRun(record, prepared.network)
+        run = _run(subject, _convert(subject, call), call, settings)
         if out is not None:
             _write(Path(out), run)
-        return run
+    return run
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """What was asked: a conversion (``recipe``), or a ``wish`` with what is ``fixed`` of it, and how it is run."""
+
+    recipe: ConversionSettings
+    wish: Wish | None
+    fixed: dict[str, Any]
+    early: Margin | None
+    settle: int
+    prices: Prices
+    watch: int
+    device: str
+    progress: ProgressCallback | bool | None
+
+
+class _Converted(NamedTuple):
+    """The spiking network, the conversion that made it, the choice it was taken from, and notes."""
+
+    prepared: Prepared
+    recipe: ConversionSettings
+    choice: Choice | None
+    notes: tuple[str, ...]
+
+
+def _convert(subject: Subject, call: _Call) -> _Converted:
+    """The conversion that was asked for, or the one that was chosen for a wish."""
+    from weightsmith.spiking.choosing import choose
+    from weightsmith.spiking.conversion.preparing import prepare
+
+    choice: Choice | None = None
+    recipe, notes = call.recipe, tuple[str, ...]()
+    if call.wish is None:
+        prepared = prepare(subject, recipe, for_stage(call.progress, "balancing"))
+    else:
+        choice, prepared, recipe = choose(
+            subject,
+            recipe,
+            call.wish,
+            fixed=call.fixed,
+            prices=call.prices,
+            progress=for_stage(call.progress, "choosing"),
+        )
+        notes = choice.left_out
+        if not choice.met:
+            notes += (f"no candidate meets the wish ({call.wish}) on training rows; the nearest was taken",)
+    notes += prepared.notes
+    if call.early is not None and call.early.least >= recipe.steps:
+        notes += (f"no image ends early: {call.early} lets every image run for all {recipe.steps} steps",)
+    return _Converted(prepared, recipe, choice, notes)
+
+
+def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, Any]) -> SpikeRun:
+    """Run the spiking network on the rows that judge, and record accuracy and cost."""
+    from weightsmith.networks.models.architecture import architecture_of
+    from weightsmith.spiking._recording import cost_of, decisions_of, populations_of, watched
+    from weightsmith.spiking.energy.cost import UnitCounts
+    from weightsmith.spiking.files import spiking_digest
+    from weightsmith.spiking.nir.exchange import nir_obstacle
+    from weightsmith.spiking.results import SpikeRecord, SpikeRun
+    from weightsmith.spiking.simulation.simulate import simulate
+
+    prepared, recipe = made.prepared, made.recipe
+    counts = UnitCounts(prepared.network)
+    responses = simulate(
+        prepared.network,
+        subject.judged.x,
+        recipe.steps,
+        seed=recipe.seed,
+        precision=recipe.precision,
+        early=call.early,
+        settle=call.settle,
+        observers=(counts,),
+        device=call.device,
+        progress=for_stage(call.progress, "running"),
+    )
+    settings |= {
+        "neuron": str(recipe.neuron),
+        "balance": str(recipe.balance),
+        "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
+        "steps": recipe.steps,
+    }
+    architecture = architecture_of(subject.network)
+    record = SpikeRecord(
+        settings={"data": subject.data.name, **settings},
+        network=type(subject.network).__name__ if architecture is None else str(architecture),
+        steps=recipe.steps,
+        populations=populations_of(prepared, recipe, responses),
+        decisions=decisions_of(subject, responses),
+        cost=cost_of(subject, prepared, recipe, responses, counts=counts, prices=call.prices),
+        adjustment=prepared.adjustment,
+        watched=watched(subject, prepared, recipe, call.early, call.watch) if call.watch else None,
+        paths=responses.paths,
+        notes=made.notes,
+        result=spiking_digest(prepared.network),
+        origin=Origin(seed=recipe.seed, inputs=subject.inputs),
+        calibration=prepared.calibration,
+        choice=made.choice,
+        obstacle=nir_obstacle(prepared.network),
+    )
+    return SpikeRun(record, prepared.network)
 
 
 def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, early: Margin | None) -> None:
@@ -231,101 +281,6 @@ def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, e
         )
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
-
-
-def _cost(
-    subject: Subject,
-    prepared: Prepared,
-    recipe: ConversionSettings,
-    responses: Responses,
-    *,
-    counts: UnitCounts,
-    prices: Prices,
-) -> SpikeCost:
-    """The cost of the run beside that of its rivals."""
-    from weightsmith.spiking.energy.cost import spike_cost
-    from weightsmith.spiking.energy.rivals import rivals_of
-
-    levels = recipe.neuron.levels(recipe.steps)
-    rounded = prepared.network if recipe.precision == "int8" else None
-    rivals = rivals_of(prepared.converted.network, subject.judged.x[:_RIVAL_ROWS], levels, rounded)
-    cost = spike_cost(prepared.network, responses, counts, prices, precision=recipe.precision)
-    return dataclasses.replace(cost, rivals=rivals)
-
-
-def decisions_of(subject: Subject, responses: Responses) -> Decisions:
-    """The answers of a run compared with those of the network."""
-    from weightsmith.spiking.monitors.correspondence import confusion
-    from weightsmith.spiking.results import Decisions
-    from weightsmith.spiking.simulation.responses import UNDECIDED
-
-    labels, answers = subject.judged.y.numpy(), subject.answers.numpy()
-    right = responses.correct(labels)
-    plain = answers == labels
-    last = responses.answers[:, -1]
-    changes = responses.answers != last[:, None]
-    # The number of steps after which nothing changes: one more than the last step at which the answer was another.
-    settled = np.where(changes.any(axis=1), responses.steps - changes[:, ::-1].argmax(axis=1) + 1, 1)
-    return Decisions(
-        split=subject.split,
-        images=len(labels),
-        network=wilson(int(plain.sum()), len(labels)),
-        spiking=wilson(int(right[:, -1].sum()), len(labels)),
-        cost=mcnemar(right[:, -1], plain),
-        correct=right.sum(axis=0, dtype=np.int64),
-        undecided=(responses.answers == UNDECIDED).sum(axis=0, dtype=np.int64),
-        only_network=(plain[:, None] & ~right).sum(axis=0, dtype=np.int64),
-        confusion=confusion(answers, last.astype(np.int64), responses.scores.shape[1]),
-        settled=int(np.median(settled)),
-        ended=float(responses.ended.mean()),
-    )
-
-
-def _populations(prepared: Prepared, recipe: ConversionSettings, responses: Responses) -> tuple[Population, ...]:
-    from weightsmith.spiking.conversion.balance import threshold_range
-    from weightsmith.spiking.results import Population
-
-    rates, spikes = responses.rates(), responses.spikes()
-    return tuple(
-        Population(
-            name=node.name,
-            layer=node.layer,
-            units=math.prod(prepared.network.shapes[node.name]),
-            threshold=prepared.balance.thresholds[node.name] if recipe.precision == "int8" else threshold_range(node),
-            rate=rates[node.name],
-            spikes_per_image=spikes[node.name] / responses.images,
-        )
-        for node in prepared.network.populations
-    )
-
-
-def _watched(
-    subject: Subject, prepared: Prepared, recipe: ConversionSettings, rule: Margin | None, images: int
-) -> Watched:
-    """A second run of a few images, with membranes shown."""
-    from weightsmith.spiking.monitors.activity import Statistics
-    from weightsmith.spiking.monitors.correspondence import Rates, correspondence
-    from weightsmith.spiking.monitors.raster import Raster
-    from weightsmith.spiking.results import Watched
-    from weightsmith.spiking.simulation.simulate import simulate
-
-    x = subject.judged.x[:images]
-    network = prepared.network
-    window = max(2, min(10, recipe.steps // 4))
-    statistics = Statistics(network, images=len(x), window=window)
-    raster = Raster(network, images=1, membranes=True, seed=recipe.seed)
-    rates = Rates(network, images=len(x))
-    simulate(
-        network,
-        x,
-        recipe.steps,
-        seed=recipe.seed,
-        precision=recipe.precision,
-        early=rule,
-        observers=(statistics, raster, rates),
-    )
-    found = correspondence(rates, prepared.converted.activations, x, seed=recipe.seed)
-    return Watched(statistics.record(), found, raster.record())
 
 
 def _claimed(out: str | Path | None, settings: dict[str, Any], subject: Subject) -> AbstractContextManager[object]:
@@ -376,4 +331,4 @@ def _write(folder: Path, run: SpikeRun) -> None:
     from weightsmith.spiking.files import save_spiking
 
     save_spiking(run.network, folder / "network.safetensors")
-    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", run.record)

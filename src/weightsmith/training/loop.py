@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import check_identity
-from weightsmith.core.options import Range, check_int
+from weightsmith.core.options import Range
 from weightsmith.core.progress import as_callback
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
+from weightsmith.data.normalise import Normalise
 from weightsmith.training.schedules import Schedule, read_schedule
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from weightsmith.data.augment import Augment
-    from weightsmith.data.normalise import Normalisation
     from weightsmith.networks.card import Card
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.training.checkpoints import Checkpoints
     from weightsmith.training.clipping import Clip
+    from weightsmith.training.distributed import Team
     from weightsmith.training.losses import Loss
     from weightsmith.training.optimisers import Optimiser
     from weightsmith.training.penalties import Penalty
@@ -40,14 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["finish", "train", "write_run"]
 
 
-def _read_normalisation(given: Normalisation | str) -> Normalisation:
-    """The normalisation that is meant by an object or text, ``none`` among them."""
-    from weightsmith.data.normalise import Normalisation
-
-    return Normalisation.parse(given) if isinstance(given, str) else given
-
-
-@verb(types=("training.settings", "training.losses", "data.normalise"))
+@verb(types=("training.settings", "training.losses"))
 def train(
     network: nn.Module | Architecture | str | Path,
     data: Any,
@@ -79,14 +73,7 @@ def train(
             "share of the training rows for validation; commands and recipes take 0.1 if the data have none, 0 for none"
         ),
     ] = None,
-    normalise: Annotated[
-        str | Normalisation | None,
-        Doc(
-            "none, 0.5/0.5, imagenet …; without it the network's own, or the data's",
-            read=_read_normalisation,
-            none=False,
-        ),
-    ] = None,
+    normalise: Normalise = None,
     seed: Seed = 0,
     device: Device = "cpu",
     threads: Threads = 1,
@@ -115,71 +102,67 @@ def train(
     >>> run.stopped, len(run.history.rows), run.network.dense1
     (<Stopped.DONE: 'done'>, 2, Linear(in_features=64, out_features=16, bias=True))
     """
-    import torch
-
-    from weightsmith.training.checkpoints import Checkpoints
     from weightsmith.training.distributed import team
-    from weightsmith.training.drawing import own_random_state
     from weightsmith.training.losses import Loss
     from weightsmith.training.plan import TrainingWarning, make_plan
     from weightsmith.training.settings import Settings
-    from weightsmith.training.trainer import Trainer
 
-    options = Settings.read(
-        optimiser=optimiser,
-        schedule=schedule,
-        loss=loss,
-        clip=clip,
-        stop=stop,
-        penalties=penalties,
-        augment=augment,
-        normalise=normalise,
-        batch=batch,
-        epochs=epochs,
-        validation=validation,
-        seed=seed,
-        device=device,
-    )
-    keep = tuple(check_int("keep", epoch, least=0) for epoch in ((keep,) if isinstance(keep, int) else keep))
-    hooks = (hooks,) if callable(hooks) else tuple(hooks)
-    wrong = [epoch for epoch in keep if epoch > options.epochs]
+    given = dict(locals())
+    options = Settings.read(**{field.name: given[field.name] for field in dataclasses.fields(Settings)})
+    epochs_kept: tuple[int, ...] = keep  # type: ignore[assignment]  # as the verb has read them
+    wrong = [epoch for epoch in epochs_kept if epoch > options.epochs]
     if wrong:
         raise UsageError(f"keep names the epoch {wrong[0]}, but the run has the epochs 0 (before training) to {epochs}")
     members = team()
-    threads = check_int("threads", threads)
     plan = make_plan(network, data, options, members.size)
     members.check_same(plan.inputs, ("train", "validation"))
-    if members.first:
-        for sentence in plan.warnings:
-            warnings.warn(
-                sentence, TrainingWarning, stacklevel=4
-            )  # the caller, beyond the check of options and the bar
-    written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
-    origin = Origin(seed=options.seed, inputs=plan.inputs)
-    call = {"settings": written, "processes": members.size, **origin.to_dict()}
+    for sentence in plan.warnings if members.first else ():
+        warnings.warn(sentence, TrainingWarning, stacklevel=4)  # the caller, beyond the check of options and the bar
     if out is not None and not isinstance(loss, Loss):
         check_identity("loss", loss)
     folder = None if out is None or not members.first else Path(out)
+    watched = {"hooks": (hooks,) if callable(hooks) else tuple(hooks), "progress": as_callback(progress)}
+    with pinned_threads(threads):
+        run = _run(plan, members, folder, threads, keep=epochs_kept, diagnose=diagnose, **watched)
+    if folder is not None:
+        write_run(folder, run)
+    return run
+
+
+def _run(
+    plan: TrainingPlan,
+    members: Team,
+    folder: Path | None,
+    threads: int,
+    *,
+    keep: tuple[int, ...],
+    diagnose: bool,
+    **watched: Any,
+) -> TrainRun:
+    """Train, or go on in ``folder``, with a random state of its own; ``watched`` are hooks and progress."""
+    import torch
+
+    from weightsmith.training.checkpoints import Checkpoints
+    from weightsmith.training.drawing import own_random_state
+    from weightsmith.training.trainer import Trainer
+
+    written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
+    origin = Origin(seed=plan.settings.seed, inputs=plan.inputs)
+    call = {"settings": written, "processes": members.size, **origin.to_dict()}
     with (
-        pinned_threads(threads),
         own_random_state(),
         torch.inference_mode(False),
         torch.enable_grad(),
         closing(members.unless_first_refuses(lambda: Checkpoints(folder, call))) as checkpoints,
     ):
-        trainer = Trainer(
-            plan, members, checkpoints, keep=keep, hooks=hooks, progress=as_callback(progress), diagnose=diagnose
-        )
+        trainer = Trainer(plan, members, checkpoints, keep=keep, diagnose=diagnose, **watched)
         run = finish(plan, trainer, written, origin)
         kept = {
             epoch: functools.partial(_as_it_was, run.network, checkpoints, epoch, plan.card_after(epoch))
             for epoch in sorted(set(keep))
             if epoch <= len(run.history.rows) and checkpoints.has(epoch)
         }
-        run = dataclasses.replace(run, kept=kept)
-    if folder is not None:
-        write_run(folder, run)
-    return run
+        return dataclasses.replace(run, kept=kept)
 
 
 def finish(plan: TrainingPlan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
@@ -226,4 +209,4 @@ def write_run(folder: Path, run: TrainRun) -> None:
 
     save(run.network, folder / "network.safetensors")
     write_atomic(folder / "history.csv", run.history.to_csv())
-    write_atomic(folder / "record.json", run.record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", run.record)

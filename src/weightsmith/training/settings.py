@@ -74,7 +74,7 @@ class Settings:
             penalties=tuple(Penalty.of(item) for item in several),
             loss=loss if callable(loss) else Loss.of(loss),
             augment=NoAugment() if augment is None else Augment.of(augment),
-            normalise=Normalisation.parse(normalise) if isinstance(normalise, str) else normalise,
+            normalise=Normalisation.of(normalise),
             batch=check_int("batch", batch),
             epochs=check_int("epochs", epochs),
             validation=validation or None,

@@ -1,6 +1,4 @@
-"""Training sweeps over settings and seeds, with one row per run.
-
-    train_sweep("fashion-mnist", grid(rate=[0.1, 0.01], width=[50, 100]), network="mlp:50,50", seeds=range(3))
+"""The work of a training sweep: one row per run.
 
 A setting may hold any option of :func:`~weightsmith.training.loop.train`, any parameter of the network (``activation``,
 ``dropout``, ``batch_norm`` …), and three shorthands for what is usually searched: ``rate`` (of the schedule, whichever
@@ -12,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,10 @@ from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, Usag
 from weightsmith.core.identity import check_identity, identity_of
 from weightsmith.core.options import Option
 from weightsmith.core.sweep import SweepTable, sweep
+from weightsmith.core.verbs import parameters
 from weightsmith.data.datasets import Data, as_data, load_all
 from weightsmith.networks.card import weights_digest
-from weightsmith.networks.evaluation import evaluate
+from weightsmith.networks.evaluating import evaluate
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.factories import Factory, is_factory
 from weightsmith.networks.models.mlp import Mlp
@@ -33,47 +32,24 @@ from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingWarning
 from weightsmith.training.run import Stopped, TrainRun
 from weightsmith.training.schedules import Schedule, as_schedule
-from weightsmith.training.settings import Settings
+from weightsmith.training.sweep import NOT_VARIED
 
-__all__ = ["train_once", "train_sweep", "training_options"]
+__all__ = ["run_sweep", "train_once", "training_options"]
 
 _OWN = ("network", "rate", "width", "depth", "penalty")
-_OF_TRAIN = tuple(field.name for field in dataclasses.fields(Settings) if field.name != "seed")  # the sweep gives that
+_OF_TRAIN = tuple(name for name in parameters(train) if name not in NOT_VARIED)
 
 
-def train_sweep(
-    data: Any,
-    settings: Iterable[Mapping[str, Any]],
-    *,
-    seeds: Iterable[int] = (0,),
-    path: str | Path | None = None,
-    journal: str | Path | None = None,
-    workers: int = 1,
-    cluster: str | None = None,
-    on_row: Callable[[dict[str, Any]], object] | None = None,
-    **fixed: Any,
+def run_sweep(
+    data: Any, settings: Sequence[Mapping[str, Any]], path: str | Path | None, fixed: Mapping[str, Any], **how: Any
 ) -> SweepTable:
-    """Train once for every setting and seed; ``fixed`` holds for all of them, unless a setting says otherwise.
-
-    ``data`` are best given by name (and ``path``): each worker then reads them itself. The rest is that of
-    :func:`weightsmith.core.sweep.sweep`.
-    """
-    chosen = [dict(setting) for setting in settings]
-    for setting in chosen:
+    """The work of :func:`weightsmith.training.sweep.train_sweep`; ``how`` are keywords of the sweep itself."""
+    for setting in settings:
         _check(training_options({**fixed, **setting}))  # errors are raised before the first run, not after it
     digest = _read(data, path, None).digest()
     inputs = {"data": digest, **{name: _text(value) for name, value in fixed.items()}}
     function = functools.partial(train_once, data=data, path=path, digest=digest, **fixed)
-    return sweep(
-        function,
-        chosen,
-        seeds=seeds,
-        journal=journal,
-        workers=workers,
-        cluster=cluster,
-        inputs=inputs,
-        on_row=on_row,
-    )
+    return sweep(function, settings, inputs=inputs, **how)
 
 
 def train_once(
@@ -115,8 +91,10 @@ def training_options(setting: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(options: Mapping[str, Any]) -> None:
     """Read every text form once."""
-    ordinary = {"optimiser": "momentum", "schedule": None, "loss": "cross-entropy", "batch": 1, "epochs": 1}
-    Settings.read(**{**ordinary, **{name: value for name, value in options.items() if name != "network"}})
+    known = parameters(train)
+    for name, value in options.items():
+        if name in known:
+            known[name].check(value)
     network = options["network"]
     if isinstance(network, str) and not is_factory(network) and not Path(network).exists():
         Architecture.parse(network)

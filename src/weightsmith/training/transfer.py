@@ -1,4 +1,4 @@
-"""Transfer learning, the slides' recipe (seed 002) as one call.
+"""``transfer``: transfer learning, the slides' recipe (seed 002) as one call.
 
 1. Reuse the lower blocks of a trained network, fit the inputs to it, put a new head on top
    (:mod:`weightsmith.networks.editing.grafting`).
@@ -12,93 +12,64 @@ The stages are compared on the same validation images, pair by pair, and the net
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from torch import nn
+from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.options import Range
+from weightsmith.core.verbs import Doc, Seed, parameters, verb
+from weightsmith.data.normalise import Normalise
+from weightsmith.training.loop import train
+from weightsmith.training.schedules import Schedule, as_schedule, read_schedule
 
-from weightsmith.core.display import Displayed
-from weightsmith.core.errors import OptionError, UnknownName, UsageError
-from weightsmith.core.journal import Journal
-from weightsmith.core.records import Origin, Record
-from weightsmith.core.storage import write_atomic
-from weightsmith.data.normalise import Normalisation
-from weightsmith.data.tensors import Data
-from weightsmith.networks.card import card_of, weights_digest, with_card
-from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.editing.grafting import graft, reused
-from weightsmith.networks.files import load, save
-from weightsmith.training.freezing import unfreeze as unfreeze_all
-from weightsmith.training.optimisers import Momentum, Optimiser
-from weightsmith.training.plan import data_of
-from weightsmith.training.schedules import Schedule, as_schedule
-from weightsmith.training.stages import ByData, Remedy, ReusedPart, TransferRecipe, TransferStage, Tried
+if TYPE_CHECKING:
+    from torch import nn
 
-__all__ = ["TransferRecord", "TransferRun", "transfer"]
+    from weightsmith.training.stages import Remedy
+    from weightsmith.training.transferring import TransferRun
 
-_VALIDATION = 0.2  # share of the training rows, where the data have no validation split
-_LEVEL = 0.05  # of McNemar's test, below which a gain is not called chance
-_OPTIONS = (
-    *("augment", "batch", "clip", "device", "diagnose", "hooks", "loss", "optimiser", "penalties", "progress"),
-    *("stop", "threads"),
-)
+__all__ = ["NOT_OF_TRAIN", "transfer"]
+
+NOT_OF_TRAIN = ("schedule", "keep")
+"""Options of ``train`` that make no sense here: the ``rate`` is that of the stages, which keep the best epochs."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class TransferRecord(Record):
-    """All stages, the number of the best one (from 0), and advice in words."""
-
-    stages: tuple[TransferStage, ...]
-    best: int
-    advice: tuple[str, ...]
-    settings: dict[str, Any]
-    network: str
-    origin: Origin
-
-
-@dataclasses.dataclass(frozen=True)
-class TransferRun(Displayed):
-    """The network of the best stage, and the record of all of them."""
-
-    record: TransferRecord
-    network: nn.Module
-
-    @property
-    def stages(self) -> tuple[TransferStage, ...]:
-        """The stages in order."""
-        return self.record.stages
-
-    @property
-    def best(self) -> TransferStage:
-        """The stage whose network this is."""
-        return self.record.stages[self.record.best]
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """The advice drawn from the stages."""
-        return self.record.advice
-
-
+@verb(types=("training.stages",))
 def transfer(
     base: nn.Module | str | Path,
     data: Any,
     *,
-    reuse: int | None = None,
-    head: Sequence[int] = (),
-    dropout: float = 0.0,
-    pool: Literal["mean", "flatten"] = "mean",
-    unfreeze: int | Literal["all"] = 2,
-    rate: Schedule | float | str | None = None,
-    finer: float = 0.1,
-    epochs: int | tuple[int, int] = 10,
-    remedy: Remedy | str | None = None,
-    accuracy: float | None = None,
-    validation: float | None = None,
-    normalise: str | Normalisation | None = None,
-    seed: int = 0,
+    reuse: Annotated[
+        int | None, Range(ge=1), Doc("blocks of the base to reuse; without it all but its output layer")
+    ] = None,
+    head: Annotated[Sequence[int] | int, Range(ge=1), Doc("widths of new hidden layers on top, as 64,32")] = (),
+    dropout: Annotated[float, Range(ge=0, lt=1), Doc("dropout after each hidden layer of the head")] = 0.0,
+    pool: Annotated[Literal["mean", "flatten"], Doc("what becomes of feature maps before the head")] = "mean",
+    unfreeze: Annotated[
+        int | Literal["all"], Range(ge=0), Doc("top blocks that the second stage frees: a number, or all")
+    ] = 2,
+    rate: Annotated[
+        Schedule | float | str | None,
+        Doc("rate or schedule of the frozen stage; without it the optimiser's usual", read=read_schedule),
+    ] = None,
+    finer: Annotated[float, Range(gt=0, le=1), Doc("factor of the rate when blocks are unfrozen")] = 0.1,
+    epochs: Annotated[
+        int | tuple[int, int],
+        Range(ge=1, min_length=1),
+        Doc("epochs of each stage, or of the frozen and the unfrozen one: 20,10"),
+    ] = 10,
+    remedy: Annotated[
+        Remedy | str | None, Doc("what to try if unfreezing does not help: drop, replace, by-data:500")
+    ] = None,
+    accuracy: Annotated[
+        float | None, Range(ge=0, le=1), Doc("validation accuracy to reach: while no stage has it, the remedy is tried")
+    ] = None,
+    validation: Annotated[
+        float | None, Range(gt=0, lt=1), Doc("share of training rows for validation, if the data have none; 0.2")
+    ] = None,
+    normalise: Normalise = None,
+    seed: Seed = 0,
     out: str | Path | None = None,
     **options: Any,
 ) -> TransferRun:
@@ -120,151 +91,35 @@ def transfer(
     [('frozen', ('base.dense1.weight', 'base.dense1.bias', 'base.dense2.weight', 'base.dense2.bias')),
      ('top 1 unfrozen', ('base.dense1.weight', 'base.dense1.bias'))]
     """
-    unknown = [name for name in options if name not in _OPTIONS]
-    if unknown:
-        raise UnknownName("option of transfer", unknown[0], [*_OPTIONS, "rate (in place of schedule)"])
-    optimiser = Optimiser.of(options.get("optimiser", Momentum()))
-    if not 0 < finer <= 1:
-        raise OptionError(f"finer must be > 0 and ≤ 1: it reduces the rate, not {finer}")
+    from weightsmith.training.optimisers import Momentum, Optimiser
+    from weightsmith.training.plan import data_of
+    from weightsmith.training.stages import TransferRecipe
+    from weightsmith.training.transferring import base_network, ready_data, transferred
+
+    optimiser = Optimiser.of(_checked(options).get("optimiser", Momentum()))
+    each = (epochs,) if isinstance(epochs, int) else epochs
+    if len(each) > 2:
+        raise OptionError(f"epochs takes one number or two, as 20,10, not {list(each)}")
     recipe = TransferRecipe(
-        base=_base(base, normalise),
-        data=_ready(data_of(data), validation, seed),
-        top={"hidden": tuple(head), "dropout": dropout, "pool": pool},
+        base=base_network(base, normalise),
+        data=ready_data(data_of(data), validation, seed),
+        top={"hidden": head, "dropout": dropout, "pool": pool},
         unfreeze=None if unfreeze == "all" else unfreeze,
         schedule=as_schedule(rate, optimiser.usual_rate),
         finer=finer,
-        epochs=(epochs[0], epochs[1]) if isinstance(epochs, tuple | list) else (epochs, epochs),
+        epochs=(each[0], each[-1]),
         seed=seed,
         out=None if out is None else Path(out),
         options={**options, "optimiser": optimiser},
     )
-    chosen = None if remedy is None else Remedy.of(remedy)
-    settings = _settings(recipe) | {
-        "reuse": reuse,
-        "remedy": None if chosen is None else str(chosen),
-        "accuracy": accuracy,
-    }
-    watched = {name: part.digest() for name, part in recipe.data.splits.items() if name != "test"}
-    origin = Origin(recipe.seed, {"base": weights_digest(recipe.base), **watched})
-    with contextlib.ExitStack() as stack:
-        if recipe.out is not None:  # refuses the folder of another call, and a second process in this one
-            call = {"settings": settings, **origin.to_dict()}
-            stack.enter_context(Journal(recipe.out / "journal.jsonl", call))
-        tried, advice = _follow(recipe, _first_cut(recipe, reuse), chosen, accuracy)
-        return _finished(recipe, tried, advice, settings, origin)
+    return transferred(recipe, reuse, remedy, accuracy)  # type: ignore[arg-type]  # the verb has read the remedy
 
 
-def _base(base: nn.Module | str | Path, normalise: str | Normalisation | None) -> nn.Module:
-    network = load(base) if isinstance(base, str | Path) else base
-    if normalise is None:
-        return network
-    chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
-    network = copied(network)
-    return with_card(network, dataclasses.replace(card_of(network), normalisation=chosen))
-
-
-def _ready(data: Data, fraction: float | None, seed: int) -> Data:
-    """The data with names for their classes and with a validation split, the same for all stages."""
-    if not data.classes:
-        count = 1 + max(int(part.y.max()) for part in data.splits.values())
-        data = dataclasses.replace(data, classes=tuple(map(str, range(count))))
-    if data.validation is None:
-        return data.with_validation(_VALIDATION if fraction is None else fraction, seed)
-    if fraction is not None:
-        raise UsageError(f"{data.name} has a validation split already; leave validation={fraction:g} out")
-    return data
-
-
-def _first_cut(recipe: TransferRecipe, reuse: int | None) -> ReusedPart:
-    """All there is to reuse, or as many blocks as asked for; with fewer than are to be freed, all are freed."""
-    network = graft(recipe.base, recipe.data.input_shape, recipe.data.classes, reuse=reuse, **recipe.top)
-    cut = ReusedPart(len(reused(network)))
-    if recipe.unfreeze is not None and recipe.unfreeze < 0:
-        raise UsageError(f"unfreeze must be a number of blocks or 'all', not {recipe.unfreeze}")
-    return cut
-
-
-def _follow(
-    recipe: TransferRecipe, cut: ReusedPart, remedy: Remedy | None, accuracy: float | None
-) -> tuple[list[Tried], list[str]]:
-    """The recipe on one cut after another, until it helped or there is no remedy left."""
-    tried: list[Tried] = []
-    advice: list[str] = []
-    images = len(recipe.data.split("train")) / len(recipe.data.classes)
-    for left in range(0 if remedy is None else remedy.rounds, -1, -1):
-        for one in recipe.stages(cut, tuple(tried)):
-            tried.append(one)
-            advice.append(_outcome(one.stage))
-        gain = tried[-1].stage.gain
-        helped = gain is None or gain.difference > 0
-        best = tried[_best(tried)].stage.accuracy.value
-        if helped if accuracy is None else best >= accuracy:
-            break
-        if accuracy is not None:
-            advice.append(f"the best validation accuracy, {best:.1%}, is below the {accuracy:.1%} asked for")
-        following = (remedy or ByData()).after(cut, images)
-        advice.append(_step(cut, following, images, taken=left > 0))
-        if following is None:
-            break
-        cut = following
-    return tried, advice
-
-
-def _best(tried: Sequence[Tried]) -> int:
-    """The index of the best stage; of equal ones the first, which changed the base least."""
-    return max(range(len(tried)), key=lambda index: (int(tried[index].right.sum()), -index))
-
-
-def _outcome(stage: TransferStage) -> str:
-    text = f"{stage.name} ({stage.reuse} blocks reused): {stage.accuracy.value:.1%} of the validation images are right"
-    if stage.gain is None or stage.gain.p is None:
-        return text
-    points, chance = 100 * stage.gain.difference, f"p = {stage.gain.p:.2g}"
-    if points <= 0:
-        return f"{text}, which is no gain ({points:+.1f} points, {chance})"
-    doubt = "" if stage.gain.p < _LEVEL else ", which may be chance"
-    return f"{text}, {points:+.1f} points on the best before ({chance}{doubt})"
-
-
-def _step(cut: ReusedPart, following: ReusedPart | None, images: float, *, taken: bool) -> str:
-    """The next step, done or advised, after a cut that did not help."""
-    if following is None:
-        return "no block of the base would be left to drop or replace: its data may be too different from these"
-    verb = "drop" if following.reuse < cut.reuse else "replace"
-    count = (cut.reuse - following.reuse) or (following.fresh - cut.fresh)
-    blocks = "the top block" if count == 1 else f"the top {count} blocks"
-    why = f"with {images:.0f} training images per class"
-    return f"{why} the remedy is to {verb} {blocks}{'' if taken else f'; remedy={verb!r} tries it'}"
-
-
-def _settings(recipe: TransferRecipe) -> dict[str, Any]:
-    """The settings of the transfer itself; those of training are in the record of each stage."""
-    return {
-        "data": recipe.data.name,
-        **recipe.top,
-        "hidden": list(recipe.top["hidden"]),
-        "unfreeze": "all" if recipe.unfreeze is None else recipe.unfreeze,
-        "rate": str(recipe.schedule),
-        "finer": recipe.finer,
-        "epochs": list(recipe.epochs),
-    }
-
-
-def _finished(
-    recipe: TransferRecipe, tried: Sequence[Tried], advice: Sequence[str], settings: dict[str, Any], origin: Origin
-) -> TransferRun:
-    best = _best(tried)
-    network = copied(tried[best].network)
-    unfreeze_all(network)
-    record = TransferRecord(
-        stages=tuple(one.stage for one in tried),
-        best=best,
-        advice=tuple(advice),
-        settings=settings,
-        network=weights_digest(network),
-        origin=origin,
-    )
-    if recipe.out is not None:
-        save(network, recipe.out / "network.safetensors")
-        write_atomic(recipe.out / "record.json", record.to_json(indent=1) + "\n")
-    return TransferRun(record, network)
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """The further options, each one of ``train`` and in its range."""
+    own = (*NOT_OF_TRAIN, *parameters(transfer))
+    known = {name: each for name, each in parameters(train).items() if name not in own}
+    for name in options:
+        if name not in (*known, "hooks", "progress"):
+            raise UnknownName("option of transfer", name, [*known, "hooks", "progress", "rate (in place of schedule)"])
+    return {name: known[name].check(value) if name in known else value for name, value in options.items()}

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 import weightsmith as ws
-from weightsmith.chain.diff.differences import NetworkDiff, diff
+from weightsmith.chain.diff.diff import diff
+from weightsmith.chain.diff.differences import NetworkDiff
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError
 from weightsmith.core.records import Lineage
 from weightsmith.core.statistics import mcnemar

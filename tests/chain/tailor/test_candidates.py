@@ -1,84 +1,56 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import dataclasses
 
-from weightsmith.chain.tailor.candidates import Candidate, on_front, stairs
+import pytest
+
+from weightsmith.chain.tailor.candidates import Candidate, on_front
 from weightsmith.chain.tailor.configurations import Configuration, Conversion
 from weightsmith.chain.tailor.limits import Limits
 
 
-def candidate(number=0, correct=90, energy=10.0, parameters=100, *, way=None, steps=None):
-    return Candidate(
-        number=number,
-        way=Configuration() if way is None else way,
-        steps=steps,
-        images=100,
-        correct=correct,
-        energy=energy,
-        energy_share=energy / 100,
-        parameters=parameters,
-        params_share=parameters / 1000,
-        macs=10,
-        stage="whole",
-    )
+def candidate(number=0, distance=0.1, energy=50.0, parameters=100, **more):
+    values = {
+        "way": Configuration(), "steps": None, "images": 50, "correct": 48, "energy_share": energy / 100,
+        "params_share": parameters / 200, "macs": 300, "stage": "cutting", "bytes": 400, "divergence": distance,
+    }  # fmt: skip
+    return Candidate(number=number, energy=energy, parameters=parameters, **{**values, **more})
 
 
-def beats(a, b):
-    """The definition: no worse in all, better in one."""
-    no_worse = a.correct >= b.correct and a.energy <= b.energy and a.parameters <= b.parameters
-    return no_worse and (a.correct, a.energy, a.parameters) != (b.correct, b.energy, b.parameters)
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 6), st.integers(1, 4)), max_size=25))
-def test_the_front_is_what_nothing_beats(values):
-    found = [candidate(index, *each) for index, each in enumerate(values)]
-    expected = [one for one in found if not any(beats(other, one) for other in found)]
-    assert [one.number for one in on_front(found)] == [one.number for one in expected]
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), min_size=1, max_size=40))
-def test_stairs_are_the_steps_that_no_other_beats(steps):
-    correct = np.array([right for right, _ in steps])
-    energy = np.cumsum([more for _, more in steps]).astype(float)
-    found = stairs(correct, energy)
-    taken = [point.steps - 1 for point in found]
-    for index in range(len(steps)):
-        better = (correct >= correct[index]) & (energy <= energy[index])
-        strictly = better & ((correct > correct[index]) | (energy < energy[index]))
-        if index in taken:
-            assert not strictly.any()
-            assert (found[taken.index(index)].correct, found[taken.index(index)].energy) == (
-                correct[index],
-                energy[index],
-            )
-        else:  # beaten, or the same as one with fewer steps
-            assert strictly.any() or any(
-                (correct[t], energy[t]) == (correct[index], energy[index]) for t in taken if t < index
-            )
-    assert [point.correct for point in found] == sorted({point.correct for point in found})
-
-
-def test_a_candidate_tells_its_accuracy_and_what_it_misses():
-    found = candidate(correct=81, energy=30.0, parameters=200)
-    assert found.share == 0.81
-    assert found.error == pytest.approx(np.sqrt(0.81 * 0.19 / 100))
-    assert found.accuracy.low < 0.81 < found.accuracy.high
-    assert found.excess(Limits(accuracy=0.9, energy=20.0, params=200)) == {
-        "accuracy": pytest.approx(0.09),
-        "energy": pytest.approx(0.5),
-    }
-    assert Candidate.from_json(found.to_json()) == found
-
-
-def test_a_spiking_candidate_says_after_how_many_steps():
-    way = Configuration(None, Conversion("constant", "percentile", 16))
-    assert str(candidate(way=way, steps=1)) == "spiking, constant, percentile, 1 step"
-    assert str(candidate(way=way, steps=7)) == "spiking, constant, percentile, 7 steps"
-    assert str(candidate()) == "whole"
-
-
-def test_an_empty_front():
+def test_the_front_holds_what_no_other_beats_in_all_three():
+    near, small, beaten = candidate(0, 0.0, 100.0, 200), candidate(1, 0.2, 10.0, 50), candidate(2, 0.3, 10.0, 50)
+    assert on_front([near, small, beaten]) == [near, small]
     assert on_front([]) == []
+
+
+def test_limits_on_costs_are_missed_by_their_share():
+    found = candidate(time=0.8)
+    limits = Limits(params=80, macs=300, bytes=200, energy=25.0, time=0.4, accuracy=0.99)
+    assert found.excess(limits) == {
+        "params": pytest.approx(0.25), "bytes": pytest.approx(1.0), "energy": pytest.approx(1.0),
+        "time": pytest.approx(1.0),
+    }  # fmt: skip
+
+
+def test_what_was_not_measured_misses_nothing():
+    assert candidate(bytes=None, time=None).excess(Limits(bytes=1, time=0.1)) == {}
+
+
+def test_a_candidate_of_an_old_record_is_ranked_by_its_wrong_answers():
+    old = candidate(divergence=None)
+    assert old.distance == pytest.approx(0.04)
+    assert old.excess(Limits(accuracy=0.97)) == {"accuracy": pytest.approx(0.01)}
+    assert candidate().excess(Limits(accuracy=0.97)) == {}
+
+
+def test_steps_are_told_once():
+    graded = Configuration(None, Conversion("constant", "percentile", 2, None, "graded:5", "weights"))
+    assert str(candidate(way=graded, steps=2)) == "graded:5, 2 steps"
+    old = Configuration(None, Conversion("constant", "percentile", 8))
+    assert str(candidate(way=old, steps=1)) == "spiking, constant, percentile, 1 step"
+
+
+def test_it_survives_json():
+    found = candidate(time=0.5)
+    assert Candidate.from_json(found.to_json()) == found
+    assert dataclasses.replace(found, time=None) != found

@@ -17,6 +17,8 @@ CUT, CONVERSION = PruningStep("groups", "macs", 0.25), Conversion("constant", "p
         (Configuration(CUT), "reduced"),
         (Configuration(None, CONVERSION), "spiking"),
         (Configuration(CUT, CONVERSION), "reduced and spiking"),
+        (Configuration(numbers="int8"), "int8"),
+        (Configuration(CUT, numbers="int8"), "reduced, int8"),
     ],
 )
 def test_the_kind_says_what_was_done(way, kind):
@@ -31,23 +33,16 @@ def test_a_target_reads_back_as_the_size_it_was_written_for():
         assert (target.keep, target.measure) == (keep, "macs")
 
 
-def test_no_two_ways_share_a_key_and_no_two_cuts_a_folder():
+def test_no_two_ways_share_a_key():
     cuts = [
         dataclasses.replace(CUT, **change)
-        for change in ({}, {"by": "angles:90"}, {"measure": "params"}, {"keep": 0.251}, {"plan": "norm"})
-    ]  # fmt: skip
-    assert len({cut.folder for cut in cuts}) == len(cuts)
-    changes = ({}, {"steps": 17}, {"encode": "poisson"}, {"balance": "max-current"}, {"adjust": "l4:1.0"})
+        for change in ({}, {"by": "error"}, {"measure": "params"}, {"keep": 0.251}, {"plan": "norm"}, {"multiple": 8})
+    ]
+    changes = ({}, {"steps": 17}, {"encode": "poisson"}, {"balance": "mse"}, {"neuron": "graded:5"})
     ways = [Configuration(cut, dataclasses.replace(CONVERSION, **change)) for cut in cuts for change in changes]
+    ways += [Configuration(cut, numbers="int8") for cut in cuts]
     assert len({way.key for way in ways}) == len(ways)
     assert len(set(ways)) == len(ways)
-
-
-def test_a_folder_is_a_plain_name_however_long_the_options():
-    cut = dataclasses.replace(CUT, by='angles:45.0,merge=outputs,centre="0.5"', recover="../" * 100, plan="a/b\\c:d")
-    assert set(cut.folder) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
-    assert ".." not in cut.folder
-    assert len(cut.folder) < 80
 
 
 def test_words():
@@ -59,3 +54,10 @@ def test_words():
         str(Configuration(None, dataclasses.replace(CONVERSION, adjust="l4:1.0")))
         == "spiking, constant, percentile, l4:1.0"
     )
+    cut = PruningStep("error", "params", 0.75, "error")
+    assert str(Configuration(cut, numbers="int8")) == "cut to 75 % of the parameters; int8"
+    fast = dataclasses.replace(cut, measure="macs", multiple=8)
+    assert str(fast) == "cut to 75 % of the operations, in multiples of 8 channels"
+    assert Target.parse(fast.target).multiple == 8
+    graded = Conversion("constant", "percentile", 2, None, "graded:5", "weights")
+    assert str(Configuration(None, graded)) == "graded:5, 2 steps"

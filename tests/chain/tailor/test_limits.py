@@ -9,7 +9,8 @@ from weightsmith.core.errors import OptionError, UsageError
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "found"), [(0.9, 0.9), ("0.9", 0.9), ("90%", 0.9), ("92.5 %", 0.925), (1, 1.0), ("100%", 1.0)]
+    ("accuracy", "found"),
+    [(0.9, 0.9), ("0.9", 0.9), ("90%", 0.9), ("92.5 %", 0.925), (1, 1.0), ("100%", 1.0), (90, 0.9)],
 )
 def test_an_accuracy_is_a_share(accuracy, found):
     assert Wanted.read(accuracy=accuracy).of(energy=1.0, params=1).accuracy == pytest.approx(found)
@@ -37,21 +38,23 @@ def test_a_share_of_parameters_is_exact_where_it_is_whole():
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        ({"accuracy": 90}, "90 per cent are written 90%"),
-        ({"accuracy": "101%"}, "≤ 1"),
+        ({"accuracy": "101%"}, "at most 100 %"),
+        ({"accuracy": -100}, "fewer than 100 points"),
         ({"accuracy": 0}, "> 0"),
-        ({"accuracy": "0.9uJ"}, "as 0.9 or 90%"),
+        ({"accuracy": "0.9uJ"}, "as 90, 90% or 0.9"),
         ({"accuracy": "most"}, "does not begin with a number"),
         ({"accuracy": float("nan")}, "finite"),
         ({"accuracy": True}, "a number or text"),
         ({"energy": 5}, "needs its unit, as 1.5uJ"),
-        ({"energy": "5J"}, "in pJ, nJ, uJ or mJ"),
+        ({"energy": "5J"}, "a share as 0.2 or 20%"),
         ({"energy": "-1uJ"}, "must be > 0"),
         ({"energy": "0%"}, "> 0 and ≤ 1"),
         ({"params": 1.5}, "a share ≤ 1 or a whole number"),
         ({"params": "150%"}, "> 0 and ≤ 1"),
         ({"params": -3}, "> 0 and ≤ 1"),
-        ({"params": "5kB"}, "a number of parameters"),
+        ({"params": "5kB"}, "or a number"),
+        ({"bytes": 3}, "as 300kB"),
+        ({"time": "2s"}, "a share of the network's own time"),
     ],
 )
 def test_what_is_no_limit_is_refused_in_one_line(limit, words):
@@ -61,7 +64,7 @@ def test_what_is_no_limit_is_refused_in_one_line(limit, words):
 
 
 def test_no_limit_at_all_is_refused():
-    with pytest.raises(UsageError, match="at least one of them"):
+    with pytest.raises(UsageError, match="at least one"):
         Wanted.read()
 
 
@@ -109,8 +112,14 @@ def test_a_limit_is_missed_if_and_only_if_its_excess_is_positive(limits, accurac
     assert Limits.from_json(limits.to_json()) == limits
 
 
-def test_only_the_size_is_limited():
-    assert Limits(params=5).size_only
-    assert Limits(accuracy=0.9, params=5).size_only
-    assert not Limits(energy=1.0, params=5).size_only
-    assert not Limits(accuracy=0.9).size_only
+def test_points_below_the_network_are_a_limit_too():
+    limits = Wanted.read(accuracy=-2, bytes="300kB", macs="50%", time="40%").of(macs=1001, bytes=10**6)
+    assert (limits.accuracy, limits.points, limits.macs, limits.bytes, limits.time) == (None, 0.02, 500, 300_000, 0.4)
+    assert limits.limits_accuracy
+    assert limits.costs == {"macs": 500, "bytes": 300_000, "time": 0.4}
+    assert limits.excess(loss=0.02, macs=500, time=0.3) == {}
+    assert limits.excess(loss=0.05, macs=750) == {"accuracy": pytest.approx(0.03), "macs": 0.5}
+
+
+def test_a_cost_that_is_not_known_misses_nothing():
+    assert Limits(time=0.5).excess(time=None) == {}

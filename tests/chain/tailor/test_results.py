@@ -1,95 +1,61 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
-import numpy as np
 import pytest
 from torch import nn
 
-from weightsmith.chain.tailor.candidates import Candidate
-from weightsmith.chain.tailor.choosing import Relaxation
-from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
-from weightsmith.chain.tailor.judging import judgement
-from weightsmith.chain.tailor.limits import Limits
-from weightsmith.chain.tailor.results import Alone, Tailored, TailorRecord, Verdict
-from weightsmith.chain.tailor.rows import RowsUsed
-from weightsmith.core.records import Origin
-from weightsmith.core.statistics import wilson
+import weightsmith as ws
+from weightsmith.chain.tailor.results import Alone, Moment, Tailored, TailorRecord, Verdict
+from weightsmith.reporting.describe import describe
 
-LIMITS = Limits(accuracy=0.8, energy=20.0)
+OLD = json.loads((Path(__file__).parent / "old_record.json").read_text(encoding="utf-8"))
 
 
-def candidate(number, way, correct, energy, steps=None):
-    return Candidate(number, way, steps, 100, correct, energy, energy / 100, 10, 0.5, 5, "cutting")
+@pytest.fixture(scope="module")
+def found(digits_mlp):
+    return ws.tailor(digits_mlp, "digits", params="50%", accuracy=-20, rows=200)
 
 
-def record(verdict=Verdict.MET, right=85, **changes):
-    cut, conversion = PruningStep("groups", "macs", 0.3), Conversion("constant", "percentile", 8)
-    both = candidate(3, Configuration(cut, conversion), 85, 10.0, 4)
-    whole = np.arange(100) < 90
-    judged = judgement(3, np.arange(100) < right, whole, energy=11.0, params=10, limits=LIMITS)
-    made = TailorRecord(
-        settings={"accuracy": 0.8},
-        network="mlp:8",
-        limits=LIMITS,
-        energy=100.0,
-        macs=20,
-        parameters=20,
-        train=RowsUsed("train", 50, 50, "a"),
-        selection=RowsUsed("test", 100, 200, "b"),
-        judging=RowsUsed("test", 100, 200, "c"),
-        candidates=(
-            candidate(0, Configuration(), 90, 100.0),
-            candidate(1, Configuration(cut), 84, 30.0),
-            candidate(2, Configuration(None, conversion), 70, 25.0, 2),
-            both,
-        ),
-        chosen=3,
-        verdict=verdict,
-        judged=judged,
-        whole=wilson(90, 100),
-        alone=(Alone("reduced", 1, {"energy": 0.5}, None), Alone("spiking", 2, {"accuracy": 0.125}, None)),
-        unreachable=(),
-        relaxations=(Relaxation("energy", 20.0, 30.0, 1),),
-        refused={"a way": "a reason"},
-        untried=("plans: not begun",),
-        notes=(),
-        result="d",
-        origin=Origin(seed=0),
-    )
-    return dataclasses.replace(made, **changes)
-
-
-def test_the_record_survives_json():
-    assert TailorRecord.from_json(record().to_json()) == record()
+def test_the_record_survives_json(found):
+    assert TailorRecord.from_json(found.record.to_json()) == found.record
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_only_two_verdicts_mean_that_the_limits_are_met(verdict):
-    assert record(verdict).met == (verdict in (Verdict.MET, Verdict.BY_ESTIMATE))
-    assert Tailored(record(verdict), nn.Identity()).met == record(verdict).met
+def test_an_estimate_suffices_only_where_no_margin_is_asked_for(found, verdict):
+    strict = dataclasses.replace(found.record, verdict=verdict)
+    assert strict.met == (verdict is Verdict.MET)
+    lenient = dataclasses.replace(strict, settings={**strict.settings, "margin": None})
+    assert lenient.met == (verdict in (Verdict.MET, Verdict.BY_ESTIMATE))
+    assert Tailored(strict, nn.Identity()).met == strict.met
 
 
-def test_the_best_and_the_front():
-    assert record().best.number == 3
-    assert [each.number for each in record().front] == [0, 3]  # the others are beaten by both
+def test_a_record_of_an_earlier_version_is_still_read_and_described():
+    old = TailorRecord.from_dict(OLD)
+    assert old.labelled
+    assert old.margin is None
+    assert old.met
+    assert old.best.kind == "reduced and spiking"
+    assert "4 steps" in str(old.best)
+    section = describe(old, "old")
+    assert "83.6 %" in section.lead
+    assert section["Networks"].to_rows()[1]["energy"] == pytest.approx(old.judged.energy / old.energy)
 
 
-def test_together_means_that_neither_alone_does_it():
-    assert record().only_together
-    kept = (Alone("reduced", 1, {}, None), record().alone[1])
-    assert not record(alone=kept).only_together
-    assert not record(chosen=1).only_together
-    assert not record(Verdict.NOT_CONFIRMED).only_together
+def test_the_judgement_of_a_candidate_is_found(found):
+    assert found.record.judgement_of(found.record.chosen) == found.record.judged
+    assert found.record.judgement_of(0) is None
 
 
-def test_nothing_tried_is_not_kept_to():
+def test_nothing_tried_is_not_within_the_limits():
     assert not Alone("spiking", None, {}, None).met
 
 
-def test_one_line():
-    text = str(Tailored(record(), nn.Identity()))
-    assert text.startswith(
-        "met: reduced and spiking (groups, macs:0.3, uniform; spiking, constant, percentile, 4 steps)"
-    )
-    assert "accuracy 90.00% → 85.00% (interval reaches below the limit), 11.0% of the energy, 50.0% of" in text
+def test_one_line(found):
+    text = str(found)
+    assert text.startswith(found.record.verdict.value)
+    assert "cut to 50 % of the parameters" in text
+    assert "of the float32 energy" in text
+    assert all(isinstance(each, Moment) for each in found.timeline)

@@ -1,31 +1,56 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain.tailor.section import dots_of, draw_front_of
-from weightsmith.chain.tailor.tailoring import tailor
+from weightsmith.chain.tailor.results import Verdict
+from weightsmith.chain.tailor.section import short_section, tailored_networks
+from weightsmith.reporting.describe import describe
 
 
 @pytest.fixture(scope="module")
-def record():
-    digits = ws.data.load("digits")
-    run = ws.train("mlp:16", digits, optimiser="adam", schedule=0.01, epochs=3, seed=0)
-    return tailor(run, digits, accuracy=0.5, params=0.5, recover=None, rows=200).record
+def found(digits_mlp):
+    return ws.tailor(digits_mlp, "digits", params="50%", accuracy=-20, rows=200)
 
 
-def test_every_candidate_is_a_dot(record):
-    dots = dots_of(record)
-    assert [dot.kind for dot in dots] == [each.kind for each in record.candidates]
-    assert [dot.accuracy for dot in dots] == [each.share for each in record.candidates]
-    assert [dot.on_front for dot in dots] == [each in record.front for each in record.candidates]
-    assert [index for index, dot in enumerate(dots) if dot.chosen] == [record.chosen]
+def test_the_answer_says_what_is_left_what_was_kept_and_what_int8_costs(found):
+    section = describe(found, "net")
+    record = found.record
+    assert "cut to 50 % of the parameters" in section.lead
+    assert f"of {record.judging.rows} rows (test) right" in section.lead
+    assert "in int8 costs 5.0 % of that energy" in section.lead
+    assert section.look_at == ()
+    assert {"accuracy", "parameters", "energy", "CPU time"} <= dict(section.chips).keys()
 
 
-def test_the_figure_has_the_limits_and_the_choice(record):
-    figure = draw_front_of(record)
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "limit" in names
-    assert any(name.startswith("chosen") for name in names)
-    right = figure.axes[1]
-    assert record.limits.params in [line.get_xdata()[0] for line in right.lines]
+def test_the_networks_stand_side_by_side(found):
+    rows = describe(found, "net")["Networks"].to_rows()
+    assert [row["network"] for row in rows] == ["as it came", "cut to 50 % of the parameters (taken)", "int8"]
+    assert rows[1]["accuracy"] == found.record.judged.accuracy.value
+    assert rows[2]["accuracy"] is None
+    assert rows[2]["energy"] == pytest.approx(0.05)
+    assert rows[2]["limits"].startswith("misses params by")
+
+
+def test_what_is_not_met_must_be_looked_at(found):
+    for verdict in (Verdict.BY_ESTIMATE, Verdict.NOT_CONFIRMED, Verdict.NOT_MET):
+        section = describe(dataclasses.replace(found.record, verdict=verdict), "net", kept=False)
+        assert len(section.look_at) == 1
+        assert "--out FOLDER" in section.try_next[-1]
+
+
+def test_in_short_are_three_numbers_and_a_picture(found):
+    section = short_section(found.record, "small")
+    assert [name for name, _ in section.chips] == ["accuracy", "parameters", "energy for an input"]
+    assert f"of {found.record.judging.rows} rows" in section.chips[0][1]
+    assert [part.title for part in section.parts] == ["Kept and paid"]
+    assert "Out: cut to 50 % of the parameters" in section.lead
+
+
+def test_an_overview_knows_both_networks(found):
+    given, made = tailored_networks(found.record, "small")
+    assert given.digest == found.record.origin.inputs["network"] == made.parent
+    assert made.digest == found.record.result
+    assert made.energy == found.record.judged.energy

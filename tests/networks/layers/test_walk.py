@@ -128,6 +128,23 @@ def test_state_dict_ties_need_the_same_view():
     assert [(layer.name, layer.tied_with) for layer in found] == [("a", ("c",)), ("b", ()), ("d", ())]
 
 
+def test_integers_and_truth_values_are_named_as_such():
+    found = walk({"a.weight": torch.ones(4, 4, dtype=torch.int64), "b.weight": torch.ones(4, 4) > 0, "c": torch.eye(3)})
+    reasons = {item.name: item.reason for item in found.left_out}
+    assert reasons == {"a.weight": "integers (int64), no scale", "b.weight": "truth values (bool): a mask, no weights"}
+
+
+def test_a_convolution_of_one_channel_is_a_filter_per_row_in_a_module_and_in_a_file():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 12, 5), nn.Conv2d(12, 12, 3, groups=12), nn.Conv2d(12, 8, 3))
+    for found in (walk(network), walk(network.state_dict())):
+        first, depthwise, last = found
+        assert torch.equal(first.matrices[0], network[0].weight.flatten(1))
+        assert any("one input channel: graded as out × (in·k)" in note for note in first.notes)
+        assert (depthwise.matrices.shape, last.matrices.shape) == ((12 * 9, 1, 1), (9, 8, 12))
+        assert [outline.matrices for outline in found.layers] == [layer.matrices.shape for layer in found]
+
+
 def test_scaled_integers_are_layers_and_unscaled_ones_are_named():
     codes = torch.tensor([[1, -2], [3, 4]], dtype=torch.int8)
     found = walk({"a.weight": codes, "a.weight_scale": torch.tensor([0.5, 2.0]), "b.weight": codes})

@@ -124,7 +124,7 @@ def test_installed_packages_need_no_leave_and_are_not_looked_for_in_the_folder(f
 
 
 def test_a_sweep_varies_the_options_of_a_class(folder):
-    from weightsmith.training.sweeping import train_sweep
+    from weightsmith.training.sweep import train_sweep
 
     settings = ws.grid(width=(4, 6))
     found = train_sweep("digits", settings, seeds=(0,), network="nets/part_nets.py:PartNet", epochs=1, validation=0.1)

@@ -13,6 +13,26 @@ def entries(**kinds: tuple[str, tuple[int, ...]]) -> dict[str, Entry]:
     }
 
 
+@pytest.mark.parametrize(("rule", "qweight"), [("GPTQ", (64, 128)), ("AWQ", (512, 16))])
+def test_layers_packed_by_other_tools_are_named_as_what_they_are(rule, qweight):
+    known = entries(
+        q__qweight=("int32", qweight),
+        q__qzeros=("int32", (4, 16)),
+        q__scales=("float16", (4, 128)),
+        scales=("float32", (4, 4)),
+    )
+    found, scalings, left = split_quantised(known)
+    assert (list(found), scalings) == (["scales"], {})  # a tensor of that name elsewhere is the user's own
+    reasons = {item.name: (item.reason, item.parameters) for item in left}
+    count = qweight[0] * qweight[1]
+    assert reasons["q.qweight"] == (
+        f"packed integers of a {rule} layer (int32): unpack it to floats to grade it",
+        count,
+    )
+    assert reasons["q.scales"] == (f"scales of a {rule} layer, no weights", 0)
+    assert reasons["q.qzeros"] == (f"packed zero points of a {rule} layer", 0)
+
+
 @pytest.mark.parametrize(
     ("scale", "expected"),
     [

@@ -6,8 +6,8 @@ import pytest
 from weightsmith.papers.study.batched import TrainingSettings, train_batched
 from weightsmith.papers.study.folds import StudyFold, StudyPlan
 from weightsmith.papers.study.rows import read_study_data
-from weightsmith.papers.study.study import read_methods
 from weightsmith.reducing.context import PruningContext
+from weightsmith.reducing.methods import Method
 from weightsmith.reducing.search.evaluator import accuracies
 
 _METHODS = (
@@ -24,7 +24,7 @@ def study_fold():
     y = np.arange(90) % 3
     x = np.random.default_rng(0).normal(size=(90, 4)) + 1.5 * np.eye(3, 4)[y]
     data = read_study_data((x.astype(np.float32), y))
-    plan = StudyPlan((10,), read_methods(_METHODS), TrainingSettings(epochs=5), 3, 1, "zscore", 7, 4, False)
+    plan = StudyPlan((10,), tuple(map(Method.of, _METHODS)), TrainingSettings(epochs=5), 3, 1, "zscore", 7, 4, False)
     return StudyFold(data, data.folds(3, 7, 0)[2], plan, repeat=0, number=2)
 
 

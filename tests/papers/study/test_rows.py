@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import weightsmith as ws
-from weightsmith.core.errors import DataMismatch, FileRefused, UnknownName, UsageError
+from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.data.faces.features import FaceFeatures
-from weightsmith.papers.study.rows import SCALINGS, check_scaling, read_study_data, scaled
+from weightsmith.papers.study.rows import SCALINGS, read_study_data, scaled
 
 
 def rows(count=60, classes=3):
@@ -163,9 +163,3 @@ def test_a_column_that_is_constant_in_training_is_not_stretched(x, how):
     assert (rows[TRAIN, 1] == 0).all()
     assert rows[30, 1] == pytest.approx(0.5)
     assert np.isfinite(rows).all()
-
-
-def test_an_unknown_scaling_suggests_the_nearest():
-    assert [check_scaling(name) for name in SCALINGS] == list(SCALINGS)
-    with pytest.raises(UnknownName, match=r"'min-max'; did you mean 'minmax'"):
-        check_scaling("min-max")

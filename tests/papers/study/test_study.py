@@ -11,6 +11,7 @@ from weightsmith.core.seeds import subseed
 from weightsmith.data.splits import stratified_folds
 from weightsmith.papers.study.rows import scaled
 from weightsmith.papers.study.study import METHODS, reduction_study
+from weightsmith.reducing.methods import Method
 from weightsmith.reducing.reduce import reduce
 from weightsmith.reducing.study_table import Study
 
@@ -140,7 +141,7 @@ def test_digits_can_be_learnt_and_the_scaling_stands_in_the_record():
 
 
 def test_the_four_methods_of_the_paper_are_the_default():
-    assert [str(method) for method in METHODS] == [
+    assert [str(Method.of(method)) for method in METHODS] == [
         "angles:15.0,merge=outputs,complementary=remove",
         "angles:45.0,merge=outputs,complementary=remove",
         "genetic:penalty=0.0",
@@ -152,7 +153,7 @@ def test_the_four_methods_of_the_paper_are_the_default():
     ("options", "error", "message"),
     [
         ({"hidden": [0]}, UsageError, "hidden must be"),
-        ({"hidden": []}, UsageError, "at least one number of units"),
+        ({"hidden": []}, UsageError, "hidden needs at least 1 value"),
         ({"hidden": [5, 5]}, UsageError, "each once"),
         ({"folds": 1}, UsageError, "folds must be"),
         ({"folds": 31}, UsageError, "has 30 rows, too few for 31 folds"),
@@ -160,7 +161,7 @@ def test_the_four_methods_of_the_paper_are_the_default():
         ({"epochs": 0}, UsageError, "epochs must be"),
         ({"rate": 0.0}, UsageError, "rate must be a number > 0"),
         ({"rate": float("nan")}, UsageError, "rate must be a number > 0"),
-        ({"scaling": "robust"}, UnknownName, "unknown scaling 'robust'"),
+        ({"scaling": "robust"}, OptionError, "scaling must be one of zscore, minmax, rowl2, none, not 'robust'"),
         ({"methods": []}, UsageError, "needs a method"),
         ({"methods": ["magnitude"]}, UsageError, "cannot tell how much"),
         ({"methods": ["angles:45", "angles:45.0"]}, UsageError, "twice"),

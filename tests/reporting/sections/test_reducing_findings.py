@@ -29,10 +29,10 @@ def with_change(reduction, low, difference, high):
 def test_advice_follows_the_numbers(reduction):
     lost = with_change(reduction, -0.17, -0.12, -0.07)
     assert advice(lost.record, kept=True) == [
-        "--recover fine-tune:5: 12.0 points were lost, and nothing was trained since the cut"
+        "--recover fine-tune:5: −12.0 points, and nothing was trained since the cut"
     ]
     trained = changed(lost, settings={**lost.record.settings, "recover": "fine-tune:epochs=1"})
-    assert "12.0 points are lost after recovery" in advice(trained.record, kept=True)[0]
+    assert "−12.0 points after recovery" in advice(trained.record, kept=True)[0]
     same = with_change(reduction, -0.014, -0.005, 0.004)
     assert advice(same.record, kept=True)[0].startswith(
         "a loss above 1.4 points is excluded at 95 %: an angle above 60°"

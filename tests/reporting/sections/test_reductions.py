@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 import weightsmith as ws
-from weightsmith.core.statistics import holm
+from weightsmith import networks
+from weightsmith.core.statistics import holm, mcnemar
 from weightsmith.reporting.sections.reductions import methods_section
 
 
@@ -54,3 +55,20 @@ def test_notes_name_those_they_hold_for(reductions):
     ]
     section = methods_section([noted[0], second, noted[1]], "x")
     assert "1, 3: few rows" in section.to_dict()["notes"]
+
+
+def test_methods_are_paired_with_each_other_on_the_same_rows(reductions):
+    data = ws.data.load("digits")
+    rows = methods_section(reductions, "x")["Reductions against each other"].to_rows()
+    right = [(networks.scores(each.network, data.test.x).argmax(dim=1) == data.test.y).numpy() for each in reductions]
+    expected = [mcnemar(right[one], right[other]) for one, other in ((0, 1), (0, 2), (1, 2))]
+    assert [row["difference"] for row in rows] == [each.difference for each in expected]
+    assert [row["p"] for row in rows] == holm([each.p for each in expected])
+
+
+def test_other_rows_and_older_records_are_not_paired(reductions):
+    first, second, _ = (each.record.measured for each in reductions)
+    assert first.against(dataclasses.replace(second, rows="other")) is None
+    assert first.against(dataclasses.replace(second, wrong=None)) is None
+    assert first.against(dataclasses.replace(second, wrong=(first.images,))) is None
+    assert first.against(first).difference == 0

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.spiking.conversion import calibrate
 from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile, balanced
 from weightsmith.spiking.conversion.calibrate import (
     Calibrate,
@@ -199,3 +200,15 @@ def test_what_cannot_be_calibrated_is_refused():
     given = balanced(converted, Mse(), x, steps=2).network
     with pytest.raises(UsageError, match="no calibration images"):
         calibrated(given, converted.network, CalibrateBias(), x[:0], steps=2)
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [((1, 1), (1, 1), (1, 1)), ((2, 1), (0, 2), (1, 2))])
+def test_windows_times_weights_are_the_convolution(stride, padding, dilation):
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(5, 3, 3, 2, generator=generator)
+    x = torch.randn(4, 3, 9, 7, generator=generator)
+    layer = Synapses("conv", INPUT, weight, stride=stride, padding=padding, dilation=dilation)
+    windows = calibrate._windows(layer, x.flatten(2).transpose(1, 2).numpy(), (3, 9, 7))
+    made = torch.from_numpy(windows.reshape(*windows.shape[:3], -1)) @ weight.flatten(1).T
+    expected = nn.functional.conv2d(x, weight, None, stride, padding, dilation)
+    torch.testing.assert_close(made.permute(0, 3, 1, 2), expected, rtol=1e-5, atol=1e-5)

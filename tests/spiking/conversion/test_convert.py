@@ -641,3 +641,29 @@ def test_values_of_higher_precision_stay_so():
     found = linear(Scale("s", "x", factor), {"x": IMAGE.double()})
     assert found.dtype == torch.float64
     assert torch.equal(found, IMAGE.double() * factor.double())
+
+
+class _Sequence(nn.Module):
+    """Permutes its input before a layer that reads sequences."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.relu, self.out = layer, nn.ReLU(), nn.Linear(4, 2)
+
+    def forward(self, x):
+        made = self.layer(x.permute(0, 2, 1))
+        return self.out(self.relu(made[0] if isinstance(made, tuple) else made).mean(1))
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (nn.LSTM(4, 4, batch_first=True), r"layer \(LSTM\) cannot be made spiking: recurrent layers feed"),
+        (nn.GRU(4, 4, batch_first=True), r"layer \(GRU\) cannot be made spiking: recurrent"),
+        (nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), r"layer \(TransformerEncoderLayer\) .*: attention"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_recurrent_and_attention_layers_are_refused_by_their_names(layer, said):
+    with pytest.raises(UsageError, match=said):
+        convert(_Sequence(layer), IF(), Constant(), input_shape=(4, 6))

@@ -29,7 +29,8 @@ from weightsmith.spiking.nir._importing import network_of
 from weightsmith.spiking.nir._scales import with_one_threshold
 from weightsmith.spiking.nir._vector import read_vector, run_drive, vector_path
 from weightsmith.spiking.nir._windows import Kernel, as_convolutions
-from weightsmith.spiking.nir.exchange import export_nir, import_nir
+from weightsmith.spiking.nir.exchange import import_nir, nir_obstacle
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.simulation.simulate import simulate_trains
 
 nir = pytest.importorskip("nir", reason="the extra nir is not installed")
@@ -474,10 +475,6 @@ def refused_networks() -> dict[str, tuple[SpikingNetwork, str]]:
         "gate": (dataclasses.replace(plain, nodes=gate), "pop gates spikes .max pooling.* use average pooling"),
         "delay": (network(IF(delay=True)), "fires a step late.*use delay=False"),
         "signed": (network(IF(signed=True)), r"if:signed=true: NIR has no neuron that takes spikes back.*--for nir"),
-        "start": (
-            plain.replaced([dataclasses.replace(first, start=0.5)]),
-            r"if starts at 0.5 .*percentile:half=false",
-        ),
         "threshold per unit": (
             plain.replaced([dataclasses.replace(first, threshold=draw(6, 8, 8).abs() + 1)]),
             "if has thresholds that differ within a channel.*without mismatch",
@@ -868,3 +865,17 @@ def test_mismatch_goes_out_as_thresholds_of_dense_layers_alone(tmp_path):
     ):
         with pytest.raises(UsageError, match=reason):
             export_nir(with_mismatch(given_, mismatch, 0), tmp_path / "m.nir")
+
+
+@pytest.mark.parametrize("neuron", [IF(), IF(reset="hard"), LIF(0.875), LIF(0.875, reset="hard")], ids=str)
+def test_membranes_that_start_above_zero_travel(tmp_path, neuron):
+    plain = network(neuron)
+    given_ = plain.replaced([dataclasses.replace(node, start=0.5) for node in plain.populations])
+    assert nir_obstacle(given_) is None
+    report = export_nir(given_, tmp_path / "n.nir", steps=8)
+    assert report.spikes == report.before
+    assert report.spikes != export_nir(plain, tmp_path / "p.nir", steps=8).spikes  # the start matters
+    assert any("no first membrane" in note for note in report.notes)
+    assert {node.start for node in import_nir(tmp_path / "n.nir").populations} == {0.5}
+    with pytest.raises(UsageError, match="starts at 0.5 thresholds, which rounding would move"):
+        export_nir(given_, tmp_path / "n.nir", rounding=8)

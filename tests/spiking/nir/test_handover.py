@@ -19,7 +19,7 @@ from weightsmith.spiking.graph import Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.nir import handover
-from weightsmith.spiking.nir.exchange import export_nir
+from weightsmith.spiking.nir.export import export_nir
 from weightsmith.spiking.nir.handover import (
     HandoverCheck,
     LayerCheck,
@@ -175,3 +175,31 @@ def test_the_simulators_themselves(tmp_path, work, simulator, name):
     check = compare(tmp_path / "n.nir", simulator)
     assert check.worst <= work[name].tolerance
     assert check.scores < 1e-5
+
+
+@pytest.mark.skipif(not installed("spikingjelly"), reason="SpikingJelly is not installed")
+@pytest.mark.parametrize("start", [0.0, 0.5])
+@pytest.mark.parametrize("neuron", [IF(), IF(reset="hard"), LIF(0.875), LIF(0.875, reset="hard")], ids=str)
+def test_first_membranes_and_ties_are_ours_in_spikingjelly(tmp_path, neuron, start):
+    """Weights and thresholds of few binary digits, so that membranes often stand exactly at the threshold."""
+    draw = torch.Generator().manual_seed(3)
+
+    def weights(*shape):
+        return torch.randint(-4, 5, shape, generator=draw) / 4
+
+    nodes = (
+        Synapses("a", "input", weights(20, 12)),
+        Neurons("n", "a", torch.full((20,), 1.0), start),
+        Synapses("b", "n", weights(16, 20)),
+        Neurons("m", "b", torch.full((16,), 1.0), start),
+        Synapses("out", "m", weights(3, 16)),
+    )
+    export_nir(SpikingNetwork(nodes, (12,), neuron, Poisson()), tmp_path / "n.nir", steps=40)
+    found = compare(tmp_path / "n.nir", "spikingjelly")
+    assert sum(layer.ours for layer in found.layers) > 150
+    assert [layer.difference for layer in found.layers] == [0, 0]
+    if start:
+        for load, name in ((into_norse, "Norse"), (into_snntorch, "snnTorch")):
+            if installed(name.lower()):
+                with pytest.raises(UsageError, match=f"not in {name}"):
+                    load(tmp_path / "n.nir")

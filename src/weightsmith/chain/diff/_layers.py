@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.chain.diff._records import LayerDiff, LayerFacts, LoneLayer, Missing, UnitsDiff, WeightDistance
-from weightsmith.chain.diff._running import Rows
 from weightsmith.chain.diff._sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
+from weightsmith.data.judging import Rows
 from weightsmith.grading.distances import LayerDistance, distances
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Grades, LayerGrade

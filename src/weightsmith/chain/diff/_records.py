@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
@@ -37,7 +37,8 @@ class NetworkFacts(Record):
 
     ``macs`` are multiply–accumulates of one input, ``connections`` those of them that are left without zeros of the
     padding and weights of 0. ``picojoules`` are those of an image: connections times the price of a MAC, or for a
-    spiking network the energy counted (or estimated, see ``energy_basis``) on the data.
+    spiking network the energy counted (or estimated, see ``energy_basis``) on the data. ``numbers`` are those it
+    computes with: float32 or int8.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NetworkFacts(Record):
     picojoules: float | None = None
     energy_basis: str | None = None
     connections: int | None = None
+    numbers: str = "float32"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -204,6 +206,8 @@ class NetworkDiff(Record):
     one was made from the other, if their lineages show it. The result is reproducible for the same networks, data and
     seed, except for ``latency``, which is measured.
     """
+
+    described_by: ClassVar[str] = "chain.diff.section.diff_section"
 
     a: NetworkFacts
     b: NetworkFacts

@@ -16,10 +16,8 @@ from weightsmith.chain.diff._sides import Side
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.progress import StepCallback
-from weightsmith.core.seeds import stream
 from weightsmith.core.statistics import mcnemar, wilson
-from weightsmith.data.datasets import as_data
-from weightsmith.data.tensors import Data, Split
+from weightsmith.data.judging import Rows
 from weightsmith.networks.card import Card
 from weightsmith.networks.evaluation import inputs_of, labels_for, scores
 from weightsmith.networks.running import memory_format_of
@@ -31,9 +29,7 @@ from weightsmith.spiking.simulation.simulate import simulate
 
 __all__ = [
     "Answers",
-    "Rows",
     "answers_of",
-    "draw_rows",
     "latencies",
     "lone_accuracy",
     "on_rows",
@@ -45,15 +41,6 @@ _STEPS = 64  # simulation steps of a spiking network whose record names none
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
-    """The rows that both networks are run on."""
-
-    data: Data
-    split: str
-    part: Split
-
-
-@dataclasses.dataclass(frozen=True)
 class Answers:
     """The predicted class of each row by name (None: no answer), whether it is right, and the energy."""
 
@@ -61,16 +48,6 @@ class Answers:
     right: NDArray[np.bool_]
     picojoules: float | None = None
     basis: str | None = None
-
-
-def draw_rows(data: Any, split: str | None, images: int | None, seed: int) -> Rows:
-    """``images`` rows of one split (the test split, or the only one there is), drawn by the seed (None: all)."""
-    known = as_data(data, splits=(split or "test",))
-    chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
-    part = known.split(chosen)
-    if images is not None and images < len(part):
-        part = part.take(np.sort(stream(seed, "judging rows").choice(len(part), images, replace=False)))
-    return Rows(known, chosen, part)
 
 
 def on_rows(side: Side, rows: Rows) -> Side:

@@ -18,6 +18,7 @@ from weightsmith.core.errors import DataMismatch, FileRefused, UsageError
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import Card, card_of
 from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.editing.int8 import has_int8
 from weightsmith.networks.files import load, read_card
 from weightsmith.networks.layers.walk import network_digest, walk
 from weightsmith.networks.models.architecture import Architecture, architecture_of
@@ -93,6 +94,7 @@ class Side:
             file_bytes=self.bytes,
             macs=macs,
             connections=connections,
+            numbers="int8" if self.module is not None and has_int8(self.module) else "float32",
         )
         return facts, missing
 

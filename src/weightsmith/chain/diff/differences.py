@@ -1,20 +1,11 @@
-"""Compare two networks: sizes, layers, units, answers on the same rows, latency and energy.
-
->>> import weightsmith as ws
->>> network = ws.networks.mlp(64, 16, 10, seed=0)
->>> found = diff(network, network, evidence="none")
->>> str(found), found["dense1"].distance.relative, set(found["dense1"].changes.values())
-('the same weights', 0.0, {0.0})
-"""
+"""The comparison of two networks: sizes, layers, units, answers on the same rows, latency and energy."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from torch import nn
 
 from weightsmith.chain.diff._layers import compare_layers, compare_units
 from weightsmith.chain.diff._records import (
@@ -34,25 +25,22 @@ from weightsmith.chain.diff._records import (
 )
 from weightsmith.chain.diff._running import (
     Answers,
-    Rows,
     answers_of,
-    draw_rows,
     latencies,
     lone_accuracy,
     on_rows,
     paired_accuracy,
 )
-from weightsmith.chain.diff._sides import Asked, Side, open_sides
+from weightsmith.chain.diff._sides import Side
 from weightsmith.chain.reading.results import KINDS
 from weightsmith.core.errors import DataMismatch, UsageError
-from weightsmith.core.options import check_int
-from weightsmith.core.progress import ProgressCallback, StepCallback, as_callback, for_stage, shows_progress
+from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
 from weightsmith.core.records import Lineage, Origin
-from weightsmith.data.normalise import Normalisation
-from weightsmith.networks.models.architecture import Architecture
-from weightsmith.spiking.energy.cost import PriceList, Prices
+from weightsmith.data.judging import Rows
+from weightsmith.spiking.energy.cost import Prices
 
 __all__ = [
+    "How",
     "LatencyDiff",
     "LayerDiff",
     "LayerFacts",
@@ -64,52 +52,12 @@ __all__ = [
     "SettingDiff",
     "UnitsDiff",
     "WeightDistance",
-    "diff",
+    "compared",
 ]
 
 
-@shows_progress
-def diff(
-    a: Any,
-    b: Any,
-    data: Any = None,
-    *,
-    split: str | None = None,
-    test_rows: int | None = None,
-    steps: int | None = None,
-    seed: int = 0,
-    network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
-    normalise: str | Normalisation | None = None,
-    evidence: object = "fast",
-    prices: Prices | str = "picojoule",
-    latency: bool = True,
-    batches: Sequence[int] = (1, 64),
-    repeats: int = 20,
-    progress: ProgressCallback | bool | None = None,
-) -> NetworkDiff:
-    """Compare network ``b`` with network ``a``: modules, spiking networks, runs of verbs, files or result folders.
-
-    Layers are matched by name. ``data`` add what needs rows: both networks answer the same ``test_rows`` of ``split``
-    (the test split; None: all of it), spiking ones after ``steps`` (those of their record, or 64); ``latency`` measures
-    the time per image in ``batches`` by ``repeats`` samples on one thread. ``evidence`` is that of ``grade``.
-    ``network`` says how to build files without a card (``package.module:function``, as in ``load``),
-    ``normalise`` how inputs of network files are normalised; both hold for A and B. Comparisons that are impossible
-    are left out and named in the notes; the networks are not changed.
-    """
-    price: Prices = PriceList.of(prices)  # type: ignore[assignment]  # the family has one member
-    timing = tuple(check_int("batches", batch) for batch in batches), check_int("repeats", repeats, least=2)
-    length = None if steps is None else check_int("steps", steps)
-    how = _How(length, seed, price, timing if latency else None, as_callback(progress))
-    chosen = Normalisation.parse(normalise) if isinstance(normalise, str) else normalise
-    count = None if test_rows is None else check_int("test_rows", test_rows)
-    rows = None if data is None else draw_rows(data, split, count, seed)
-    asked = Asked(network, chosen)
-    if rows is not None:
-        asked = dataclasses.replace(asked, input_shape=rows.data.input_shape, classes=len(rows.data.classes))
-    return _compared(open_sides(a, b, asked), rows, how, evidence)
-
-
-def _compared(sides: tuple[Side, Side], rows: Rows | None, how: _How, evidence: object) -> NetworkDiff:
+def compared(sides: tuple[Side, Side], rows: Rows | None, how: How, evidence: object) -> NetworkDiff:
+    """The comparison of two networks; ``rows`` are those that both answer."""
     shape = () if rows is None else tuple(rows.part.x.shape[1:])
     sized = [side.facts(shape) for side in sides]
     layers = compare_layers(*sides, evidence=evidence, seed=how.seed, progress=how.step_callback)
@@ -137,7 +85,7 @@ def _compared(sides: tuple[Side, Side], rows: Rows | None, how: _How, evidence: 
 
 
 @dataclasses.dataclass(frozen=True)
-class _How:
+class How:
     """How networks are run; ``timing`` are batches and repeats, None for no latency."""
 
     steps: int | None
@@ -163,7 +111,7 @@ class _Ran:
     missing: list[Missing] = dataclasses.field(default_factory=list)
 
 
-def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
+def _run(a: Side, b: Side, rows: Rows, how: How) -> _Ran:
     """Run what can be run; the rest is listed as missing with the reason."""
     ran = _Ran()
     a, b = on_rows(a, rows), on_rows(b, rows)
@@ -183,7 +131,7 @@ def _run(a: Side, b: Side, rows: Rows, how: _How) -> _Ran:
     return ran
 
 
-def _answered(side: Side, rows: Rows, how: _How, missing: list[Missing]) -> Answers | None:
+def _answered(side: Side, rows: Rows, how: How, missing: list[Missing]) -> Answers | None:
     callback = how.step_callback(f"running {side.name}")
     try:
         return answers_of(side, rows, steps=how.steps, seed=how.seed, prices=how.prices, progress=callback)
@@ -198,7 +146,9 @@ def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> Net
         return dataclasses.replace(facts, picojoules=answers.picojoules, energy_basis=answers.basis)
     if facts.connections is None:
         return facts
-    return dataclasses.replace(facts, picojoules=prices.mac * facts.connections, energy_basis="MACs × price")
+    basis = "MACs × price" if facts.numbers == "float32" else f"{facts.numbers} MACs × price"
+    energy = prices.of_run(facts.numbers).mac * facts.connections
+    return dataclasses.replace(facts, picojoules=energy, energy_basis=basis)
 
 
 def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[Missing]:

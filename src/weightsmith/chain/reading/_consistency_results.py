@@ -23,7 +23,7 @@ from weightsmith.reducing.results import ReductionRecord, SiteReduction
 from weightsmith.reducing.study_table import Study, StudySummary
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 from weightsmith.training.run import TrainRecord
-from weightsmith.training.transfer import TransferRecord
+from weightsmith.training.transferring import TransferRecord
 
 __all__ = ["RULES"]
 

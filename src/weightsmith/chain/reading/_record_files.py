@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.records import unsealed
 from weightsmith.core.storage import reading
 
 __all__ = ["contents", "values_in"]
@@ -50,7 +51,10 @@ def values_in(path: Path, content: bytes) -> dict[str, Any]:
         raise FileRefused(path, "holds no record: a record is a JSON object")
     if _deeper_than(values, _DEEPEST):
         raise FileRefused(path, "is nested too deeply to be a record")
-    return values
+    try:
+        return unsealed(values)  # type: ignore[no-any-return]  # what is given is an object, and so is what comes back
+    except UsageError as error:
+        raise FileRefused(path, str(error)) from error
 
 
 def _too_large(path: Path, size: int) -> FileRefused:

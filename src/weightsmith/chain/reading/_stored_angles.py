@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.records import write_record
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.readers.npz import NpzWeights
 from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
@@ -43,7 +44,7 @@ def write_angles(folder: Path, found: UnitAngles) -> list[Path]:
             with archive.open(zipfile.ZipInfo(f"{site.name}.npy", _SINCE), "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, found.degrees(site.name).astype(np.float32), allow_pickle=False)
     arrays = write_atomic(folder / ARRAYS, content.getvalue())
-    return [arrays, write_atomic(folder / RECORD, found.record.to_json(indent=1) + "\n")]
+    return [arrays, write_record(folder / RECORD, found.record)]
 
 
 def read_angles(path: Path, record: AnglesRecord) -> UnitAngles:

@@ -32,7 +32,7 @@ from weightsmith.reducing.study_table import Study
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.sweep.results import SpikeSweep
 from weightsmith.training.run import TrainRecord
-from weightsmith.training.transfer import TransferRecord
+from weightsmith.training.transferring import TransferRecord
 
 __all__ = [
     "EVALUATION",

@@ -1,18 +1,13 @@
-"""Choose a candidate: the cheapest that meets the limits, or the one that misses them least.
+"""Choose a candidate, and the order in which candidates are judged.
 
-With a limit on accuracy, a candidate's share of correct answers should lie a *margin* of standard errors above it: of
-many candidates the cheapest one just above the limit is there by chance, and other rows mostly show it
-below. The order of preference, for a limit a on the accuracy:
+With a limit on a cost the candidate nearest to the network, of those within all limits on costs, is taken and judged.
+With a limit on the accuracy alone the cheapest is wanted, and which ones hold is not known before they are judged. So
+they are judged one after another, from the nearest to the network to the cheapest, each test at the full level, until
+one fails; the last that held is taken. The order is fixed before any judging row is looked at, so that the chance of
+taking a network that does not hold is at most the level, however many are judged (fixed-sequence testing: W. Maurer et
+al. 1995; for networks A. Angelopoulos et al., "Learn then test", Ann. Appl. Stat. 2025).
 
-    1.  meets all limits,   share ≥ a + margin · √(p(1 − p)/n)     the least energy, then parameters
-    2.  meets all limits by  its point estimate                   the most accurate
-    3.  misses limits                                               the least violation, then the most accurate
-
-The violation is 10 · (a − accuracy) + (energy/limit − 1) + (params/limit − 1), each where it is positive: ten points of
-accuracy count as much as twice the energy or twice the size.
-
-Without a limit on accuracy, the most accurate candidate that meets the others is chosen. If only the size is
-limited, parameters come before energy.
+A candidate misses the limits by Σ (cost/limit − 1), each where it is positive.
 """
 
 from __future__ import annotations
@@ -20,26 +15,15 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.records import Record
-from weightsmith.core.statistics import Interval
 
-__all__ = [
-    "LimitStatus",
-    "Preference",
-    "Relaxation",
-    "margin_for",
-    "relaxations",
-    "standing",
-    "unreachable",
-    "violation",
-]
+__all__ = ["LimitStatus", "Preference", "Relaxation", "relaxations", "unreachable"]
 
-_POINTS = 10.0
+_APART = 1.03  # energy of a spiking network on rows that were not measured, at most
 
 
 class LimitStatus(enum.Enum):
@@ -51,60 +35,43 @@ class LimitStatus(enum.Enum):
     UNLIMITED = "no limit"
 
 
-def standing(accuracy: Interval, limit: float | None) -> LimitStatus:
-    """Whether all of the interval, or only the estimate, reaches the limit."""
-    if limit is None:
-        return LimitStatus.UNLIMITED
-    if accuracy.low >= limit:
-        return LimitStatus.ABOVE
-    return LimitStatus.ESTIMATE if accuracy.value >= limit else LimitStatus.BELOW
-
-
-def margin_for(configs: int, level: float = 0.05) -> float:
-    """The number of standard errors above a limit for the best of n configurations: z of 1 − level/n (Bonferroni).
-
-    The steps of one run are not counted: they share their rows and spikes, and nearly all of their chance.
-
-    >>> [round(margin_for(count), 2) for count in (1, 10, 100)]
-    [1.64, 2.58, 3.29]
-    """
-    return statistics.NormalDist().inv_cdf(1 - level / max(1, configs))
-
-
-def violation(missed: Mapping[str, float]) -> float:
-    """The total violation of the limits in :meth:`~weightsmith.chain.tailor.limits.Limits.excess`."""
-    return math.fsum(_POINTS * much if name == "accuracy" else much for name, much in missed.items())
-
-
 @dataclasses.dataclass(frozen=True)
 class Preference:
-    """The order among candidates under ``limits``; ``margin`` is in standard errors of the accuracy."""
+    """The order among candidates under ``limits``; ``spiking``: only spiking ones may be taken."""
 
     limits: Limits
-    margin: float = 2.0
+    spiking: bool = False
 
-    def met(self, candidate: Candidate) -> bool:
-        """Whether it meets all limits, by its point estimate."""
-        return not candidate.excess(self.limits)
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether it may be taken."""
+        return not self.spiking or candidate.steps is not None
+
+    def missed(self, candidate: Candidate) -> dict[str, float]:
+        """The limits on costs it misses; a spiking network keeps a distance, as its energy differs from row to row."""
+        if candidate.steps is None:
+            return candidate.excess(self.limits)
+        return dataclasses.replace(candidate, energy=_APART * candidate.energy).excess(self.limits)
 
     def key(self, candidate: Candidate) -> tuple[float, ...]:
-        """Smaller is better."""
-        missed = candidate.excess(self.limits)
-        costs: tuple[float, ...] = (candidate.energy, candidate.parameters)
-        if self.limits.size_only:
-            costs = costs[::-1]
-        if missed:
-            return (3.0, violation(missed), -candidate.share, *costs)
-        asked = self.limits.accuracy
-        if asked is None:
-            return (1.0, -candidate.share, *costs)
-        if candidate.share >= asked + self.margin * candidate.error:
-            return (1.0, *costs, -candidate.share)
-        return (2.0, -candidate.share, *costs)
+        """Smaller is better: what keeps to the limits on costs, and of these what is nearest to the network."""
+        missed = math.fsum(self.missed(candidate).values())
+        return (float(missed > 0), missed, candidate.distance, candidate.energy, candidate.number)
 
-    def best(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        """The first in the order; of equals the one found first."""
-        return min(candidates, key=lambda found: (*self.key(found), found.number), default=None)
+    def best(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        """The first in the order; None of none."""
+        return min((found for found in candidates if self.allows(found)), key=self.key, default=None)
+
+    def sequence(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates to be judged, in this order, until one fails."""
+        within = [found for found in candidates if self.allows(found) and not self.missed(found)]
+        first = self.best(candidates)
+        if not within or self.limits.costs:
+            return [] if first is None else [first]
+        found: list[Candidate] = []
+        for candidate in sorted(within, key=lambda each: (each.distance, each.energy, each.number)):
+            if not found or candidate.energy < found[-1].energy:
+                found.append(candidate)
+        return found
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -118,31 +85,19 @@ class Relaxation(Record):
 
 
 def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxation, ...]:
-    """For each limit, the nearest candidate among those that meet all others."""
+    """For each limit on a cost, the nearest candidate among those that meet all others."""
     found = []
-    for name, asked in limits.to_dict().items():
-        if asked is None:
-            continue
+    for name, asked in limits.costs.items():
         others = dataclasses.replace(limits, **{name: None})
-        keeping = [candidate for candidate in candidates if not candidate.excess(others)]
-        nearest = min(keeping, key=lambda each: (_sort_value(each, name), each.number), default=None)
-        if nearest is not None:
-            found.append(Relaxation(name, float(asked), _value(nearest, name), nearest.number))
+        known = [(value, each) for each in candidates if (value := each.costs[name]) is not None]
+        keeping = [(value, each) for value, each in known if not each.excess(others)]
+        if keeping:
+            value, nearest = min(keeping, key=lambda pair: (pair[0], pair[1].number))
+            found.append(Relaxation(name, float(asked), float(value), nearest.number))
     return tuple(found)
 
 
 def unreachable(candidates: Sequence[Candidate], limits: Limits) -> tuple[str, ...]:
-    """The limits that no candidate meets, whatever the others; empty if they only cannot be met together."""
+    """The limits on costs that no candidate meets, whatever the others."""
     missed = [candidate.excess(limits) for candidate in candidates]
-    return tuple(
-        name for name, asked in limits.to_dict().items() if asked is not None and all(name in each for each in missed)
-    )
-
-
-def _value(candidate: Candidate, limit: str) -> float:
-    values = {"accuracy": candidate.share, "energy": candidate.energy, "params": float(candidate.parameters)}
-    return values[limit]
-
-
-def _sort_value(candidate: Candidate, limit: str) -> float:
-    return -candidate.share if limit == "accuracy" else _value(candidate, limit)
+    return tuple(name for name in limits.costs if all(name in each for each in missed))

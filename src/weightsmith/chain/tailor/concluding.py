@@ -1,4 +1,4 @@
-"""From candidates to a result: choose on the selection rows, evaluate on the judging rows, compare with the limits."""
+"""From candidates to a result: judge them in the fixed order, and compare with the limits and with the rivals."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from weightsmith.chain.tailor.candidates import Candidate
-from weightsmith.chain.tailor.choosing import LimitStatus, Preference, relaxations, unreachable
-from weightsmith.chain.tailor.configurations import Kind
+from weightsmith.chain.tailor.choosing import Preference, relaxations, unreachable
+from weightsmith.chain.tailor.configurations import KINDS
 from weightsmith.chain.tailor.judging import Judgement, judgement
 from weightsmith.chain.tailor.limits import Limits
-from weightsmith.chain.tailor.results import Alone, TailorRecord, Verdict
+from weightsmith.chain.tailor.results import Alone, Moment, TailorRecord, Verdict
 from weightsmith.chain.tailor.runner import CandidateRunner
 from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import ProgressCallback
@@ -25,63 +25,68 @@ from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.spiking.files import spiking_digest
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Judged", "check_any", "concluded", "judge"]
-
-_ALONE: tuple[Kind, ...] = ("reduced", "spiking")
+__all__ = ["Judged", "check_any", "concluded", "judge", "timeline"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """The best candidate, the best of each kind, and their and the whole network's results on the judging rows."""
+    """The chosen candidate, all judgements in their order, and whether the whole network is right on each row."""
 
     best: Candidate
     limits: Limits
-    rivals: dict[Kind, Candidate | None]
-    judgements: dict[int, Judgement]
+    margin: float | None
+    judgements: tuple[Judgement, ...]
     whole: NDArray[np.bool_]
+
+    def of(self, candidate: Candidate) -> Judgement | None:
+        """The judgement of a candidate, if it was judged."""
+        return next((each for each in self.judgements if each.candidate == candidate.number), None)
 
     @property
     def verdict(self) -> Verdict:
         """Whether the limits are met."""
-        found = self.judgements[self.best.number]
-        if self.best.excess(self.limits):
+        found = self.of(self.best)
+        assert found is not None  # the best is judged
+        if set(found.missed) - {"accuracy"}:
             return Verdict.NOT_MET
         if not found.met:
             return Verdict.NOT_CONFIRMED
-        return Verdict.BY_ESTIMATE if found.standing is LimitStatus.ESTIMATE else Verdict.MET
-
-    def alone(self) -> tuple[Alone, ...]:
-        """The best result of each kind of work alone."""
-        return tuple(
-            Alone(kind, None, {}, None)
-            if rival is None
-            else Alone(kind, rival.number, rival.excess(self.limits), self.judgements[rival.number])
-            for kind, rival in self.rivals.items()
-        )
+        return Verdict.MET if found.holds(0.0) else Verdict.BY_ESTIMATE
 
 
-def judge(runner: CandidateRunner, preference: Preference, progress: ProgressCallback | None = None) -> Judged:
-    """Choose by the selection rows, then evaluate on the judging rows: the best, and the best of each kind."""
+def judge(
+    runner: CandidateRunner,
+    preference: Preference,
+    margin: float | None,
+    progress: ProgressCallback | None = None,
+) -> Judged:
+    """Judge the candidates in the order that the selection rows gave them, until one does not hold.
+
+    The last that holds is the best; if the first does not, it is the best nevertheless: the nearest to the limits.
+    """
     candidates, limits = runner.candidates, preference.limits
-    best = preference.best(candidates)
-    assert best is not None  # the whole network is always among them
-    rivals = {kind: preference.best(found for found in candidates if found.kind == kind) for kind in _ALONE}
-    wanted = {found.number: found for found in (best, *rivals.values()) if found is not None}
+    sequence = preference.sequence(candidates)
+    if not sequence:
+        raise UsageError("no spiking network could be made of this one: leave spiking out")
+    if progress is not None:
+        progress("judging: whole", 0, len(sequence) + 1)
     whole = runner.judged(candidates[0]).right
-    judgements = {}
-    for done, found in enumerate(wanted.values(), 1):
-        answers = runner.judged(found)
-        judgements[found.number] = judgement(
-            found.number, answers.right, whole, energy=answers.energy, params=found.parameters, limits=limits
-        )
+    best, judgements = sequence[0], []
+    for number, candidate in enumerate(sequence, 1):
         if progress is not None:
-            progress("judging", done, len(wanted))
-    return Judged(best, limits, rivals, judgements, whole)
+            progress(f"judging: {candidate}", number, len(sequence) + 1)
+        found = judgement(candidate, runner.judged(candidate), whole, limits, margin)
+        judgements.append(found)
+        if not found.holds(margin):
+            break
+        best = candidate
+    return Judged(best, limits, margin, tuple(judgements), whole)
 
 
 def concluded(
     runner: CandidateRunner,
     judged: Judged,
+    preference: Preference,
     made: nn.Module | SpikingNetwork,
     *,
     untried: tuple[str, ...],
@@ -90,7 +95,10 @@ def concluded(
 ) -> TailorRecord:
     """The record of a search whose best candidate gave the network ``made``."""
     architecture = architecture_of(runner.network)
-    met = judged.verdict is not Verdict.NOT_MET
+    found = judged.of(judged.best)
+    assert found is not None
+    within = judged.verdict is not Verdict.NOT_MET
+    allowed = [candidate for candidate in runner.candidates if preference.allows(candidate)]
     return TailorRecord(
         settings=settings,
         network=type(runner.network).__name__ if architecture is None else str(architecture),
@@ -104,27 +112,47 @@ def concluded(
         candidates=tuple(runner.candidates),
         chosen=judged.best.number,
         verdict=judged.verdict,
-        judged=judged.judgements[judged.best.number],
+        judged=found,
         whole=wilson(int(judged.whole.sum()), len(judged.whole)),
-        alone=judged.alone(),
-        unreachable=() if met else unreachable(runner.candidates, judged.limits),
-        relaxations=() if met else relaxations(runner.candidates, judged.limits),
+        alone=_rivals(runner, judged, preference),
+        unreachable=() if within else unreachable(allowed, judged.limits),
+        relaxations=() if within else relaxations(allowed, judged.limits),
         refused={str(refusal.way): refusal.reason for refusal in runner.refusals},
         untried=untried,
-        notes=_notes(runner, spiking=settings["spiking"]),
+        notes=_notes(runner),
         result=spiking_digest(made) if isinstance(made, SpikingNetwork) else weights_digest(made),
         origin=origin,
+        bytes=runner.bytes,
+        labelled=False,
+        judgements=judged.judgements,
     )
 
 
-def _notes(runner: CandidateRunner, *, spiking: bool) -> tuple[str, ...]:
+def _rivals(runner: CandidateRunner, judged: Judged, preference: Preference) -> tuple[Alone, ...]:
+    """The best candidate of every other kind that was tried."""
+    anything = dataclasses.replace(preference, spiking=False)
+    found = []
+    for kind in KINDS:
+        best = anything.best([candidate for candidate in runner.candidates if candidate.kind == kind])
+        if kind not in ("whole", judged.best.kind) and best is not None:
+            found.append(Alone(kind, best.number, best.excess(judged.limits), judged.of(best)))
+    return tuple(found)
+
+
+def timeline(runner: CandidateRunner, preference: Preference) -> tuple[Moment, ...]:
+    """When, in CPU seconds of the search, which candidate became the best so far."""
+    moments: list[Moment] = []
+    for count, seconds in enumerate(runner.times, 1):
+        best = preference.best(runner.candidates[:count])
+        if best is not None and (not moments or moments[-1].candidate != best.number):
+            moments.append(Moment(seconds, best.number))
+    return tuple(moments)
+
+
+def _notes(runner: CandidateRunner) -> tuple[str, ...]:
     notes = list(runner.rows.choosing.notes)
-    if not spiking:
-        notes.append("nothing was made spiking: no energy is limited, or it was not wanted (spiking=True tries it)")
-    for kind, word in (("reduced", "reduced"), ("spiking", "converted")):
-        if not any(candidate.kind == kind for candidate in runner.candidates):
-            reasons = dict.fromkeys(refusal.reason for refusal in runner.refusals if refusal.way.kind == kind)
-            notes += [f"the network cannot be {word}, so that this was left out: {reason}" for reason in reasons]
+    refused = [refusal for refusal in runner.refusals if refusal.way.cut is None]
+    notes += [f"{refusal.way} could not be tried: {refusal.reason}" for refusal in refused]
     if runner.uncounted:
         more = " …" * (len(runner.uncounted) > 3)
         notes.append(f"not counted in the energy: {', '.join(runner.uncounted[:3])}{more}")
@@ -140,4 +168,4 @@ def check_any(runner: CandidateRunner) -> None:
     """Raise if only the whole network is left."""
     if runner.refusals and all(candidate.kind == "whole" for candidate in runner.candidates):
         reasons = dict.fromkeys(refusal.reason for refusal in runner.refusals)
-        raise UsageError(f"the network can neither be reduced nor converted: {'; '.join(reasons)}")
+        raise UsageError(f"the network can neither be reduced, rounded nor converted: {'; '.join(reasons)}")

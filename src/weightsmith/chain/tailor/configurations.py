@@ -1,22 +1,22 @@
-"""A configuration: which cut is applied to a network, and how the result is converted to spikes.
+"""A configuration: which cut is applied to a network, and how the result computes: in float32, in int8, or by spikes.
 
->>> config = Configuration(PruningStep("groups", "params", 0.25), Conversion("constant", "percentile", 32))
+>>> config = Configuration(PruningStep("error", "params", 0.25, "error"), numbers="int8")
 >>> config.kind, str(config)
-('reduced and spiking', 'groups, params:0.25, uniform; spiking, constant, percentile')
+('reduced, int8', 'cut to 25 % of the parameters; int8')
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Literal
 
-from weightsmith.core.records import Record, digest_of
+from weightsmith.core.records import Record
 
 __all__ = ["KINDS", "Configuration", "Conversion", "Kind", "PruningStep"]
 
-Kind = Literal["whole", "reduced", "spiking", "reduced and spiking"]
-KINDS: tuple[Kind, ...] = ("whole", "reduced", "spiking", "reduced and spiking")
+Kind = Literal["whole", "reduced", "int8", "reduced, int8", "spiking", "reduced and spiking"]
+KINDS: tuple[Kind, ...] = ("whole", "reduced", "int8", "reduced, int8", "spiking", "reduced and spiking")
+_MEASURES = {"params": "parameters", "macs": "operations"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,32 +28,34 @@ class PruningStep(Record):
     keep: float
     plan: str = "uniform"
     recover: str | None = None
+    multiple: int = 1
 
     @property
     def target(self) -> str:
         """The text form of the target."""
-        return f"{self.measure}:{self.keep:g}"
-
-    @property
-    def folder(self) -> str:
-        """A readable and unique name for the folder of the reduction."""
-        words = f"{self.by}-{self.target}-{self.plan}" + ("" if self.recover is None else "-tuned")
-        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words)[:60]}-{digest_of(self.to_json())[:8]}"
+        return f"{self.measure}:{self.keep:g}" + (f",multiple={self.multiple}" if self.multiple > 1 else "")
 
     def __str__(self) -> str:
+        if (self.by, self.plan, self.recover) == ("error", "error", None):
+            channels = f", in multiples of {self.multiple} channels" if self.multiple > 1 else ""
+            return f"cut to {100 * self.keep:.4g} % of the {_MEASURES[self.measure]}{channels}"
         return ", ".join(filter(None, (self.by, self.target, self.plan, self.recover)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Conversion(Record):
-    """A conversion to a spiking network: input encoding, thresholds, adjustment, and the number of steps."""
+    """A conversion to a spiking network: input encoding, thresholds, adjustment, the number of steps, and neurons."""
 
     encode: str
     balance: str
     steps: int
     adjust: str | None = None
+    neuron: str | None = None
+    calibrate: str | None = None
 
     def __str__(self) -> str:
+        if self.neuron is not None:
+            return f"{self.neuron}, {self.steps} step{'s' * (self.steps != 1)}"
         return ", ".join(filter(None, ("spiking", self.encode, self.balance, self.adjust)))
 
 
@@ -63,13 +65,16 @@ class Configuration(Record):
 
     cut: PruningStep | None = None
     conversion: Conversion | None = None
+    numbers: Literal["float32", "int8"] = "float32"
 
     @property
     def kind(self) -> Kind:
-        """Which of the four kinds of network results."""
-        if self.cut is None:
-            return "whole" if self.conversion is None else "spiking"
-        return "reduced" if self.conversion is None else "reduced and spiking"
+        """Which of the six kinds of network results."""
+        if self.conversion is not None:
+            return "spiking" if self.cut is None else "reduced and spiking"
+        if self.numbers == "int8":
+            return "int8" if self.cut is None else "reduced, int8"
+        return "whole" if self.cut is None else "reduced"
 
     @property
     def key(self) -> str:
@@ -77,4 +82,5 @@ class Configuration(Record):
         return self.to_json()
 
     def __str__(self) -> str:
-        return "; ".join(str(part) for part in (self.cut, self.conversion) if part is not None) or "whole"
+        words = [str(part) for part in (self.cut, self.conversion) if part is not None]
+        return "; ".join([*words, *(["int8"] if self.numbers == "int8" else [])]) or "whole"

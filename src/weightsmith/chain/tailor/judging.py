@@ -1,4 +1,4 @@
-"""Evaluate the chosen candidate once, on rows that had no part in the choice."""
+"""Judge a candidate on rows that had no part in the choice, and say whether the limit on its accuracy holds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.chain.tailor.choosing import LimitStatus, standing
+from weightsmith.chain.tailor.candidates import Candidate
+from weightsmith.chain.tailor.choosing import LimitStatus
 from weightsmith.chain.tailor.limits import Limits
+from weightsmith.core.exact import least_difference, least_share
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import labels_for, scores
 from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
-from weightsmith.spiking.network import Precision, SpikingNetwork
+from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.simulation.simulate import simulate
 
 __all__ = ["Answered", "Judgement", "answered", "judgement", "right_answers"]
@@ -27,8 +29,9 @@ class Judgement(Record):
     """A candidate on the judging rows: its accuracy, its energy, and the comparison with the whole network.
 
     ``cost`` compares it with the whole network row by row (McNemar): its difference is a gain. ``missed`` are the
-    limits it misses, and by how much; ``standing`` says whether its interval or only its estimate is above the
-    limit on the accuracy.
+    limits it misses by its estimate, and by how much; ``bound`` is what the rows do not exclude at the confidence asked
+    for: the least accuracy, or for a limit in points below the network the least difference to it (both exact,
+    :mod:`weightsmith.core.exact`). ``standing`` compares the two with the limit on the accuracy.
     """
 
     candidate: int
@@ -37,11 +40,16 @@ class Judgement(Record):
     energy: float
     standing: LimitStatus
     missed: dict[str, float]
+    bound: float | None = None
 
     @property
     def met(self) -> bool:
         """Whether all limits are met on these rows, by the point estimate."""
         return not self.missed
+
+    def holds(self, margin: float | None) -> bool:
+        """Whether all limits are met, that on the accuracy with its interval if a ``margin`` is asked for."""
+        return self.met and (margin is None or self.standing is not LimitStatus.ESTIMATE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,28 +68,39 @@ def right_answers(network: nn.Module, data: Data, *, batch: int = 256, threads: 
     return np.asarray((right & found.isfinite().all(dim=1)).numpy(), np.bool_)
 
 
-def answered(
-    network: SpikingNetwork, data: Data, steps: int, *, precision: Precision, prices: Prices, seed: int, first: int
-) -> Answered:
-    """Run a spiking network on the test rows of ``data``, with input spikes drawn by row numbers from ``first`` on."""
+def answered(network: SpikingNetwork, data: Data, steps: int, *, prices: Prices, seed: int) -> Answered:
+    """Run a spiking network on the test rows of ``data``."""
     part = data.split("test")
     counts = UnitCounts(network)
-    responses = simulate(network, part.x, steps, seed=seed, first=first, precision=precision, observers=(counts,))
+    responses = simulate(network, part.x, steps, seed=seed, observers=(counts,))
     labels = labels_for(network.card, data, part.y, network.classes)[1].numpy()
-    cost = spike_cost(network, responses, counts, prices, precision=precision)
+    cost = spike_cost(network, responses, counts, prices)
     return Answered(responses.correct(labels)[:, -1], cost.energy)
 
 
 def judgement(
-    candidate: int, right: NDArray[np.bool_], whole: NDArray[np.bool_], *, energy: float, params: int, limits: Limits
+    candidate: Candidate, found: Answered, whole: NDArray[np.bool_], limits: Limits, margin: float | None
 ) -> Judgement:
     """The judgement of these answers against those of the whole network on the same rows."""
-    accuracy = wilson(int(right.sum()), len(right))
-    return Judgement(
-        candidate=candidate,
-        accuracy=accuracy,
-        cost=mcnemar(right, whole),
-        energy=energy,
-        standing=standing(accuracy, limits.accuracy),
-        missed=limits.excess(accuracy=accuracy.value, energy=energy, params=params),
-    )
+    accuracy, cost = wilson(int(found.right.sum()), len(whole)), mcnemar(found.right, whole)
+    costs = {**candidate.costs, "energy": found.energy}
+    missed = limits.excess(accuracy=accuracy.value, loss=-cost.difference, **costs)
+    bound, standing = None, LimitStatus.UNLIMITED
+    if limits.limits_accuracy:
+        bound = _bound(found.right, cost, limits, margin)
+        least = limits.accuracy if limits.points is None else -limits.points
+        assert least is not None  # one of the two is given
+        standing = LimitStatus.BELOW if "accuracy" in missed else LimitStatus.ESTIMATE
+        standing = LimitStatus.ABOVE if bound is not None and bound >= least else standing
+    return Judgement(candidate.number, accuracy, cost, found.energy, standing, missed, bound)
+
+
+def _bound(right: NDArray[np.bool_], cost: Comparison, limits: Limits, margin: float | None) -> float | None:
+    """The least accuracy, or the least difference, that the rows do not exclude at this confidence."""
+    if margin is None:
+        return None
+    if limits.points is None:
+        return least_share(int(right.sum()), len(right), margin)
+    assert cost.only_a is not None
+    assert cost.only_b is not None
+    return least_difference(cost.only_a, cost.only_b, cost.n, margin)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
 from weightsmith.chain.tailor.candidates import Candidate, on_front
-from weightsmith.chain.tailor.choosing import LimitStatus, Relaxation
+from weightsmith.chain.tailor.choosing import Relaxation
 from weightsmith.chain.tailor.configurations import Kind
 from weightsmith.chain.tailor.judging import Judgement
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.rows import RowsUsed
+from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Interval
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Alone", "TailorRecord", "Tailored", "Verdict"]
+__all__ = ["Alone", "Moment", "TailorRecord", "Tailored", "Verdict"]
 
 
 class Verdict(enum.Enum):
@@ -29,14 +30,14 @@ class Verdict(enum.Enum):
     BY_ESTIMATE = "met by the point estimate"
     """Met on the judging rows, but the interval of the accuracy reaches below the limit."""
     NOT_CONFIRMED = "not confirmed"
-    """Met on the selection rows, but not on the judging rows."""
+    """The limits on costs are met, that on the accuracy is not on the judging rows."""
     NOT_MET = "not met"
     """No candidate meets all limits."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Alone(Record):
-    """One kind of work alone under the same limits: its best candidate, the limits missed, and its judgement.
+    """A rival: the best candidate of another kind under the same limits, what it misses, and its judgement, if any.
 
     ``candidate`` is None if nothing of the kind could be tried.
     """
@@ -48,7 +49,7 @@ class Alone(Record):
 
     @property
     def met(self) -> bool:
-        """Whether its best candidate meets the limits on the selection rows, by its point estimate."""
+        """Whether its best candidate meets the limits that are known before it is judged."""
         return self.candidate is not None and not self.missed
 
 
@@ -56,11 +57,12 @@ class Alone(Record):
 class TailorRecord(Record):
     """The full record of a search, without weights and durations.
 
-    ``energy`` (picojoules per input), ``macs`` and ``parameters`` are those of the whole network. ``chosen`` is the
-    number of the chosen candidate: the best that meets the limits, or the nearest. ``whole`` is the accuracy
-    of the whole network on the judging rows. ``unreachable`` are limits that no candidate meets, whatever the
-    others; ``relaxations`` say to what one limit would have to be relaxed. ``refused`` are impossible configurations,
-    ``untried`` those that the budget left no time for.
+    ``energy`` (picojoules per input, float32), ``macs``, ``parameters`` and ``bytes`` are those of the whole network.
+    ``chosen`` is the number of the chosen candidate, ``whole`` the accuracy of the whole network on the judging rows,
+    ``alone`` the best of the other kinds. ``unreachable`` are limits that no candidate meets, whatever the others;
+    ``relaxations`` say to what one limit would have to be relaxed. ``refused`` are impossible configurations,
+    ``untried`` those that there was no time for. ``labelled`` says whether the selection rows were compared with their
+    labels, as searches before refits did, or with the answers of the network. ``judgements`` are all in their order.
     """
 
     settings: dict[str, Any]
@@ -85,11 +87,22 @@ class TailorRecord(Record):
     notes: tuple[str, ...]
     result: str
     origin: Origin
+    bytes: int | None = None
+    labelled: bool = True
+    judgements: tuple[Judgement, ...] = ()
+
+    described_by: ClassVar[str] = "chain.tailor.section.tailor_section"
+
+    @property
+    def margin(self) -> float | None:
+        """The confidence with which the limit on the accuracy must hold; None: its estimate suffices."""
+        found = None if self.labelled else self.settings.get("margin")
+        return found if isinstance(found, float) else None
 
     @property
     def met(self) -> bool:
-        """Whether the network found meets the limits also on the judging rows, by its point estimate."""
-        return self.verdict in (Verdict.MET, Verdict.BY_ESTIMATE)
+        """Whether the network found meets the limits on the judging rows, as surely as was asked for."""
+        return self.verdict is Verdict.MET or (self.verdict is Verdict.BY_ESTIMATE and self.margin is None)
 
     @property
     def best(self) -> Candidate:
@@ -98,26 +111,35 @@ class TailorRecord(Record):
 
     @property
     def front(self) -> tuple[Candidate, ...]:
-        """The Pareto-optimal candidates in accuracy, energy and parameters."""
+        """The Pareto-optimal candidates in distance from the network, energy and parameters."""
         return tuple(on_front(self.candidates))
 
-    @property
-    def only_together(self) -> bool:
-        """Whether the limits were met by reducing and converting together, and by neither alone."""
-        both = self.best.kind == "reduced and spiking"
-        alone = any(each.met or (each.judged is not None and each.judged.met) for each in self.alone)
-        return self.met and both and not alone
+    def judgement_of(self, number: int) -> Judgement | None:
+        """The judgement of a candidate, if it was judged."""
+        known = [self.judged, *self.judgements, *(each.judged for each in self.alone)]
+        return next((each for each in known if each is not None and each.candidate == number), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """The best candidate after so many CPU seconds of the search."""
+
+    seconds: float
+    candidate: int
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Tailored:
+class Tailored(Displayed):
     """A finished search: its record and the network, which is a spiking one if ``record.best.steps`` is a number.
 
-    If no network meets the limits, it is the nearest.
+    If no network meets the limits, it is the nearest. ``timeline`` tells when which candidate became the best, and
+    ``seconds`` the CPU seconds of search and judging together.
     """
 
     record: TailorRecord
     network: nn.Module | SpikingNetwork
+    timeline: tuple[Moment, ...] = ()
+    seconds: float | None = None
 
     def __repr__(self) -> str:
         return f"Tailored({self})"
@@ -125,12 +147,11 @@ class Tailored:
     def __str__(self) -> str:
         """One line: whether the limits are met, by which candidate, and its numbers."""
         record, best = self.record, self.record.best
-        sure = "" if record.judged.standing is not LimitStatus.ESTIMATE else " (interval reaches below the limit)"
         share = record.judged.energy / record.energy
         return (
             f"{record.verdict.value}: {best.kind} ({best}), accuracy {record.whole.value:.2%} → "
-            f"{record.judged.accuracy.value:.2%}{sure}, {share:.1%} of the energy, "
-            f"{best.params_share:.1%} of the parameters"
+            f"{record.judged.accuracy.value:.2%}, {best.params_share:.1%} of the parameters, "
+            f"{share:.1%} of the float32 energy"
         )
 
     @property

@@ -1,8 +1,8 @@
-"""Split rows into selection, judging and training rows, without overlap.
+"""The rows of a search, without overlap: unlabelled training rows, and rows that judge and are not looked at before.
 
-Candidates are compared on *selection* rows: the validation split, or rows drawn from the test split. The chosen one is
-judged on *other* rows: those of the test split, or the rest of it. Training rows are for pruning methods,
-fine-tuning and thresholds.
+Of the training rows (1,000 at most) three quarters are *looked at*: sensitivities, refits, thresholds and ranges of
+activations come from them. On the rest, the *selection* rows, candidates are compared with the original network. No
+label of either is read. The *judging* rows are those of the test split, or of the validation split without one.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch
 from weightsmith.core.records import Record
+from weightsmith.core.seeds import stream
 from weightsmith.data.datasets import as_data, load_all
 from weightsmith.data.sources import Source
 from weightsmith.data.splits import stratified_split
 from weightsmith.data.tensors import Data, Split
 
 __all__ = ["Divided", "RowsUsed", "divided"]
+
+_FEWEST = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,36 +56,33 @@ class Divided:
         return {"train": self.train.sha256, "selection": self.selection.sha256, "judging": self.judged.sha256}
 
 
-def divided(given: Any, *, test_rows: int | None, tune_rows: int | None, seed: int) -> Divided:
-    """The rows of ``given`` for each purpose, drawn by the seed.
+def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divided:
+    """The rows of ``given`` for each purpose, drawn by the seed: ``rows`` training rows, ``test_rows`` others to judge.
 
-    ``test_rows`` of selection rows and as many of judging rows (None: all there are, of one split half and half), and
-    ``tune_rows`` training rows (None: all).
+    Without ``test_rows`` all rows of the split judge.
     """
     known = load_all(given) if isinstance(given, str | Path | Source) else as_data(given)
     train = known.splits.get("train")
-    held_out = [name for name in ("validation", "test") if name in known.splits]
-    if train is None or not held_out:
+    judging_split = next((name for name in ("test", "validation") if name in known.splits), None)
+    if train is None or judging_split is None:
         raise DataMismatch(
-            f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows, others to choose "
-            "and to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the network was not "
+            f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows (labels unread) and "
+            "others to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the network was not "
             "trained on them: train it with the same"
         )
-    if len(held_out) == 2:
-        names = ("validation", "test")
-        first, second = known.split(names[0]), known.split(names[1])
-        chosen, other = _some(first, test_rows, seed), _some(second, test_rows, seed)
-    else:
-        names = (held_out[0], held_out[0])
-        first = second = known.split(held_out[0])
-        chosen, other = _halves(known.name, first, test_rows, seed)
-    selection, judging, training = first.take(chosen), second.take(other), train.take(_some(train, tune_rows, seed))
+    if len(train) < _FEWEST:
+        raise DataMismatch(f"{known.name} has {len(train)} training rows; at least {_FEWEST} are needed")
+    judged = known.split(judging_split)
+    drawn = stream(seed, "tailoring rows").permutation(len(train))[: min(rows, len(train))]
+    looked = max(1, len(drawn) * 3 // 4)
+    looked_at, checked = (train.take(torch.from_numpy(np.sort(part))) for part in (drawn[:looked], drawn[looked:]))
+    judging = judged.take(_some(judged, test_rows, seed))
     return Divided(
-        choosing=_with(known, training, selection),
-        judging=_with(known, training, judging),
-        train=RowsUsed("train", len(training), len(train), training.digest()),
-        selection=RowsUsed(names[0], len(selection), len(first), selection.digest()),
-        judged=RowsUsed(names[1], len(judging), len(second), judging.digest()),
+        choosing=_with(known, looked_at, checked),
+        judging=_with(known, looked_at, judging),
+        train=RowsUsed("train", len(looked_at), len(train), looked_at.digest()),
+        selection=RowsUsed("train", len(checked), len(train), checked.digest()),
+        judged=RowsUsed(judging_split, len(judging), len(judged), judging.digest()),
     )
 
 
@@ -90,16 +91,6 @@ def _some(split: Split, count: int | None, seed: int) -> Tensor:
     if count is None or count >= len(split):
         return torch.arange(len(split))
     return torch.from_numpy(stratified_split(split.y, (count, len(split) - count), seed)[0])
-
-
-def _halves(name: str, split: Split, count: int | None, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows for selection and for judging from one split, stratified by class; groups stay whole."""
-    if len(split) < 2:
-        raise DataMismatch(f"{name} has one held-out row: one to choose by and another to judge by are needed")
-    half = len(split) // 2
-    sizes = (half, len(split) - half) if count is None or count >= half else (count, count, len(split) - 2 * count)
-    chosen, other, *_ = split.divided(sizes, seed)
-    return torch.from_numpy(chosen), torch.from_numpy(other)
 
 
 def _with(known: Data, train: Split, test: Split) -> Data:

@@ -1,60 +1,59 @@
-"""Run configurations: reduce, convert, measure on the selection rows, and write to the journal.
-
-All expensive results go through a journal. A reduction keeps its own state in a folder next to it, so that an
-interrupted fine-tuning resumes as well.
-"""
+"""Make candidates, measure them, and keep every result in a journal: a search that was stopped goes on."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from weightsmith.chain.links import keep_by_alpha
-from weightsmith.chain.tailor.candidates import Candidate, Point, stairs
+from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
+from weightsmith.chain.tailor.cutting import Cutter
 from weightsmith.chain.tailor.judging import Answered, answered, right_answers
 from weightsmith.chain.tailor.rows import Divided
 from weightsmith.core.errors import DataMismatch, MissingExtra, UsageError
 from weightsmith.core.journal import Journal
+from weightsmith.core.records import digest_of
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.networks.evaluation import inputs_of
-from weightsmith.networks.files import load, read_card
-from weightsmith.networks.layer_plan import LayerPlan
+from weightsmith.networks.evaluation import inputs_of, scores
+from weightsmith.networks.files import load, read_card, save
 from weightsmith.networks.operations import count_operations
+from weightsmith.networks.rounding import tensor_bytes, to_int8
 from weightsmith.networks.weights import open_weights
-from weightsmith.reducing.reduce import reduce
-from weightsmith.reducing.results import ReductionRecord
+from weightsmith.reducing.budget import divergence
+from weightsmith.reducing.latency import compare_latency
 from weightsmith.spiking.conversion.balance import Balance
+from weightsmith.spiking.conversion.calibrate import Calibrate
 from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
 from weightsmith.spiking.conversion.subject import read_subject
-from weightsmith.spiking.energy.cost import Prices
-from weightsmith.spiking.l4.adjust import Adjust
-from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.spike import spike
+from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
+from weightsmith.spiking.files import load_spiking, save_spiking
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Neuron
+from weightsmith.spiking.simulation.simulate import simulate
 
 __all__ = ["CandidateRunner", "Conditions", "Refusal"]
 
 _JUDGED = "judged "
+_RANGED = 256  # rows on which the ranges of int8 activations are measured
 
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """The settings that all candidates share."""
+    """The settings that all candidates share; ``timed``: their time is measured."""
 
-    neuron: IF | LIF
-    precision: Precision
     prices: Prices
-    rows: int | None
     seed: int
     batch: int
     threads: int
+    timed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +75,13 @@ class CandidateRunner:
         self.candidates: list[Candidate] = []
         self.refusals: list[Refusal] = []
         self.spent = 0.0
-        self._tried: set[str] = set()
+        self.times: list[float] = []
         self._asked: set[str] = set()
-        self._last: tuple[str, tuple[nn.Module, int]] | None = None
-        self._example = inputs_of(network, rows.choosing.split("test").x[:1])
+        self._built: dict[str, nn.Module | SpikingNetwork] = {}
+        self._cutter = Cutter(
+            network, rows.choosing, seed=conditions.seed, batch=conditions.batch, threads=conditions.threads
+        )
+        self._example = inputs_of(network, self._checked[:1])
         counted = count_operations(network, self._example)
         self.macs, self.uncounted = counted.total, counted.uncounted
         if not self.macs:
@@ -88,55 +90,66 @@ class CandidateRunner:
                 "out and no energy to save"
             )
         self.parameters = sum(value.numel() for value in network.parameters())
-        self._energy = self._priced(network)
+        self.bytes = tensor_bytes(network)
+        self.energy = self._priced(network, "float32")
 
     @property
-    def energy(self) -> float:
-        """The energy of the whole network per input, in picojoules."""
-        return self._energy
+    def costs(self) -> dict[str, float]:
+        """The costs of the whole network, by the names of their limits; its time is the unit of time."""
+        return {
+            "params": self.parameters,
+            "macs": self.macs,
+            "bytes": self.bytes,
+            "energy": self.energy,
+            "time": 1.0,
+        }
+
+    def find(self, config: Configuration) -> Candidate | None:
+        """The candidate of a configuration, if it was made."""
+        return next((candidate for candidate in self.candidates if candidate.way == config), None)
 
     def knows(self, config: Configuration) -> bool:
-        """Whether this configuration was run, or refused, in this search."""
-        return config.key in self._tried
+        """Whether it was made or refused in this search."""
+        return self.find(config) is not None or any(refusal.way == config for refusal in self.refusals)
 
-    def of(self, config: Configuration) -> list[Candidate]:
-        """The candidates of a configuration."""
-        return [candidate for candidate in self.candidates if candidate.way == config]
-
-    def go(self, config: Configuration, stage: str) -> list[Candidate]:
-        """Run a configuration, or read its result from the journal; a refused one gives no candidates."""
+    def go(self, config: Configuration, stage: str) -> Candidate | None:
+        """Make and measure a configuration, or read its result from the journal; None if it is refused."""
+        if self.knows(config):
+            return self.find(config)
         if config.key not in self._journal:
-            begin = time.perf_counter()
-            self._journal.append(config.key, self._outcome(config), time.perf_counter() - begin)
+            begin = time.process_time()
+            outcome = self._outcome(config)
+            self._journal.append(config.key, outcome, time.process_time() - begin)
         written = self._journal[config.key]
         self.spent += self._journal.seconds(config.key)
-        self._tried.add(config.key)
         if "refused" in written:
             self.refusals.append(Refusal(config, written["refused"]))
-            return []
-        found = [
-            self._candidate(config, Point.from_dict(point), written, stage, index)
-            for index, point in enumerate(written["points"])
-        ]
-        self.candidates += found
+            return None
+        found = Candidate(
+            number=len(self.candidates),
+            way=config,
+            steps=None if config.conversion is None else config.conversion.steps,
+            images=self.rows.selection.rows,
+            energy_share=written["energy"] / self.energy,
+            params_share=written["parameters"] / self.parameters,
+            stage=stage,
+            **written,
+        )
+        self.candidates.append(found)
+        self.times.append(self.spent)
         return found
-
-    def made(self, config: Configuration) -> nn.Module | SpikingNetwork:
-        """The network of a configuration, rebuilt from the saved files."""
-        plain = self.network if config.cut is None else self._reduced(config.cut)[0]
-        if config.conversion is None:
-            return plain
-        subject = read_subject(plain, self.rows.choosing, images=1, seed=self.conditions.seed)
-        return prepare(subject, self._recipe(config.conversion)).network
 
     def judged(self, candidate: Candidate) -> Answered:
         """The answers of a candidate on the judging rows, computed once."""
-        key = f"{_JUDGED}{candidate.way.key} {candidate.steps}"
+        key = f"{_JUDGED}{candidate.way.key}"
         if key not in self._journal:
-            begin = time.perf_counter()
-            found = self._answered(candidate)
+            begin = time.process_time()
+            with pinned_threads(self.conditions.threads):
+                found = self._answered(candidate)
             bits = base64.b64encode(np.packbits(found.right).tobytes()).decode()
-            self._journal.append(key, {"right": bits, "energy": found.energy}, time.perf_counter() - begin)
+            self._journal.append(key, {"right": bits, "energy": found.energy}, time.process_time() - begin)
+        if key not in self._asked:
+            self.spent += self._journal.seconds(key)
         self._asked.add(key)
         written = self._journal[key]
         packed = np.frombuffer(base64.b64decode(written["right"]), np.uint8)
@@ -147,25 +160,73 @@ class CandidateRunner:
         """The number of other candidates judged on these rows, in calls with other limits."""
         return sum(key.startswith(_JUDGED) and key not in self._asked for key in self._journal)
 
+    def made(self, config: Configuration) -> nn.Module | SpikingNetwork:
+        """The network of a configuration: from memory, from its file, or made anew, the same each time."""
+        if config.key not in self._built:
+            self._built[config.key] = self._make(config)
+        return self._built[config.key]
+
+    def _make(self, config: Configuration) -> nn.Module | SpikingNetwork:
+        if config.conversion is not None:
+            return self._spiking(config, config.conversion)
+        if config.numbers == "int8":
+            return to_int8(self._plain(config), self._looked_at[:_RANGED])
+        return self.network if config.cut is None else self._cut(config.cut)
+
+    def _plain(self, config: Configuration) -> nn.Module:
+        """The network of a configuration before it is converted or rounded."""
+        found = self.made(Configuration(config.cut))
+        assert isinstance(found, nn.Module)
+        return found
+
+    def _cut(self, step: PruningStep) -> nn.Module:
+        path = self._file(Configuration(step))
+        if path.exists():
+            card = read_card(open_weights(path))
+            if card is not None and card.architecture is not None:
+                return load(path)
+        made = self._cutter.cut(step)
+        save(made, path)
+        return made
+
+    def _spiking(self, config: Configuration, conversion: Conversion) -> SpikingNetwork:
+        path = self._file(config)
+        if path.exists():
+            return load_spiking(path)
+        subject = read_subject(self._plain(config), self.rows.choosing, images=1, seed=self.conditions.seed)
+        made = prepare(subject, self._recipe(conversion)).network
+        save_spiking(made, path)
+        return made
+
+    def _file(self, config: Configuration) -> Path:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder / f"{digest_of(config.key)[:16]}.safetensors"
+
+    def _recipe(self, conversion: Conversion) -> ConversionSettings:
+        return ConversionSettings(
+            neuron=Neuron.of(conversion.neuron or "if"),  # type: ignore[arg-type]  # the family has these members
+            encode=encoding_of(conversion.encode),
+            balance=Balance.of(conversion.balance),  # type: ignore[arg-type]
+            adjust=None,
+            mismatch=None,
+            precision="float32",
+            steps=conversion.steps,
+            seed=self.conditions.seed,
+            calibrate=None if conversion.calibrate is None else Calibrate.of(conversion.calibrate),  # type: ignore[arg-type]
+        )
+
     def _answered(self, candidate: Candidate) -> Answered:
-        conditions, network = self.conditions, self.made(candidate.way)
+        network = self.made(candidate.way)
         if isinstance(network, SpikingNetwork):
             assert candidate.steps is not None
             return answered(
-                network,
-                self.rows.judging,
-                candidate.steps,
-                precision=conditions.precision,
-                prices=conditions.prices,
-                seed=conditions.seed,
-                first=self.rows.selection.rows,
+                network, self.rows.judging, candidate.steps, prices=self.conditions.prices, seed=self.conditions.seed
             )
-        with pinned_threads(conditions.threads):
-            right = right_answers(network, self.rows.judging, batch=conditions.batch, threads=conditions.threads)
+        right = right_answers(network, self.rows.judging, batch=self.conditions.batch, threads=self.conditions.threads)
         return Answered(right, candidate.energy)
 
     def _outcome(self, config: Configuration) -> dict[str, Any]:
-        """The journal entry of a configuration: its points and sizes, or the reason why it is impossible."""
+        """The journal entry of a configuration: its measurements, or the reason why it is impossible."""
         try:
             with pinned_threads(self.conditions.threads):
                 return self._measured(config)
@@ -175,115 +236,61 @@ class CandidateRunner:
             return {"refused": str(error)}
 
     def _measured(self, config: Configuration) -> dict[str, Any]:
-        plain, macs = (self.network, self.macs) if config.cut is None else self._reduced(config.cut)
-        if config.conversion is None:
-            points = [Point(self._correct(plain), self._priced(plain))]
+        network, plain = self.made(config), self._plain(config)
+        if isinstance(network, SpikingNetwork):
+            assert config.conversion is not None
+            outputs, energy = self._run(network, config.conversion.steps)
         else:
-            points = self._spiking(plain, config.conversion)
+            outputs, energy = self._scores(network), self._priced(plain, config.numbers)
+        answers = self._outputs.argmax(dim=1)
+        finite = outputs.isfinite().all(dim=1)
         return {
-            "points": [point.to_dict() for point in points],
+            "correct": int(((outputs.argmax(dim=1) == answers) & finite).sum()),
+            "divergence": _nearest_divergence(self._outputs, outputs) if bool(finite.all()) else 1e9,
+            "energy": energy,
             "parameters": sum(value.numel() for value in plain.parameters()),
-            "macs": macs,
+            "macs": count_operations(plain, self._example).total,
+            "bytes": tensor_bytes(plain if isinstance(network, SpikingNetwork) else network),
+            "time": self._time(config, plain),
         }
 
-    def _priced(self, network: nn.Module) -> float:
+    def _time(self, config: Configuration, plain: nn.Module) -> float | None:
+        """The time for one input as a share of the whole network's; int8 and spiking networks have none here."""
+        if not self.conditions.timed or config.conversion is not None or config.numbers == "int8":
+            return None
+        if config.cut is None:
+            return 1.0
+        found = compare_latency(self.network, plain, self._example, batches=(1,), threads=self.conditions.threads)
+        return found.at(1).median
+
+    def _run(self, network: SpikingNetwork, steps: int) -> tuple[Tensor, float]:
+        counts = UnitCounts(network)
+        found = simulate(network, self._checked, steps, seed=self.conditions.seed, observers=(counts,))
+        return torch.from_numpy(found.scores), spike_cost(network, found, counts, self.conditions.prices).energy
+
+    def _priced(self, network: nn.Module, numbers: str) -> float:
         """The energy of a network that does not spike, per input: its connections are counted as those of spikes."""
-        return self.conditions.prices.mac * count_operations(network, self._example, zeros=False).total
+        return self.conditions.prices.of_run(numbers).mac * count_operations(network, self._example, zeros=False).total
 
-    def _candidate(
-        self, config: Configuration, point: Point, written: dict[str, Any], stage: str, index: int
-    ) -> Candidate:
-        return Candidate(
-            number=len(self.candidates) + index,
-            way=config,
-            steps=point.steps,
-            images=self.rows.selection.rows,
-            correct=point.correct,
-            energy=point.energy,
-            energy_share=point.energy / self.energy,
-            parameters=written["parameters"],
-            params_share=written["parameters"] / self.parameters,
-            macs=written["macs"],
-            stage=stage,
-        )
+    def _scores(self, network: nn.Module) -> Tensor:
+        return scores(network, self._checked, batch=self.conditions.batch, threads=self.conditions.threads)
 
-    def _reduced(self, cut: PruningStep) -> tuple[nn.Module, int]:
-        """The reduced network of a cut, and its MACs; the last one is cached, because it is often used next."""
-        key = cut.to_json()
-        if self._last is None or self._last[0] != key:
-            self._last = key, self._stored_cut(cut) or self._run_cut(cut)
-        return self._last[1]
+    @functools.cached_property
+    def _outputs(self) -> Tensor:
+        """What the whole network gives for the selection rows."""
+        return self._scores(self.network)
 
-    def _stored_cut(self, cut: PruningStep) -> tuple[nn.Module, int] | None:
-        """A finished reduction from its folder; None if there is none, or if its file cannot be loaded."""
-        folder = self._folder / cut.folder
-        if not (folder / "record.json").exists():
-            return None
-        card = read_card(open_weights(folder))
-        if card is None or card.architecture is None:
-            return None
-        record = ReductionRecord.from_json((folder / "record.json").read_text(encoding="utf-8"))
-        return load(folder), record.reduced.macs
+    @property
+    def _checked(self) -> Tensor:
+        return self.rows.choosing.split("test").x
 
-    def _run_cut(self, cut: PruningStep) -> tuple[nn.Module, int]:
-        conditions = self.conditions
-        made = reduce(
-            self.network,
-            self.rows.choosing,
-            by=cut.by,
-            target=cut.target,
-            plan=self._plan(cut),
-            recover=cut.recover,
-            rows=conditions.rows,
-            random=0,
-            latency=False,
-            seed=conditions.seed,
-            batch=conditions.batch,
-            threads=conditions.threads,
-            out=self._folder / cut.folder,
-        )
-        return made.network, made.record.reduced.macs
+    @property
+    def _looked_at(self) -> Tensor:
+        return self.rows.choosing.split("train").x
 
-    def _plan(self, cut: PruningStep) -> str | LayerPlan:
-        if cut.plan != "alpha":
-            return cut.plan
-        plan = keep_by_alpha(self.network, cut.keep, threads=self.conditions.threads)
-        if len(plan.unscored) == len(plan.values):
-            raise UsageError("no layer has an α: the plan by α would be the uniform one")
-        return plan
 
-    def _correct(self, network: nn.Module) -> int:
-        """Correct answers on the selection rows; one that is not finite is wrong."""
-        conditions = self.conditions
-        found = right_answers(network, self.rows.choosing, batch=conditions.batch, threads=conditions.threads)
-        return int(found.sum())
-
-    def _spiking(self, network: nn.Module, conversion: Conversion) -> list[Point]:
-        conditions = self.conditions
-        record = spike(
-            network,
-            self.rows.choosing,
-            neuron=conditions.neuron,
-            encode=conversion.encode,
-            balance=conversion.balance,
-            adjust=conversion.adjust,
-            steps=conversion.steps,
-            precision=conditions.precision,
-            prices=conditions.prices,
-            watch=0,
-            seed=conditions.seed,
-        ).record
-        return stairs(record.decisions.correct, record.cost.curve)
-
-    def _recipe(self, conversion: Conversion) -> ConversionSettings:
-        """Parse the options as :func:`~weightsmith.spiking.spike.spike` does."""
-        return ConversionSettings(
-            neuron=self.conditions.neuron,
-            encode=encoding_of(conversion.encode),
-            balance=Balance.of(conversion.balance),  # type: ignore[arg-type]  # the family has these members
-            adjust=None if conversion.adjust is None else Adjust.of(conversion.adjust),  # type: ignore[arg-type]
-            mismatch=None,
-            precision=self.conditions.precision,
-            steps=conversion.steps,
-            seed=self.conditions.seed,
-        )
+def _nearest_divergence(expected: Tensor, given: Tensor) -> float:
+    """The divergence of outputs in their best scale: sums over the steps of a spiking network are not in logits."""
+    ours, theirs = (each.double() - each.double().mean(dim=1, keepdim=True) for each in (expected, given))
+    norm = float(theirs.square().sum())
+    return divergence(ours, theirs * (float((ours * theirs).sum()) / norm if norm else 0.0))

@@ -1,21 +1,30 @@
-"""The report section of a search for a network within limits: the limits, the result, and the front."""
+"""The one description of a search for a network within limits: what came out, what it kept and cost, and the rivals."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.choosing import Relaxation
+from weightsmith.chain.tailor.drawing import (
+    WORDS,
+    draw_front_of,
+    draw_kept_of,
+    shares_of,
+    taken_and_rivals,
+    whole_cost,
+)
+from weightsmith.chain.tailor.judging import Judgement
 from weightsmith.chain.tailor.limits import missed_text
-from weightsmith.chain.tailor.results import TailorRecord
-from weightsmith.core.statistics import holm
+from weightsmith.chain.tailor.results import Tailored, TailorRecord, Verdict
+from weightsmith.core.statistics import Interval
 from weightsmith.networks.family import short_digest
-from weightsmith.reporting.figures.front import FrontDot, draw_tailoring
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._known_networks import HOLM, Judged, KnownNetwork, change_cells
+from weightsmith.reporting.sections._known_networks import Judged, KnownNetwork
 from weightsmith.reporting.sections._wording import (
-    chance,
+    accuracy,
+    bytes_text,
     changed,
     conclusion,
     counted,
@@ -23,29 +32,55 @@ from weightsmith.reporting.sections._wording import (
     facts_of,
     percent,
     percent_within,
+    points,
     rounded,
+    seconds_text,
+    short_network,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["short_section", "tailor_section", "tailored_networks"]
 
-__all__ = ["dots_of", "draw_front_of", "tailor_section", "tailored_networks"]
-
-
-_NAMED = 6  # configurations that a note names; the others are counted
+_NAMED = 3  # untried configurations that a note names; the others are counted
 
 
-def tailor_section(record: TailorRecord, name: str) -> Section:
-    """The section of a search named ``name``."""
-    parts: list[Part] = []
-    lines = tuple(_notes(record))
-    if lines:
-        parts.append(Notes(lines))
-    parts += [_front(record), _alone(record), _candidates(record)]
+def tailor_section(result: Tailored | TailorRecord, name: str, *, kept: bool = True) -> Section:
+    """The description of a search named ``name``; ``kept``: the network was written."""
+    record = result.record if isinstance(result, Tailored) else result
+    parts: list[Part] = [*_notes(record), _kept(record), _networks(record)]
+    if isinstance(result, Tailored) and result.timeline:
+        parts.append(_timeline(result))
+    parts += [_front(record), _candidates(record)]
     if record.refused:
-        parts.append(Facts("Ways that could not be gone", tuple(record.refused.items())))
+        parts.append(Facts("What could not be done", tuple(record.refused.items())))
     parts.append(_facts(record))
-    return Section(f"Tailoring: {name}", _lead(record), tuple(parts), _chips(record))
+    return Section(
+        f"Tailoring: {name}",
+        _lead(record),
+        tuple(parts),
+        _chips(result),
+        f"{short_network(record.network)} · {_limits_text(record)} · seed {record.origin.seed}",
+        tuple(_concerns(record)),
+        tuple(_advice(record, kept)),
+    )
+
+
+def short_section(record: TailorRecord, name: str) -> Section:
+    """What went in, what came out and what it cost, for the head of a page: three numbers and a picture."""
+    judged, rows = record.judged, record.judging
+    shares = shares_of(record, record.best, judged)
+    chips = (
+        (
+            "accuracy",
+            f"{percent(judged.accuracy.value)} of {counted(rows.rows, 'row')}, was {percent(record.whole.value)}",
+        ),
+        ("parameters", f"{percent(shares.get('parameters'))} of {record.parameters:,}"),
+        ("energy for an input", f"{percent(shares.get('energy'))} of {energy_text(record.energy)}"),
+    )
+    lead = (
+        f"In: {short_network(record.network)}. Out: {record.best}. Asked for: {_limits_text(record)}. "
+        f"{_opening(record)}; {changed(judged.cost)} on the same rows. {_rival(record)}"
+    )
+    return Section(f"In short: {name}", lead, (_kept(record),), chips)
 
 
 def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]:
@@ -82,150 +117,249 @@ def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]
 def _limits_text(record: TailorRecord) -> str:
     limits, parts = record.limits, []
     if limits.accuracy is not None:
-        parts.append(f"accuracy at least {percent(limits.accuracy)}")
-    if limits.energy is not None:
-        parts.append(f"energy at most {energy_text(limits.energy)}{_share(limits.energy, record.energy)}")
-    if limits.params is not None:
-        parts.append(f"at most {counted(limits.params, 'parameter')}{_share(limits.params, record.parameters)}")
+        parts.append(f"accuracy at least {100 * limits.accuracy:g} %")
+    if limits.points is not None:
+        parts.append(f"at most {100 * limits.points:g} points below the network")
+    parts += [f"{WORDS[name]} at most {_amount_text(record, name, limit)}" for name, limit in limits.costs.items()]
     return ", ".join(parts)
 
 
-def _share(part: float, whole: float) -> str:
-    return f" ({percent(part / whole)})" if whole else ""
+def _amount_text(record: TailorRecord, cost: str, amount: float) -> str:
+    whole = whole_cost(record, cost)
+    share = "" if not whole else percent(amount / whole)
+    match cost:
+        case "energy":
+            return f"{energy_text(amount)} ({share})"
+        case "bytes":
+            return f"{bytes_text(round(amount))} ({share})"
+        case "time":
+            return share
+        case _:
+            return f"{amount:,.0f} ({share})"
 
 
 def _lead(record: TailorRecord) -> str:
     best, judged = record.best, record.judged
-    together = " Neither reducing nor converting alone keeps to them." if record.only_together else ""
+    shares = shares_of(record, best, judged)
+    told = ", ".join(f"{percent(share)} of the {word}" for word, share in shares.items() if word != "energy")
+    sure = ""
+    if judged.bound is not None and record.margin is not None:
+        least = f"{points(judged.bound)} points" if record.limits.points is not None else percent(judged.bound)
+        sure = f" (at least {least} at {100 * record.margin:g} %, exact)"
     return (
-        f"Asked for: {_limits_text(record)}. The limits are {record.verdict.value} by {best} ({best.kind}): on "
-        f"{counted(record.judging.rows, 'other row')} ({record.judging.split}) accuracy went from "
-        f"{percent(record.whole.value)} to {percent(judged.accuracy.value)}: {changed(judged.cost)}, McNemar’s "
-        f"{chance(judged.cost.p)}: {conclusion(judged.cost)}.{together}"
+        f"{_opening(record)}: {best}. It has {told} and {percent(shares.get('energy'))} of the float32 energy, and "
+        f"answers {accuracy(judged.accuracy, record.judging.rows, record.judging.split)} right, the network "
+        f"{percent(record.whole.value)}: {changed(judged.cost)}{sure}. {_rival(record)}"
     )
 
 
-def _chips(record: TailorRecord) -> tuple[tuple[str, str], ...]:
-    best, judged = record.best, record.judged
-    return (
+def _opening(record: TailorRecord) -> str:
+    match record.verdict:
+        case Verdict.MET:
+            return "Within the limits"
+        case Verdict.BY_ESTIMATE:
+            return "Within the limits by the estimate, not with its interval"
+        case Verdict.NOT_CONFIRMED:
+            return "Not within the limit on the accuracy"
+        case Verdict.NOT_MET:
+            return "No network is within the limits; the nearest"
+
+
+def _rival(record: TailorRecord) -> str:
+    """What the int8 network costs: it stands beside every result."""
+    if record.best.kind == "int8":
+        return "The int8 network wins: neither cutting nor spikes stay as near to the network within these limits."
+    found = next((each for each in record.candidates if each.kind == "int8"), None)
+    if found is None:
+        return ""
+    better = record.judged.energy < found.energy
+    return f"The whole network in int8 costs {percent(found.energy_share)} of that energy" + (
+        ", more than this one." if better else ": by energy alone it wins." if not record.limits.energy else "."
+    )
+
+
+def _chips(result: Tailored | TailorRecord) -> tuple[tuple[str, str], ...]:
+    record = result.record if isinstance(result, Tailored) else result
+    shares = shares_of(record, record.best, record.judged)
+    limited = [WORDS[name] for name in record.limits.costs]
+    words = dict.fromkeys(["parameters", "energy", *limited])
+    costs = ((word, f"{percent(shares[word])} of the network’s") for word in words if word in shares)
+    chips = [
+        ("accuracy", f"{percent(record.whole.value)} → {percent_within(record.judged.accuracy)}"),
+        *costs,
         ("limits", record.verdict.value),
-        ("accuracy before", percent_within(record.whole)),
-        ("accuracy after", percent_within(judged.accuracy)),
-        ("energy", f"{energy_text(record.energy)} → {energy_text(judged.energy)}"),
-        ("parameters", f"{record.parameters:,} → {best.parameters:,}"),
-        ("networks tried", f"{len(record.candidates):,}"),
-    )
+    ]
+    if isinstance(result, Tailored) and result.seconds is not None:
+        chips.append(("CPU time", seconds_text(result.seconds)))
+    return tuple(chips)
 
 
-def _notes(record: TailorRecord) -> Iterator[str]:
-    for limit in record.unreachable:
-        yield f"No network that was tried keeps to the limit on {limit}, whatever the others."
-    for relaxed in record.relaxations:
-        config = record.candidates[relaxed.candidate]
-        yield f"With {_relaxed(relaxed)} all limits would be kept to, by {config}."
+def _notes(record: TailorRecord) -> list[Notes]:
+    lines = [f"No network that was tried keeps to the limit on {limit}." for limit in record.unreachable]
+    lines += [
+        f"{_relaxed(record, relaxed)} would do: {record.candidates[relaxed.candidate]}."
+        for relaxed in record.relaxations
+    ]
     if record.untried:
         more = len(record.untried) - _NAMED
         named = "; ".join(record.untried[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-        yield f"The budget left no time for {named}."
-    yield from record.notes
+        lines.append(f"Not tried: {named}.")
+    lines += record.notes
+    return [Notes(tuple(lines))] if lines else []
 
 
-def _relaxed(found: Relaxation) -> str:
-    def text(value: float) -> str:
-        match found.limit:
-            case "accuracy":
-                return percent(value)
-            case "energy":
-                return energy_text(value)
-            case _:
-                return f"{value:,.0f}"
-
-    return f"{found.limit} of {text(found.to)} instead of {text(found.asked)}"
+def _relaxed(record: TailorRecord, found: Relaxation) -> str:
+    return f"{WORDS.get(found.limit, found.limit)} of {_amount_text(record, found.limit, found.to)}"
 
 
-def _front(record: TailorRecord) -> Drawing:
-    dots = dots_of(record)
+def _concerns(record: TailorRecord) -> Iterator[str]:
+    if record.met:
+        return
+    missed = record.judged.missed or record.best.excess(record.limits)
+    if record.verdict is Verdict.BY_ESTIMATE:
+        yield (
+            "the limit on the accuracy holds by the estimate only: "
+            f"{conclusion(record.judged.cost)} on {record.judging.rows:,} rows"
+        )
+    elif record.verdict is Verdict.NOT_CONFIRMED:
+        yield f"the limit on the accuracy is missed on the judging rows: {missed_text(missed)}"
+    else:
+        yield f"no network keeps to the limits; the nearest misses {missed_text(missed)}"
+
+
+def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
+    if record.verdict is Verdict.BY_ESTIMATE and not record.met:
+        yield f"more judging rows than {record.judging.rows:,}, or --margin none: the estimate then suffices"
+    for relaxed in record.relaxations[:2]:
+        yield f"--{relaxed.limit} {_amount_text(record, relaxed.limit, relaxed.to)}: what the nearest network needs"
+    if record.verdict is Verdict.NOT_CONFIRMED:
+        lost = -100 * record.judged.cost.difference
+        yield f"a wider limit, or weightsmith reduce --recover fine-tune:5: {lost:.1f} points are lost without training"
+    if not kept:
+        yield "--out FOLDER: the network was not kept"
+
+
+def _kept(record: TailorRecord) -> Drawing:
     rows: list[dict[str, Cell]] = [
         {
-            "network": str(found),
-            "kind": found.kind,
-            "accuracy": dot.accuracy,
-            "low": dot.low,
-            "high": dot.high,
-            "energy_picojoule": dot.energy,
-            "parameters": dot.parameters,
-            "on_front": "yes" if dot.on_front else "no",
+            "network": str(candidate),
+            "accuracy": None if judged is None else judged.accuracy.value,
+            **{f"share of {word}": share for word, share in shares_of(record, candidate, judged).items()},
         }
-        for found, dot in zip(record.candidates, dots, strict=True)
+        for candidate, judged in taken_and_rivals(record)
     ]
     how = (
-        "How to read it: each mark is a network that was tried; faint ones are beaten by another in accuracy, energy "
-        "and size at once. What keeps to the limits (lines) lies in the shaded corner of both panels; the ring is the "
-        "one that was taken, chosen on these rows and judged on others."
+        "How to read it: left the share of right answers on rows that had no part in the choice, of the network that "
+        "came in, of the one taken and of rivals that were judged too; right what each costs, the network that came in "
+        "being 100 %."
     )
-    return Drawing("The front", how, functools.partial(draw_front_of, record), rounded(rows), file="front.csv")
+    return Drawing("Kept and paid", how, functools.partial(draw_kept_of, record), rounded(rows), file="kept.csv")
 
 
-def _alone(record: TailorRecord) -> Table:
+def _networks(record: TailorRecord) -> Table:
+    asked = "right" if record.labelled else "as the network"
     columns = (
-        Column("kind of work"),
-        Column("best of it", "under the same limits"),
-        Column("misses", "limits, and by which share of each, on the rows that it was chosen by"),
+        Column("network"),
         Column("accuracy", "on rows that had no part in the choice", numeric=True),
-        Column("against the whole network", "points of accuracy on the same rows, with an interval", numeric=True),
-        Column("p", HOLM, numeric=True),
-        Column("energy", "for an input", numeric=True),
+        Column("change", "in points against the network, on the same rows", numeric=True),
+        Column(asked, f"of {record.selection.rows:,} selection rows ({record.selection.split})", numeric=True, spare=2),
+        Column("parameters", "share of the network’s", numeric=True),
+        Column("operations", "share of the network’s", numeric=True, spare=3),
+        Column("bytes", "of its tensors, share of the network’s", numeric=True, spare=4),
+        Column("energy", "share of the float32 network’s", numeric=True),
+        Column("limits", "the limits it misses"),
     )
-    taken = (f"{record.best.kind} (taken)", record.chosen, record.best.excess(record.limits), record.judged)
+    whole = record.candidates[0]
+    rows = [_network_row(record, "as it came", whole, None, record.whole)]
+    for number, (candidate, judged) in enumerate(taken_and_rivals(record)):
+        name = f"{candidate} (taken)" if number == 0 else str(candidate)
+        rows.append(_network_row(record, name, candidate, judged, None if judged is None else judged.accuracy))
+    caption = (
+        f"Accuracies on {counted(record.judging.rows, 'row')} ({record.judging.split}) with 95 % Wilson intervals; "
+        "only what could be taken was judged. Energy is that of arithmetic, relative to the network in float32."
+    )
+    return Table("Networks", columns, tuple(rows), caption, file="networks.csv")
+
+
+def _network_row(
+    record: TailorRecord, name: str, candidate: Candidate, judged: Judgement | None, right: Interval | None
+) -> tuple[Cell | Shown, ...]:
+    shares = shares_of(record, candidate, judged)
+    missed = candidate.excess(record.limits) if judged is None else judged.missed
+    return (
+        name,
+        None if right is None else Shown(right.value, percent_within(right)),
+        None if judged is None else Shown(judged.cost.difference, points(judged.cost.difference)),
+        Shown(candidate.share, percent(candidate.share)),
+        *(
+            Shown(shares[word], percent(shares[word])) if word in shares else None
+            for word in ("parameters", "operations", "bytes", "energy")
+        ),
+        _standing(record, candidate, judged, missed),
+    )
+
+
+def _standing(record: TailorRecord, candidate: Candidate, judged: Judgement | None, missed: dict[str, float]) -> str:
+    if missed:
+        return f"misses {missed_text(missed)}"
+    if judged is None and record.limits.limits_accuracy and candidate.kind != "whole":
+        return "accuracy not judged"
+    return "within" if judged is None or judged.holds(record.margin) else "within by the estimate"
+
+
+def _timeline(result: Tailored) -> Table:
+    columns = (
+        Column("after", "CPU time of the search", numeric=True),
+        Column("best so far"),
+        Column("as the network", "share of the selection rows", numeric=True),
+        Column("energy", "share of the float32 network’s", numeric=True),
+    )
     rows: list[tuple[Cell | Shown, ...]] = []
-    others = [(f"{each.kind} alone", each.candidate, each.missed, each.judged) for each in record.alone]
-    ps = holm([None if judged is None else judged.cost.p for _, _, _, judged in (taken, *others)])
-    for (kind, number, missed, judged), p in zip((taken, *others), ps, strict=True):
-        if number is None or judged is None:
-            rows.append((kind, "nothing could be tried", *[None] * (len(columns) - 2)))
-            continue
-        shortfall = missed_text(missed) or "nothing"
-        right = Shown(judged.accuracy.value, percent_within(judged.accuracy))
-        energy = Shown(judged.energy, energy_text(judged.energy))
-        rows.append((kind, str(record.candidates[number]), shortfall, right, *change_cells(judged.cost, p), energy))
-    return Table("Beside one kind of work alone", columns, tuple(rows), file="alone.csv")
+    for moment in result.timeline:
+        found = result.record.candidates[moment.candidate]
+        rows.append(
+            (
+                Shown(round(moment.seconds, 2), seconds_text(moment.seconds)),
+                str(found),
+                Shown(found.share, percent(found.share)),
+                Shown(found.energy_share, percent(found.energy_share)),
+            )
+        )
+    return Table("Time line", columns, tuple(rows), file="timeline.csv", detail=True)
 
 
 def _candidates(record: TailorRecord) -> Table:
     columns = (
-        Column("number", "in the order in which they were tried"),
         Column("network", "what was done to the one that came in"),
-        Column("accuracy", f"on {counted(record.selection.rows, 'selection row')}", numeric=True),
+        Column("divergence", "squared distance of its outputs, as a share of their variance", numeric=True),
+        Column("agreement", f"with the network on {record.selection.rows:,} rows", numeric=True),
         Column("energy", "for an input", numeric=True),
-        Column("share of energy", "of the whole network’s", numeric=True),
+        Column("share of energy", numeric=True),
         Column("parameters", numeric=True),
-        Column("share of parameters", numeric=True),
-        Column("misses", "the limits it does not keep to"),
-        Column("found", "in which stage of the search"),
+        Column("operations", numeric=True),
+        Column("misses", "the limits on costs it does not keep to"),
     )
     rows = tuple(
         (
-            found.number,
             str(found),
+            found.divergence,
             Shown(found.share, percent_within(found.accuracy)),
             Shown(found.energy, energy_text(found.energy)),
             Shown(found.energy_share, percent(found.energy_share)),
             found.parameters,
-            Shown(found.params_share, percent(found.params_share)),
+            found.macs,
             ", ".join(found.excess(record.limits)) or "nothing",
-            found.stage,
         )
-        for found in record.front
+        for found in (record.front if record.labelled else record.candidates)
     )
-    caption = f"{len(record.front):,} of {len(record.candidates):,} networks that were tried: those on the front."
-    return Table("Networks on the front", columns, rows, caption, file="candidates.csv")
+    return Table("Candidates", columns, rows, file="candidates.csv", detail=True)
 
 
 def _facts(record: TailorRecord) -> Facts:
     rows = [
         (what, f"{used.rows:,} of {used.of:,} ({used.split}), SHA-256 {short_digest(used.sha256)}")
         for what, used in (
-            ("training rows", record.train),
+            ("rows looked at", record.train),
             ("selection rows", record.selection),
             ("judging rows", record.judging),
         )
@@ -234,33 +368,22 @@ def _facts(record: TailorRecord) -> Facts:
     return facts_of(record.settings, record.origin, before=[("network", record.network), *rows], after=after)
 
 
-# The figure of the front.
-
-
-def dots_of(record: TailorRecord) -> list[FrontDot]:
-    """Every candidate as a dot of the figure."""
-    best = {found.number for found in record.front}
-    dots = []
-    for found in record.candidates:
-        right = found.accuracy
-        dots.append(
-            FrontDot(
-                kind=found.kind,
-                accuracy=right.value,
-                low=right.low,
-                high=right.high,
-                energy=found.energy,
-                parameters=found.parameters,
-                on_front=found.number in best,
-                chosen=found.number == record.chosen,
-            )
-        )
-    return dots
-
-
-def draw_front_of(record: TailorRecord) -> Figure:
-    """Accuracy against energy and against parameters, with the limits and the chosen candidate."""
-    limits = record.limits
-    return draw_tailoring(
-        dots_of(record), accuracy=limits.accuracy, energy=limits.energy, params=limits.params, met=record.met
+def _front(record: TailorRecord) -> Drawing:
+    rows: list[dict[str, Cell]] = [
+        {
+            "network": str(found),
+            "kind": found.kind,
+            "share": found.share,
+            "low": found.accuracy.low,
+            "high": found.accuracy.high,
+            "energy_picojoule": found.energy,
+            "parameters": found.parameters,
+        }
+        for found in record.candidates
+    ]
+    how = (
+        "How to read it: each mark is a network that was tried; faint ones are beaten by another in accuracy, energy "
+        "and size at once. What keeps to the limits (lines) lies in the shaded corner of both panels; the ring is the "
+        "one that was taken, chosen on these rows and judged on others."
     )
+    return Drawing("The front", how, functools.partial(draw_front_of, record), rounded(rows), file="front.csv")

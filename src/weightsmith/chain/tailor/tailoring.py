@@ -1,240 +1,153 @@
-"""Tailor: search the chain for a network that meets limits on accuracy, energy and size."""
+"""Tailor: the network that keeps to limits on accuracy, size, operations, bytes, energy or time."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from weightsmith.chain.tailor.choosing import Preference, margin_for
-from weightsmith.chain.tailor.limits import Limits, Wanted, read_seconds
+from weightsmith.chain.tailor.limits import Wanted, read_seconds
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
-from weightsmith.core.records import Origin
-from weightsmith.core.storage import write_atomic
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.verbs import Batch, Doc, Seed, Threads, verb
-from weightsmith.spiking.neurons import IF, LIF, Neuron, Precision
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from weightsmith.chain.tailor.proposing import Menu, Proposer
     from weightsmith.chain.tailor.results import Tailored, TailorRecord
-    from weightsmith.chain.tailor.runner import CandidateRunner
-    from weightsmith.reducing.recovery.recover import FineTune
-    from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile
-    from weightsmith.spiking.encoding import Constant, Poisson
     from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.training.run import TrainRun
 
 __all__ = ["tailor"]
 
+_UNLABELLED = 1000
 
-_SEARCHING = 2.0  # standard errors, until the number of configurations is known
 
-
-@verb(types=("reducing.recovery.recover", "spiking.encoding", "spiking.conversion.balance", "spiking.energy.cost"))
+@verb(types=("spiking.energy.cost",))
 def tailor(
     network: nn.Module | TrainRun | str | Path,
     data: Any,
     *,
-    accuracy: Annotated[float | str | None, Doc("at least this share of right answers, as 0.9 or 90%")] = None,
-    energy: Annotated[
-        float | str | None, Doc("at most this, for an input: 0.2 or 20% of the network's own, or as 1.5uJ")
+    accuracy: Annotated[
+        float | str | None, Doc("at least this many per cent right, as 90; or -2: at most 2 points below the network's")
     ] = None,
     params: Annotated[
-        float | str | None, Doc("at most so many parameters: 0.5 or 50% of the network's own, or as 20000")
+        float | str | None, Doc("at most so many parameters: 75% or 0.75 of the network's own, or as 20000")
     ] = None,
-    budget: Annotated[
-        float | str | None, Doc("end the search after so many seconds, or 90s, 10m, 1.5h; what is known counts")
+    macs: Annotated[
+        float | str | None, Doc("at most so many operations (multiply–accumulates): 50% of its own, or a number")
     ] = None,
+    energy: Annotated[
+        float | str | None, Doc("at most this for an input: 20% of its own in float32, or an amount as 1.5uJ")
+    ] = None,
+    time: Annotated[float | str | None, Doc("at most this share of its own time for one input: 50%")] = None,
+    bytes: Annotated[  # noqa: A002 (the name of the limit)
+        float | str | None, Doc("at most so many bytes of weights: 25% of its own, or an amount as 300kB")
+    ] = None,
+    spiking: Annotated[bool, Doc("only spiking networks: for those who build for spiking hardware")] = False,
     margin: Annotated[
         float | None,
-        Range(ge=0),
-        Doc("standard errors above the accuracy asked for; without it by the number of ways", rare=True),
+        Range(ge=0.5, lt=1),
+        Doc("the confidence with which the limit on the accuracy must hold (exact binomial); none: its estimate does"),
+    ] = 0.95,
+    rows: Annotated[
+        int, Range(ge=8, le=_UNLABELLED), Doc("training rows to look at; their labels are not read")
+    ] = _UNLABELLED,
+    test_rows: Annotated[int | None, Range(ge=1), Doc("rows that judge the result; without it all")] = None,
+    budget: Annotated[
+        float | str | None, Doc("end the search after so many CPU seconds, or 90s, 10m; what is known counts")
     ] = None,
-    test_rows: Annotated[
-        int | None, Range(ge=1), Doc("rows to choose by, and as many others that judge; without it all")
-    ] = None,
-    recover: Annotated[
-        FineTune | str | None, Doc("how networks that were cut are trained; none leaves them as they are")
-    ] = "fine-tune:3,schedule=cosine:0.01",
-    tune_rows: Annotated[int | None, Range(ge=1), Doc("training rows they are trained on; without it all")] = None,
-    rows: Annotated[int | None, Range(ge=1), Doc("training rows that methods of reduction look at")] = 2000,
-    spiking: Annotated[
-        bool | None, Doc("whether spiking networks are tried; without it unless only the size is limited")
-    ] = None,
-    neuron: Annotated[IF | LIF | str, Doc("if, or lif:0.95; reset=hard for either", rare=True)] = "if",
-    encode: Annotated[
-        Poisson | Constant | str | None, Doc("constant or poisson:1; without it both are tried", rare=True)
-    ] = None,
-    balance: Annotated[
-        Percentile | MaxCurrent | str, Doc("how thresholds are found: percentile:99.9 or max-current", rare=True)
-    ] = "percentile",
-    steps: Annotated[int, Range(ge=1), Doc("time steps that a spiking network is run for, at most")] = 32,
-    precision: Annotated[Precision, Doc("numbers of spiking networks; int8 rounds the weights", rare=True)] = "float32",
     prices: Annotated[
-        Prices | str, Doc("picojoules per operation, as picojoule:0.9,4.6 or picojoule:neurons=true", rare=True)
+        Prices | str, Doc("picojoules per operation, as picojoule:0.9,4.6 or picojoule:neurons=false", rare=True)
     ] = "picojoule",
     seed: Seed = 0,
-    batch: Batch = 256,
+    batch: Batch = 64,
     threads: Threads = 1,
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
 ) -> Tailored:
-    """The cheapest network that meets the limits: reduced, fine-tuned, converted to spikes, or a combination.
+    """The network within the limits: reduced, rounded to int8, spiking, or a combination, whichever loses least.
 
-    ``accuracy`` is a share of correct answers (0.9, ``"90%"``); ``energy`` a share of the network's own or an amount
-    per input (0.2, ``"1.5uJ"``); ``params`` a share or a number (0.5, 20000). Candidates are chosen on the validation
-    split, or on rows drawn from the test split, ``margin`` standard errors above the accuracy limit (None: growing with
-    the number of configurations); the chosen one is judged once on other rows (``test_rows`` of each; None: all).
-    ``recover`` sets how cut networks are trained, on ``tune_rows`` training rows (None: all; ``recover=None``: not at
-    all), ``rows`` how many rows pruning methods use. Conversions are tried unless only the size is limited, or as
-    ``spiking`` says, for at most ``steps`` steps.
+    ``accuracy`` is a share of right answers (90, ``"90%"``, 0.9) or points below the network's own (-2); the other
+    limits are shares of the network's own costs (``"75%"``) or amounts. With a limit on a cost, the network that stays
+    nearest to the original within it is taken; with one on the accuracy alone, the one of least energy. At most
+    ``rows`` training rows are looked at, without their labels: sensitivities are measured once, what reads removed
+    units is refitted in closed form, and candidates are ranked by how far their outputs move. Then the best is judged
+    on the test rows (``test_rows`` of them; None: all), which nothing has looked at before: the limit on the accuracy
+    must hold with confidence ``margin``, by the exact binomial, paired with the network where it is relative to it.
 
-    The search goes from coarse to fine and ends early when ``budget`` (seconds, ``"10m"``) is spent. With ``out``, a
-    folder, every candidate is kept there: the same call resumes an interrupted one, and calls with other limits reuse
-    its candidates. If no network meets the limits, the nearest is returned, and ``record.verdict`` says so.
+    Energy is relative to the float32 network. int8 is among the candidates and stands beside every result;
+    ``spiking=True`` takes spiking networks only.
+
+    An interruption (Ctrl-C) ends the search, and the best so far is judged. With ``out``, a folder, every candidate is
+    kept there: the same call resumes, and calls with other limits reuse its candidates. If no network meets the
+    limits, the nearest is returned, and ``record.verdict`` says so.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
     >>> run = ws.train("mlp:40", digits, optimiser="adam", schedule=0.01, epochs=10)
-    >>> small = tailor(run, digits, accuracy=0.9, params=0.4, recover=None)
+    >>> small = tailor(run, digits, params="40%")
     >>> small.record.best.kind, small.record.best.params_share <= 0.4
     ('reduced', True)
     """
-    from weightsmith.chain.tailor.concluding import check_any, concluded, judge
-    from weightsmith.chain.tailor.proposing import Proposer
+    from weightsmith.chain.tailor.choosing import Preference
+    from weightsmith.chain.tailor.concluding import check_any, concluded, judge, timeline
     from weightsmith.chain.tailor.results import Tailored
     from weightsmith.chain.tailor.rows import divided
     from weightsmith.chain.tailor.runner import CandidateRunner, Conditions
+    from weightsmith.chain.tailor.searching import Search
     from weightsmith.networks.card import card_of, meaning_digest, weights_digest
-    from weightsmith.spiking.conversion.balance import Balance
-    from weightsmith.spiking.conversion.preparing import encoding_of
+    from weightsmith.spiking.energy.cost import PriceList
 
-    asked = _Asked(
-        wanted=Wanted.read(accuracy, energy, params),
-        budget=read_seconds(budget),
-        margin=_margin(margin),
-        recover=None if recover is None else str(recover),
-        spiking=spiking,
-        steps=steps,
-        encodings=("constant", "poisson") if encode is None else (str(encoding_of(encode)),),
-        balance=str(Balance.of(balance)),
-    )
+    asked = {"params": params, "macs": macs, "energy": energy, "time": time, "bytes": bytes}
+    wanted = Wanted.read(accuracy, **asked)
     conditions = Conditions(
-        neuron=Neuron.of(neuron),  # type: ignore[arg-type]  # the family has these two members
-        precision=precision,
-        prices=_prices(prices, precision),
-        rows=rows,
+        prices=PriceList.of(prices),  # type: ignore[arg-type]  # the family has one member
         seed=seed,
         batch=batch,
         threads=threads,
+        timed=time is not None,
     )
-    counts = {"test_rows": test_rows, "tune_rows": tune_rows}
+    most = read_seconds(budget)
     module = _network(network)
-    found = divided(data, **counts, seed=conditions.seed)
-    settings = counts | {
-        field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)
-    }
-    origin = Origin(seed=conditions.seed, inputs={"network": weights_digest(module), **found.inputs})
+    found = divided(data, rows=rows, test_rows=test_rows, seed=seed)
+    shared = {field.name: _plain(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)}
+    shared |= {"rows": rows, "test_rows": test_rows}
+    origin = Origin(seed=seed, inputs={"network": weights_digest(module), **found.inputs})
     card = meaning_digest(card_of(module))  # equal weights with another normalisation are another network
-    call = {"settings": settings, "card": card, **origin.to_dict()}
+    call = {"settings": shared, "card": card, **origin.to_dict()}
+    report = as_callback(progress)
     with _working_folder(out) as folder, Journal(folder / "journal.jsonl", call) as journal:
-        runner = CandidateRunner(module, found, conditions, folder / "reductions", journal)
-        limits = asked.wanted.of(energy=runner.energy, params=runner.parameters)
-        menu = asked.menu(limits, runner)
-        preference = Preference(limits, _SEARCHING if asked.margin is None else asked.margin)
-        untried = _search(runner, Proposer(menu, preference, runner.candidates), asked.budget, as_callback(progress))
+        runner = CandidateRunner(module, found, conditions, folder / "candidates", journal)
+        limits = wanted.of(**runner.costs)
+        preference = Preference(limits, spiking)
+        untried = Search(runner, preference, report).run(most)
         check_any(runner)
-        tried = len({candidate.way.key for candidate in runner.candidates})
-        final = Preference(limits, margin_for(tried) if asked.margin is None else asked.margin)
-        judged = judge(runner, final, as_callback(progress))
+        moments = timeline(runner, preference)
+        judged = judge(runner, preference, margin, report)
         made = runner.made(judged.best.way)
-        options = {
+        settings = {
+            "data": found.choosing.name,
             "accuracy": accuracy,
-            "energy": energy,
-            "params": params,
-            **asked.written(menu),
-            "margin": final.margin,
+            **asked,
+            "spiking": spiking,
+            "margin": margin,
+            "budget": most,
+            **shared,
         }
-        options["steps"] = judged.best.steps  # the number of steps to run; None if it does not spike
-        written = {"data": found.choosing.name, **options, **settings}
-        record = concluded(runner, judged, made, untried=untried, settings=written, origin=origin)
+        settings["steps"] = judged.best.steps  # the number of steps to run; None if it does not spike
+        record = concluded(runner, judged, preference, made, untried=untried, settings=settings, origin=origin)
         if out is not None:
             _write(folder, record, made)
-    return Tailored(record, made)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Asked:
-    """The limits, the budget, and the options of the search."""
-
-    wanted: Wanted
-    budget: float | None
-    margin: float | None
-    recover: str | None
-    spiking: bool | None
-    steps: int
-    encodings: tuple[str, ...]
-    balance: str
-
-    def menu(self, limits: Limits, runner: CandidateRunner) -> Menu:
-        """The options of the search, once the whole network is known."""
-        from weightsmith.chain.tailor.proposing import Menu
-
-        return Menu(
-            energy=None if limits.energy is None else limits.energy / runner.energy,
-            params=None if limits.params is None else limits.params / runner.parameters,
-            recover=self.recover,
-            spiking=not limits.size_only if self.spiking is None else self.spiking,
-            steps=self.steps,
-            encodings=self.encodings,
-            balance=self.balance,
-        )
-
-    def written(self, menu: Menu) -> dict[str, Any]:
-        """The options for the record; those of conversions only if some were tried."""
-        spiking = {"most_steps": self.steps, "encode": list(self.encodings), "balance": self.balance}
-        conversion = spiking if menu.spiking else dict.fromkeys(spiking)
-        return {"budget": self.budget, "recover": self.recover, "spiking": menu.spiking, **conversion}
-
-
-def _search(
-    runner: CandidateRunner, proposer: Proposer, budget: float | None, progress: ProgressCallback | None
-) -> tuple[str, ...]:
-    """Run the proposed configurations until all are done or the budget is spent; return the untried ones."""
-    stages = proposer.stages()
-    for stage, propose in stages:
-        configs = [config for config in dict.fromkeys(propose()) if not runner.knows(config)]
-        for index, config in enumerate(configs):
-            if budget is not None and runner.spent >= budget:
-                left = [str(config) for config in configs[index:]]
-                return (*left, *(f"{name}: not begun" for name, _ in stages))
-            runner.go(config, stage)
-            if progress is not None:
-                progress(stage, index + 1, len(configs))
-    return ()
-
-
-def _prices(given: Prices | str, precision: str) -> Prices:
-    from weightsmith.spiking.energy.cost import PriceList
-
-    option: Prices = PriceList.of(given)  # type: ignore[assignment]  # the family has one member
-    return option.of_run(precision)
-
-
-def _margin(given: float | None) -> float | None:
-    if given is not None and not 0 <= given < math.inf:
-        raise UsageError(f"margin must be ≥ 0 standard errors, not {given!r}")
-    return None if given is None else float(given)
+        seconds = runner.spent
+    return Tailored(record, made, moments, seconds)
 
 
 def _network(given: Any) -> nn.Module:
@@ -289,4 +202,4 @@ def _write(folder: Path, record: TailorRecord, network: nn.Module | SpikingNetwo
         save_spiking(network, path)
     else:
         save(network, path)
-    write_atomic(folder / "record.json", record.to_json(indent=1) + "\n")
+    write_record(folder / "record.json", record)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from weightsmith.core.errors import FileRefused, UnknownName
+from weightsmith.core.errors import FileRefused, UnknownName, brief
 from weightsmith.core.options import param
 from weightsmith.data.arrays import Arrays
 from weightsmith.data.formats.npz import read_npz
@@ -189,8 +189,8 @@ def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tu
     if fractions:
         raise FileRefused(
             path,
-            f"the label {fractions[0]!r} is not a class; labels are whole numbers or text (is another column meant? "
-            "label=NAME says which)",
+            f"the label {brief(fractions[0])} is not a class; labels are whole numbers or text (is another column "
+            "meant? label=NAME says which)",
         )
     texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
     position = {text: index for index, text in enumerate(sorted(set(texts)))}
@@ -234,7 +234,7 @@ def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Ro
     unnamed = [i for i, name in enumerate(_filled(names)) if not name]
     for position, name in enumerate(names, 1):
         if name and names.count(name) > 1:
-            raise FileRefused(path, f"column {position} has the name {name!r} of another")
+            raise FileRefused(path, f"column {position} has the name {brief(name)} of another")
     return _numbered(names), rows[below:], unnamed
 
 
@@ -286,8 +286,8 @@ def _part(path: Path, row: Row, names: list[str], column: int) -> str:
     if word not in SPLITS:
         raise FileRefused(
             path,
-            f"row {row.number}, column {names[column]}: {word!r} is not one of {', '.join(SPLITS)} (an input of that "
-            'name? split="" says so)',
+            f"row {row.number}, column {names[column]}: {brief(word)} is not one of {', '.join(SPLITS)} (an input of "
+            'that name? split="" says so)',
         )
     return word
 
@@ -317,7 +317,7 @@ def _number(path: Path, row: Row, names: list[str], column: int) -> float:
     number = _as_float(row.cells[column])
     if number is None or abs(number) > _LARGEST:
         raise FileRefused(
-            path, f"row {row.number}, column {names[column]}: {row.cells[column]!r} is not a finite number"
+            path, f"row {row.number}, column {names[column]}: {brief(row.cells[column])} is not a finite number"
         )
     return number
 

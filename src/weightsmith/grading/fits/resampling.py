@@ -19,8 +19,9 @@ Eigenvalues repel each other and are no independent draws, as this takes them to
 the interval is 1.1 to 1.3 times as wide as the range in which α lies from matrix to matrix.
 
 Resampling makes ties, and a tail of few values, most of them equal, has an α near infinity. So refits keep a least
-tail; where the fit has a shorter one, c is that of the best tail long enough, and the interval is widened to hold the
-fit. *The interval always holds the fitted α.*
+tail; where the fit has a shorter one, c is that of the best tail long enough, and the interval reaches from half its
+width below the lower of both exponents to as much above the higher one: how far they lie apart is uncertainty too. *The
+interval always holds the fitted α, and does not end there.*
 
 **The goodness of fit** is that of Clauset, Shalizi & Newman (SIAM Review 51 (2009) 661, section 4.1): samples of the
 law itself, values below λ_min resampled and those beyond it drawn anew; p says how often their D is as large as the one
@@ -111,9 +112,10 @@ class Resampled:
         place, rest = divmod((1 - outside) * (self.deviations.size - 1), 1)  # the quantile, linear between two values
         below, above = self.deviations[int(place)], self.deviations[min(int(place) + 1, self.deviations.size - 1)]
         factor = math.exp(float(below + rest * (above - below)))
-        ends = self.value, 1 + (self.centre - 1) / factor, 1 + (self.centre - 1) * factor
+        low, high = sorted((self.value, self.centre))
+        ends = 1 + (low - 1) / factor, 1 + (high - 1) * factor
         method = f"mean of percentile and basic bootstrap of ln(α − 1), {self.resamples} resamples"
-        return Interval(self.value, min(ends), max(ends), float(confidence), method)
+        return Interval(self.value, *ends, float(confidence), method)
 
     def is_settled(self, borders: Sequence[float], confidence: float) -> bool:
         """Whether more resamples would hardly change on which side of the interval's ends each border lies.

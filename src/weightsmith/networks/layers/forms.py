@@ -4,6 +4,7 @@
 |---|---|---|
 | Linear, Embedding, MultiheadAttention | out × in | 1 × out × in |
 | Conv1d, 2d, 3d | out × in/g × kernel | g·positions × out/g × in/g |
+| the same with one input and no groups | out × 1 × kernel | 1 × out × positions: a filter per row |
 | ConvTranspose1d, 2d, 3d | in × out/g × kernel | g·positions × out/g × in/g |
 | LSTM, GRU, RNN | gates·hidden × in | gates × hidden × in |
 | Experts | experts × in × out | as stored |
@@ -54,6 +55,10 @@ class Form:
             return f"{self.kind}(groups={self.groups})"
         return f"{self.kind}(gates={self.gates})" if self.gates > 1 else self.kind
 
+    def has_one_input(self, shape: tuple[int, ...]) -> bool:
+        """Whether it is a convolution of a single channel: at each position of its kernel it has but one column."""
+        return self.kind in ("Conv1d", "Conv2d", "Conv3d") and self.groups == 1 and shape[1] == 1
+
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor of this shape can have this form."""
         if 0 in shape:
@@ -72,6 +77,8 @@ class Form:
         """The matrices of ``weight``; a view of it wherever strides allow (always without groups)."""
         match self.kind:
             case "Conv1d" | "Conv2d" | "Conv3d":
+                if self.has_one_input(tuple(weight.shape)):
+                    return weight.flatten(1).unsqueeze(0)
                 out, inputs = weight.shape[0] // self.groups, weight.shape[1]
                 parts = weight.reshape(self.groups, out, inputs, _positions(weight))
                 return _flat(parts.permute(0, 3, 1, 2))
@@ -90,6 +97,8 @@ class Form:
         """The shape of :meth:`stack` without any values."""
         match self.kind:
             case "Conv1d" | "Conv2d" | "Conv3d":
+                if self.has_one_input(shape):
+                    return 1, shape[0], math.prod(shape[2:])
                 return self.groups * math.prod(shape[2:]), shape[0] // self.groups, shape[1]
             case "ConvTranspose1d" | "ConvTranspose2d" | "ConvTranspose3d":
                 return self.groups * math.prod(shape[2:]), shape[1], shape[0] // self.groups

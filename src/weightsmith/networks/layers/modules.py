@@ -15,7 +15,7 @@ from torch.nn.utils import parametrize
 from weightsmith.networks.layers.channels import Channels
 from weightsmith.networks.layers.forms import Form
 from weightsmith.networks.layers.names import guess, split_attention
-from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
+from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name, why_not_real
 from weightsmith.networks.weights import Entry, as_float
 
 __all__ = ["find_in_module"]
@@ -224,7 +224,7 @@ def _unreadable(parameter: Tensor) -> str | None:
     if parameter.layout != torch.strided:
         return f"stored as {parameter.layout}"
     if not parameter.is_floating_point():
-        return f"integers ({str(parameter.dtype).removeprefix('torch.')}), no scale"
+        return why_not_real(str(parameter.dtype).removeprefix("torch."))
     return None
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from weightsmith.networks.layers.channels import GUESS, Channels
 from weightsmith.networks.layers.effective import Effective, find_effective
 from weightsmith.networks.layers.forms import GATES, Form
-from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name
+from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name, why_not_real
 from weightsmith.networks.weights import Entry, Weights
 
 __all__ = ["Guess", "find_in_weights", "guess", "split_attention"]
@@ -116,6 +116,8 @@ def _guess_entry(weights: Weights, entry: Entry, channels: Channels) -> Guess:
     leaf = entry.name.rpartition(".")[2]
     if leaf == "bias" and len(entry.shape) == 4 and entry.shape == (1, 1, entry.shape[-1], entry.shape[-1]):
         return "Buffer"  # the causal mask of GPT-2
+    if not weights.is_real(entry.name) and len(entry.shape) > 1 and _WEIGHT_LIKE.search(leaf):
+        return why_not_real(entry.dtype)
     inside = ".parametrizations." in f".{entry.name}"
     if not weights.is_real(entry.name) or leaf in _BUFFERS or (inside and leaf.startswith(("_", "base"))):
         return "Buffer"

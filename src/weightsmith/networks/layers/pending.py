@@ -11,7 +11,7 @@ from torch import Tensor
 from weightsmith.networks.layers.forms import Form
 from weightsmith.networks.weights import LeftOut
 
-__all__ = ["Findings", "PendingLayer", "buffer", "layer_name"]
+__all__ = ["Findings", "PendingLayer", "buffer", "layer_name", "why_not_real"]
 
 
 @dataclass
@@ -52,6 +52,15 @@ class Findings:
 def buffer(name: str, shape: tuple[int, ...]) -> LeftOut:
     """A buffer: named, but none of its values is a parameter."""
     return LeftOut(name, shape, 0, "a buffer, not trained")
+
+
+def why_not_real(dtype: str) -> str:
+    """What stored integers or truth values are, that no spectrum is made of.
+
+    >>> why_not_real("int64"), why_not_real("bool")
+    ('integers (int64), no scale', 'truth values (bool): a mask, no weights')
+    """
+    return "truth values (bool): a mask, no weights" if dtype == "bool" else f"integers ({dtype}), no scale"
 
 
 def layer_name(tensor: str) -> str:

@@ -205,7 +205,10 @@ def network_digest(network: object) -> str:
 
 def _notes(plan: PendingLayer) -> tuple[str, ...]:
     tied = [f"shares its weight with {', '.join(plan.tied_with)}"] if plan.tied_with else []
-    return (*plan.notes, *tied)
+    single = (
+        ["one input channel: graded as out × (in·k), a filter per row"] if plan.form.has_one_input(plan.shape) else []
+    )
+    return (*plan.notes, *single, *tied)
 
 
 class _StateDict(Weights):

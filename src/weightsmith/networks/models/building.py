@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from weightsmith.networks.editing import grafting  # noqa: F401  (an architecture too, made of two others)
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.factories import Factory, check_class_named, is_factory
 

@@ -98,7 +98,9 @@ def _open_zip(path: Path) -> Weights:
     if not names:
         raise FileRefused(path, "is an empty zip archive")
     if any(name.endswith("constants.pkl") for name in names):
-        raise FileRefused(path, "is a TorchScript program: save its state_dict() with torch.save instead")
+        from weightsmith.networks.readers.torchscript import TorchScriptWeights
+
+        return TorchScriptWeights(path)
     if any(name == "data.pkl" or name.endswith("/data.pkl") for name in names):
         return TorchWeights(path)
     if "config.json" in names and any(name.startswith("model.weights") for name in names):

@@ -2,6 +2,7 @@
 
 A pickle is a program for a small stack machine. This is that machine without calls and imports: names are
 compared with a short list of what ``torch.save`` writes for weights, and a call becomes a description of its result.
+In a TorchScript archive objects of the program's own classes (``__torch__.…``) become dictionaries of their attributes.
 Anything else refuses the file by name. Sizes and strides are then checked on the descriptions, before a single value
 is read.
 """
@@ -20,11 +21,15 @@ import torch
 from weightsmith.core.errors import FileRefused
 from weightsmith.networks.readers.ranges import shown
 
-__all__ = ["STORAGE_TYPES", "Storage", "StoredTensor", "allowed_name", "describe"]
+__all__ = ["PACKED", "STORAGE_TYPES", "ScriptObject", "Storage", "StoredTensor", "allowed_name", "describe"]
 
 
 # About a hundred thousand tensors; more opcodes than that are made to fill the memory.
 _MOST_OPCODES = 5_000_000
+
+
+PACKED = "(packed)"
+"""The name of a state that a TorchScript object packed by code of its own."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class _Name:
     name: str
 
 
+class ScriptObject(dict[Any, Any]):
+    """The attributes of an object of a TorchScript program; its class, which is code, is not looked at."""
+
+
 class _Other:
     """A value that weights do not need: a device, a call with an unused result."""
 
@@ -67,6 +76,7 @@ class _Other:
 @dataclass
 class _Machine:
     path: Path
+    script: bool = False
     stacks: list[list[Any]] = field(default_factory=lambda: [[]])
     memo: dict[int, Any] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
@@ -77,12 +87,13 @@ class _Machine:
         return self.stacks[-1]
 
 
-def describe(stream: IO[bytes], path: Path) -> tuple[Any, dict[str, Storage]]:
+def describe(stream: IO[bytes], path: Path, *, script: bool = False) -> tuple[Any, dict[str, Storage]]:
     """The object the next pickle in ``stream`` would make, as plain containers and :class:`StoredTensor` descriptions.
 
     Also the storages it names, by key. Refuses names that are not on the list, odd opcodes and damaged pickles.
+    ``script``: the pickle of a TorchScript archive.
     """
-    machine = _Machine(path)
+    machine = _Machine(path, script)
     protocol: Any = 0
     try:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
@@ -108,7 +119,7 @@ def _step(machine: _Machine, opcode: str, argument: Any) -> None:
     elif opcode in _CONSTANTS:
         machine.stack.append(_CONSTANTS[opcode]())
     elif opcode in ("GLOBAL", "INST"):
-        machine.stack.append(_Name(allowed_name(machine.path, *str(argument).split(" ", 1))))
+        machine.stack.append(_Name(_allowed(machine, *str(argument).split(" ", 1))))
     elif opcode in _STEPS:
         _STEPS[opcode](machine, argument)
     elif opcode != "FRAME":
@@ -121,7 +132,20 @@ def _put(machine: _Machine, argument: Any) -> None:
 
 def _stack_global(machine: _Machine, _: Any) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(_Name(allowed_name(machine.path, str(module), str(name))))
+    machine.stack.append(_Name(_allowed(machine, str(module), str(name))))
+
+
+def _allowed(machine: _Machine, module: str, name: str) -> str:
+    if machine.script and (module.partition(".")[0] == "__torch__" or module == "torch.jit._pickle"):
+        return f"{module}.{name}"
+    return allowed_name(machine.path, module, name)
+
+
+def _new_object(machine: _Machine, _: Any) -> None:
+    arguments, kind = machine.stack.pop(), machine.stack.pop()
+    if not machine.script or type(kind) is not _Name or not kind.name.startswith("__torch__.") or arguments != ():
+        raise FileRefused(machine.path, "its pickle uses the opcode NEWOBJ, which weights never need")
+    machine.stack.append(ScriptObject())
 
 
 def _append(machine: _Machine, items: list[Any]) -> None:
@@ -150,6 +174,10 @@ def _named(path: Path, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 def _build(machine: _Machine, _: Any) -> None:
     """Only an ordered dictionary has attributes (a state dict keeps its versions there); they are not weights."""
     state = machine.stack.pop()
+    if type(machine.stack[-1]) is ScriptObject:
+        # What is no dictionary was made by the object's own code, as the packed weights of quantised layers are.
+        machine.stack[-1].update(_named(machine.path, state.items()) if type(state) is dict else {PACKED: state})
+        return
     if type(machine.stack[-1]) is not dict or type(state) is not dict:
         raise FileRefused(machine.path, "sets attributes on an object that is no state dict")
 
@@ -181,7 +209,11 @@ def _reduce(machine: _Machine, _: Any) -> None:
     arguments, function = machine.stack.pop(), machine.stack.pop()
     if type(function) is not _Name or type(arguments) is not tuple:
         raise FileRefused(machine.path, "calls something that is no known function")
-    machine.stack.append(_made(machine.path, function.name.rpartition(".")[2], arguments))
+    module, _, name = function.name.rpartition(".")
+    if module == "torch.jit._pickle":  # a list or dictionary with the name of its type
+        machine.stack.append(arguments[0] if arguments else None)
+        return
+    machine.stack.append(_made(machine.path, name, arguments))
 
 
 def _made(path: Path, function: str, arguments: tuple[Any, ...]) -> Any:
@@ -265,6 +297,7 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "STACK_GLOBAL": _stack_global,
     "BUILD": _build,
     "BINPERSID": _persistent,
+    "NEWOBJ": _new_object,
     "REDUCE": _reduce,
 }
 

@@ -6,6 +6,9 @@ A tensor ``X`` of type int8, uint8 or float8 is scaled by a neighbour called ``X
     w = (q − zero_point) · scale
 
 The scale is one number, one per row (first axis), a shape that broadcasts, or one per block of 128 × 128.
+
+Layers packed by GPTQ or AWQ (``qweight``, ``qzeros``, ``scales``, ``g_idx``) are not unpacked: each part is named as
+what it is. GPTQ packs along the inputs, so that ``qweight`` has a column for each of ``scales``; AWQ along the outputs.
 """
 
 from __future__ import annotations
@@ -67,9 +70,33 @@ def split_quantised(
             reasons[name] = f"quantised, and its scale of shape {stored[scale].shape} does not fit {entry.shape}"
         elif is_quantised(entry):
             reasons[name] = f"integer-quantised ({entry.dtype}), no scale"
+    parts = _packed_parts(stored)
+    reasons |= parts
     entries = {name: entry for name, entry in stored.items() if name not in reasons}
-    left_out = [LeftOut(n, stored[n].shape, stored[n].parameters, reason) for n, reason in reasons.items()]
+    left_out = [
+        LeftOut(n, stored[n].shape, 0 if n in parts and not n.endswith("qweight") else stored[n].parameters, reason)
+        for n, reason in reasons.items()
+    ]
     return entries, scalings, left_out
+
+
+def _packed_parts(stored: Mapping[str, Entry]) -> dict[str, str]:
+    """What the tensors of layers packed by GPTQ or AWQ are, by name."""
+    found: dict[str, str] = {}
+    for name, entry in stored.items():
+        prefix = name.removesuffix("qweight")
+        scales = stored.get(f"{prefix}scales")
+        if prefix == name or entry.is_float or scales is None or len(entry.shape) != 2:
+            continue
+        rule = "GPTQ" if f"{prefix}g_idx" in stored or entry.shape[1] == scales.shape[-1] else "AWQ"
+        words = {
+            "qweight": f"packed integers of a {rule} layer ({entry.dtype}): unpack it to floats to grade it",
+            "scales": f"scales of a {rule} layer, no weights",
+            "qzeros": f"packed zero points of a {rule} layer",
+            "g_idx": f"groups of the inputs of a {rule} layer",
+        }
+        found |= {prefix + part: reason for part, reason in words.items() if prefix + part in stored}
+    return found
 
 
 def _is_small(entry: Entry) -> bool:

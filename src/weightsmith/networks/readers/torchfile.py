@@ -25,10 +25,10 @@ from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
 from weightsmith.networks.readers.pickles import Storage, StoredTensor, describe
 from weightsmith.networks.readers.ranges import file_size, read_bytes, shown
-from weightsmith.networks.readers.zips import read_directory, read_member
+from weightsmith.networks.readers.zips import Member, read_directory, read_member
 from weightsmith.networks.weights import Entry, LeftOut, Weights
 
-__all__ = ["LegacyTorchWeights", "TorchWeights", "choose"]
+__all__ = ["LegacyTorchWeights", "TorchFile", "TorchWeights", "check_storage", "choose"]
 
 
 _MAGIC = 0x1950A86A20F9469CFC6C
@@ -54,8 +54,8 @@ _DAMAGED = (
 )
 
 
-class _TorchFile(Weights):
-    """The common part of both kinds of file."""
+class TorchFile(Weights):
+    """The common part of the kinds of file."""
 
     def __init__(self, path: Path) -> None:
         chosen = choose(self._described(path), path)
@@ -115,7 +115,7 @@ class _TorchFile(Weights):
             raise FileRefused(path, f"its tensors are views of each other: {total:,} bytes out of {length:,}")
 
 
-class TorchWeights(_TorchFile):
+class TorchWeights(TorchFile):
     """The zip files ``torch.save`` writes; values are mapped and copied out one tensor at a time."""
 
     format = "torch"
@@ -134,15 +134,19 @@ class TorchWeights(_TorchFile):
         content = read_member(path, members[folders[0] + "data.pkl"], _MOST_PICKLE)
         described, storages = describe(io.BytesIO(content), path)
         for storage in storages.values():
-            data = members.get(f"{folders[0]}data/{storage.key}")
-            claimed = storage.count * storage.dtype.itemsize
-            if data is None or data.size != claimed:
-                has = "is missing" if data is None else f"has {data.size:,}"
-                raise FileRefused(path, f"storage {shown(storage.key)} claims {claimed:,} bytes and {has}")
+            check_storage(path, storage, members.get(f"{folders[0]}data/{storage.key}"))
         return described
 
 
-class LegacyTorchWeights(_TorchFile):
+def check_storage(path: Path, storage: Storage, data: Member | None) -> None:
+    """Refuse a storage whose member is missing or has another size."""
+    claimed = storage.count * storage.dtype.itemsize
+    if data is None or data.size != claimed:
+        has = "is missing" if data is None else f"has {data.size:,}"
+        raise FileRefused(path, f"storage {shown(storage.key)} claims {claimed:,} bytes and {has}")
+
+
+class LegacyTorchWeights(TorchFile):
     """The files of torch before 1.6: five pickles, then the storages. torch reads them in one piece."""
 
     format = "torch (legacy)"

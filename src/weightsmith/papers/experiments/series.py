@@ -62,7 +62,7 @@ def measure(
 
     from weightsmith.core.seeds import stream
     from weightsmith.grading.grade import grade
-    from weightsmith.networks.evaluation import evaluate
+    from weightsmith.networks.evaluating import evaluate
     from weightsmith.networks.models.mlp import Mlp
     from weightsmith.training.loop import train
 

@@ -14,8 +14,9 @@ from weightsmith.core.seeds import subseed
 from weightsmith.data.splits import Fold
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings
-from weightsmith.papers.study.rows import Scaling, StudyData
+from weightsmith.papers.study.rows import StudyData
 from weightsmith.papers.study.shallow import Shallow
+from weightsmith.papers.study.study import Scaling
 from weightsmith.reducing.baselines import random_masks
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.gram import Gram

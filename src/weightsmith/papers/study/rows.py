@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import zipfile
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import digest_of
 from weightsmith.core.seeds import subseed
 from weightsmith.core.storage import reading
@@ -21,8 +21,9 @@ from weightsmith.data.normalise import NONE
 from weightsmith.data.sources import Source
 from weightsmith.data.splits import Fold, group_folds, stratified_folds
 from weightsmith.data.tensors import Data
+from weightsmith.papers.study.study import Scaling
 
-__all__ = ["SCALINGS", "Scaling", "StudyData", "check_scaling", "read_study_data", "scaled"]
+__all__ = ["SCALINGS", "StudyData", "read_study_data", "scaled"]
 
 
 _COMPONENTS = (5, 5)  # of LPQ and of PHOG: the paper's
@@ -155,21 +156,7 @@ def _of_rows(data: Data) -> StudyData:
 # each other, so it is an option that is recorded with every result.
 
 
-Scaling: TypeAlias = Literal["zscore", "minmax", "rowl2", "none"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
-
-
-def check_scaling(name: str) -> Scaling:
-    """``name`` itself, if it is that of a scaling; the error suggests the nearest.
-
-    >>> check_scaling("z-score")
-    Traceback (most recent call last):
-    weightsmith.core.errors.UnknownName: unknown scaling 'z-score'; did you mean 'zscore'? ...
-    """
-    for known in SCALINGS:
-        if name == known:
-            return known
-    raise UnknownName("scaling", name, SCALINGS)
 
 
 def scaled(x: NDArray[Any], train: NDArray[np.int64], how: Scaling) -> NDArray[np.float32]:

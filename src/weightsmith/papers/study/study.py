@@ -1,4 +1,4 @@
-"""A study: the paper's protocol on any table, with the spread, the tests and the two baselines that it left out.
+"""``reduction_study``: the paper's protocol on any table, with the spread, the tests and two more baselines.
 
 For each initial size, repeat and fold one network is trained; every method reduces that same network. The baselines of
 each result are random masks of as many units and a network of that size trained from scratch in the same way.
@@ -6,61 +6,59 @@ each result are random masks of as many units and a network of that size trained
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import functools
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from weightsmith.core.errors import UsageError
-from weightsmith.core.journal import Journal
-from weightsmith.core.options import check_int
-from weightsmith.core.parallel import completed
-from weightsmith.core.progress import StepCallback
-from weightsmith.core.records import Origin
+from weightsmith.core.options import Range
+from weightsmith.core.progress import StepCallback, as_callback
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.storage import write_atomic
-from weightsmith.networks.models.mlp import Mlp
-from weightsmith.papers.study.batched import FoldNetwork, TrainingSettings, train_batched
-from weightsmith.papers.study.folds import StudyFold, StudyPlan
-from weightsmith.papers.study.rows import Scaling, StudyData, check_scaling, read_study_data
-from weightsmith.papers.study.shallow import Shallow
-from weightsmith.reducing.criteria.angles import Angles
-from weightsmith.reducing.methods import Method
-from weightsmith.reducing.search.genetic import Genetic
-from weightsmith.reducing.study_table import WHOLE, Study, StudyRow, slopes, summaries
+from weightsmith.core.verbs import Doc, Seed, Workers, verb
 
-__all__ = ["METHODS", "read_methods", "reduction_study"]
+if TYPE_CHECKING:
+    from weightsmith.reducing.methods import Method
+    from weightsmith.reducing.study_table import Study
 
-METHODS: tuple[Method, ...] = (
-    Angles(15, merge="outputs", complementary="remove"),
-    Angles(45, merge="outputs", complementary="remove"),
-    Genetic(0),
-    Genetic(50),
+__all__ = ["METHODS", "Scaling", "reduction_study"]
+
+Scaling: TypeAlias = Literal["zscore", "minmax", "rowl2", "none"]
+
+METHODS = (
+    "angles:15,merge=outputs,complementary=remove",
+    "angles:45,merge=outputs,complementary=remove",
+    "genetic:0",
+    "genetic:50",
 )
 """The four that the paper compares, as it did them."""
 
 
+@verb(types=("reducing.methods",))
 def reduction_study(
     data: Any,
     *,
-    hidden: Sequence[int] = (20, 50, 100),
-    methods: Iterable[Method | str] = METHODS,
-    rate: float = 0.01,
-    epochs: int = 300,
-    batch: int = 32,
-    folds: int = 10,
-    repeats: int = 5,
-    scaling: Scaling | str = "zscore",
-    activation: str = "sigmoid",
-    initialiser: str | None = "torch-default",
-    seed: int = 0,
-    random: int = 10,
-    scratch: bool = True,
-    workers: int = 1,
+    hidden: Annotated[
+        Sequence[int] | int, Range(ge=1, min_length=1), Doc("hidden units of the networks that are trained")
+    ] = (20, 50, 100),
+    methods: Annotated[
+        Sequence[Method | str] | Method | str,
+        Doc("angles:45, groups:15, genetic:50, pareto …; without it the paper's four", flag="--by"),
+    ] = METHODS,
+    rate: Annotated[float, Range(gt=0), Doc("learning rate of Adam")] = 0.01,
+    epochs: Annotated[int, Range(ge=1), Doc("passes over the training rows")] = 300,
+    batch: Annotated[int, Range(ge=1), Doc("rows per step of training")] = 32,
+    folds: Annotated[int, Range(ge=2), Doc("parts that each are the test rows once")] = 10,
+    repeats: Annotated[int, Range(ge=1), Doc("divisions into folds, each another one")] = 5,
+    scaling: Annotated[Scaling, Doc("of the inputs, fitted on the training rows of each fold")] = "zscore",
+    activation: Annotated[str, Doc("of the hidden units: sigmoid, tanh, relu …")] = "sigmoid",
+    initialiser: Annotated[str | None, Doc("of the weights: torch-default, glorot …", rare=True)] = "torch-default",
+    random: Annotated[int, Range(ge=0), Doc("random masks of equal size beside each result")] = 10,
+    scratch: Annotated[bool, Doc("train a network of the reduced size beside each result")] = True,
+    seed: Seed = 0,
+    workers: Workers = 1,
     out: str | Path | None = None,
-    progress: StepCallback | None = None,
+    progress: StepCallback | bool | None = None,
 ) -> Study:
     """Train networks of one hidden layer by repeated stratified k-fold, reduce each by all ``methods``, and compare.
 
@@ -76,23 +74,28 @@ def reduction_study(
     >>> [(found.method, found.n) for found in study.summaries]
     [('whole', 2), ('angles:45.0', 2)]
     """
+    from weightsmith.networks.models.mlp import Mlp
+    from weightsmith.papers.study._groups import rows_of
+    from weightsmith.papers.study.batched import TrainingSettings
+    from weightsmith.papers.study.folds import StudyPlan
+    from weightsmith.papers.study.rows import read_study_data
+    from weightsmith.reducing.study_table import Study, slopes, summaries
+
     plan = StudyPlan(
-        hidden=_several("hidden", hidden),
-        methods=read_methods(methods),
-        recipe=TrainingSettings(
-            _positive("rate", rate), check_int("epochs", epochs), check_int("batch", batch), activation, initialiser
-        ),
-        folds=check_int("folds", folds, least=2),
-        repeats=check_int("repeats", repeats),
-        scaling=check_scaling(scaling),
-        seed=check_int("seed", seed, least=0),
-        random=check_int("random", random, least=0),
-        scratch=bool(scratch),
+        hidden=_distinct(hidden),
+        methods=_deciding(methods),
+        recipe=TrainingSettings(rate, epochs, batch, activation, initialiser),
+        folds=folds,
+        repeats=repeats,
+        scaling=scaling,
+        seed=seed,
+        random=random,
+        scratch=scratch,
     )
     known = read_study_data(data)
     known.check_folds(plan.folds)
     Mlp((1,), activation=activation, initialiser=initialiser)  # a wrong name is refused before anything is trained
-    rows = _rows(known, plan, workers, None if out is None else Path(out), progress)
+    rows = rows_of(known, plan, workers, None if out is None else Path(out), as_callback(progress))
     study = Study(
         data=known.name,
         rows_of_data=len(known),
@@ -107,99 +110,23 @@ def reduction_study(
     )
     if out is not None:
         write_atomic(Path(out) / "study.csv", study.to_csv())
-        write_atomic(Path(out) / "study.json", study.to_json(indent=1) + "\n")
+        write_record(Path(out) / "study.json", study)
     return study
 
 
-def _rows(
-    data: StudyData, plan: StudyPlan, workers: int, out: Path | None, progress: StepCallback | None
-) -> tuple[StudyRow, ...]:
-    """The rows of every group, from the journal or computed, in the order of initial sizes and repeats."""
-    groups = [(hidden, repeat) for hidden in plan.hidden for repeat in range(plan.repeats)]
-    keys = [f"hidden {hidden}, repeat {repeat}" for hidden, repeat in groups]
-    call = {"study": plan.written(), **Origin(plan.seed, {"data": data.digest()}).to_dict()}
-    found: dict[str, list[dict[str, Any]]] = {}
-    with contextlib.ExitStack() as stack:
-        journal = None if out is None else stack.enter_context(Journal(out / "journal.jsonl", call))
-        found.update(journal or {})
-        missing = [index for index, key in enumerate(keys) if key not in found]
-        steps = completed(functools.partial(_group, data, plan), [groups[index] for index in missing], workers=workers)
-        for index, (rows, seconds) in stack.enter_context(contextlib.closing(steps)):
-            found[keys[missing[index]]] = rows
-            if journal is not None:
-                journal.append(keys[missing[index]], rows, seconds)
-            if progress is not None:
-                progress(len(found), len(groups))
-    return tuple(StudyRow.from_dict(row) for key in keys for row in found[key])
-
-
-def _group(data: StudyData, plan: StudyPlan, group: tuple[int, int]) -> tuple[list[dict[str, Any]], float]:
-    """All folds of one initial size and repeat: trained together, reduced one by one."""
-    start = time.perf_counter()
-    hidden, repeat = group
-    folds = data.folds(plan.folds, plan.seed, repeat)
-    study_folds = [StudyFold(data, fold, plan, repeat, number) for number, fold in enumerate(folds)]
-    networks = _trained([study_fold.task(hidden, "network") for study_fold in study_folds], data, plan)
-    rows = [study_fold.reduced(network) for study_fold, network in zip(study_folds, networks, strict=True)]
-    if plan.scratch:
-        rows = _with_scratch_baseline(study_folds, rows, data, plan)
-    return [row.to_dict() for several in rows for row in several], time.perf_counter() - start
-
-
-def _trained(tasks: Sequence[FoldNetwork], data: StudyData, plan: StudyPlan) -> list[Shallow]:
-    networks = train_batched(tasks, len(data.classes), plan.recipe)
-    for network in networks:
-        if not network.finite:
-            raise UsageError(
-                f"a network of {network.units} units diverged at the rate {plan.recipe.rate:g} with the scaling "
-                f"{plan.scaling}; use a lower rate, or scaling='zscore'"
-            )
-    return networks
-
-
-def _with_scratch_baseline(
-    study_folds: Sequence[StudyFold], rows: Sequence[list[StudyRow]], data: StudyData, plan: StudyPlan
-) -> list[list[StudyRow]]:
-    """The rows with the from-scratch accuracy at their size; methods that end at the same size in a fold share it."""
-    wanted = {
-        (number, row.units): study_fold.task(row.units, "scratch")
-        for number, (study_fold, several) in enumerate(zip(study_folds, rows, strict=True))
-        for row in several
-        if row.method != WHOLE
-    }
-    networks = dict(zip(wanted, _trained(list(wanted.values()), data, plan), strict=True))
-    return [
-        [
-            row
-            if row.method == WHOLE
-            else dataclasses.replace(row, scratch_accuracy=study_folds[number].tested(networks[number, row.units]))
-            for row in several
-        ]
-        for number, several in enumerate(rows)
-    ]
-
-
-def read_methods(given: Iterable[Method | str]) -> tuple[Method, ...]:
+def _deciding(methods: Any) -> tuple[Method, ...]:
     """The methods of a study, which must decide themselves how much goes; each once."""
-    found = tuple(map(Method.of, [given] if isinstance(given, str | Method) else given))
-    if not found:
+    if not methods:
         raise UsageError(f"a study needs a method to reduce by, such as {METHODS[1]}")
-    for index, method in enumerate(found):
+    for index, method in enumerate(methods):
         if method.needs_target:
             raise UsageError(f"{method} cannot tell how much to take out; a study takes methods that decide themselves")
-        if str(method) in map(str, found[:index]):
+        if method in methods[:index]:
             raise UsageError(f"the study holds {method} twice")
-    return found
+    return tuple(methods)
 
 
-def _several(name: str, given: Sequence[int]) -> tuple[int, ...]:
-    numbers = tuple(check_int(name, value) for value in ([given] if isinstance(given, int) else given))
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise UsageError(f"{name} must be at least one number of units, each once, not {list(numbers)}")
-    return numbers
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise UsageError(f"{name} must be a number > 0, not {value!r}")
-    return float(value)
+def _distinct(hidden: Any) -> tuple[int, ...]:
+    if len(set(hidden)) < len(hidden):
+        raise UsageError(f"hidden must be at least one number of units, each once, not {list(hidden)}")
+    return tuple(hidden)

@@ -30,7 +30,8 @@ class Gram:
 
     ``centre`` is subtracted from every value; :meth:`about_mean` measures each unit from its own mean instead.
     ``precision`` of the products is float64 up to 2,048 units and float32 beyond, where 10,000 units take 0.4 GB;
-    angles below 0.05° are then lost to rounding.
+    angles below 0.05° are then lost to rounding. ``mixed`` multiplies blocks in float32 and adds them up in float64:
+    half the time, with a relative error near 1e-6 whatever the number of rows, enough for a regression with a ridge.
 
     >>> gram = Gram(2, centre=0.5)
     >>> gram.add(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
@@ -129,7 +130,7 @@ class Gram:
         return np.round(cosines, 12 if self.precision == "float64" else 6)
 
     def _assembled(self, strips: Iterator[tuple[int, NDArray[np.float64]]]) -> NDArray[Any]:
-        matrix: NDArray[Any] = np.empty((self.units, self.units), dtype=self.precision, order="F")
+        matrix: NDArray[Any] = np.empty((self.units, self.units), dtype=self._moments.triangle.dtype, order="F")
         for start, strip in strips:
             matrix[start : start + len(strip), start:] = strip
             matrix[start:, start : start + len(strip)] = strip.T
@@ -181,7 +182,7 @@ class Reading:
 # shifted form of Chan, Golub and LeVeque, 1983), and the centre need not be known beforehand.
 
 
-_Precision = Literal["float32", "float64"]
+_Precision = Literal["float32", "float64", "mixed"]
 
 _CHUNK = 1 << 20  # values copied at a time; too few rows per chunk would pass over the triangle too often
 _LEAST_ROWS = 1024
@@ -197,7 +198,9 @@ class _Moments:
         self.maxima = np.full(units, -np.inf)
         self.origin = np.zeros(units)
         # Column-major: BLAS then updates this array in place, without a copy of 0.4 GB.
-        self.triangle: NDArray[Any] = np.zeros((units, units), dtype=precision, order="F")
+        kind = "float64" if precision == "mixed" else precision
+        self.triangle: NDArray[Any] = np.zeros((units, units), dtype=kind, order="F")
+        self._products = np.dtype("float32" if precision == "mixed" else kind)
 
     def add(self, block: NDArray[Any]) -> None:
         """Accumulate the rows of ``block`` (rows, units); a block that raises leaves the state unchanged."""
@@ -213,7 +216,7 @@ class _Moments:
         sums = block.sum(axis=0, dtype=np.float64)
         if not self.rows:
             # In the precision of the array, so that the shift back is exact.
-            self.origin = (sums / len(block)).astype(self.triangle.dtype).astype(np.float64)
+            self.origin = (sums / len(block)).astype(self._products).astype(np.float64)
         self._add_products(block)
         self.rows += len(block)
         self.sums += sums
@@ -224,15 +227,18 @@ class _Moments:
         """A symmetric rank-k update of one triangle: half the work of a full product."""
         from scipy.linalg import blas
 
-        update = blas.ssyrk if self.triangle.dtype == np.float32 else blas.dsyrk
-        origin = self.origin.astype(self.triangle.dtype)
+        update = blas.ssyrk if self._products == np.float32 else blas.dsyrk
+        origin = self.origin.astype(self._products)
         chunk = min(len(block), max(_LEAST_ROWS, _CHUNK // len(origin)))
-        moved = np.empty((chunk, len(origin)), dtype=self.triangle.dtype)
+        moved = np.empty((chunk, len(origin)), dtype=self._products)
         for start in range(0, len(block), chunk):
             part = block[start : start + chunk]
             shifted = moved[: len(part)]
             np.subtract(part, origin, out=shifted, casting="unsafe")
-            update(1.0, shifted.T, beta=1.0, c=self.triangle, lower=1, overwrite_c=1)
+            if self.triangle.dtype == self._products:
+                update(1.0, shifted.T, beta=1.0, c=self.triangle, lower=1, overwrite_c=1)
+            else:
+                self.triangle += update(1.0, shifted.T, lower=1)
 
     def _refuse_unusable(self, block: NDArray[Any], minima: NDArray[Any], maxima: NDArray[Any]) -> None:
         # The extremes propagate NaN and infinity, so valid blocks are not searched.
@@ -243,8 +249,8 @@ class _Moments:
                 "look at the network's weights and at the data"
             )
         largest = max(np.abs(minima).max(), np.abs(maxima).max())
-        bound = np.sqrt(np.finfo(self.triangle.dtype).max / (self.rows + len(block))) / 2
+        bound = np.sqrt(np.finfo(self._products).max / (self.rows + len(block))) / 2
         if largest > bound:
             raise DataMismatch(
-                f"activations as large as {largest:.3g} overflow products in {self.triangle.dtype}; scale the data"
+                f"activations as large as {largest:.3g} overflow products in {self._products}; scale the data"
             )

@@ -87,7 +87,8 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
             module = network.get_submodule(port.layer)
             spread = _is_spread(module, port)
             grams[port.layer] = Gram(
-                len(port.indices) if spread else module.get_parameter("weight")[0].numel(), precision="float64"
+                len(port.indices) if spread else module.get_parameter("weight")[0].numel(),
+                precision="float64" if context.dtype == torch.float64 else "mixed",
             )
             handles.append(module.register_forward_hook(_adding(grams[port.layer], port, spread, context.seed)))
         for done, inputs in batches:
@@ -118,7 +119,7 @@ def _adding(gram: Gram, port: Port, spread: bool, seed: int) -> Callable[[nn.Mod
             rows = given.flatten(0, -2)[:, indices.to(given.device)].movedim(1, -1).flatten(0, 1)
         else:
             rows = input_rows(module, given, drawn_places(module, output, _PLACES, generator))
-        gram.add(rows.double().cpu().numpy())
+        gram.add(rows.cpu().numpy())
 
     return hook
 

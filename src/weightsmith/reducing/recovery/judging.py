@@ -17,14 +17,13 @@ from weightsmith.core.statistics import Interval, mcnemar, wilson
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import labels_for, scores
-from weightsmith.reducing.recovery.recover import FineTune, Iterate, Recalibrate, Rewind
+from weightsmith.reducing.recovery.recover import Distill, FineTune, Iterate, Recalibrate, Rewind
 from weightsmith.training.run import Stopped, TrainRecord
 
 __all__ = ["HeldBack", "Recovery", "compared", "held_back", "held_back_by"]
 
 _SHARE, _LEAST_ROWS, _MOST = 0.1, 100, 0.25  # of the training rows; a larger share of few, but no more than a quarter
 _ROWS = 5000  # training rows on which the loss is measured to tell why training lost
-_SMALLER = 10  # by which a rate that was too large is divided in the advice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +100,7 @@ def held_back_by(run: TrainRecord, data: Data, judged: str) -> HeldBack | None:
 
 def compared(
     stage: str,
-    option: FineTune | Iterate | Rewind | Recalibrate,
+    option: FineTune | Iterate | Rewind | Recalibrate | Distill,
     cut: nn.Module,
     recovered: nn.Module,
     held: HeldBack,
@@ -146,18 +145,21 @@ def _right(answers: Tensor, labels: Tensor) -> Tensor:
 
 
 def _why(
-    option: FineTune | Iterate | Rewind | Recalibrate, training: TrainRecord | None, losses: tuple[float, float]
+    option: FineTune | Iterate | Rewind | Recalibrate | Distill,
+    training: TrainRecord | None,
+    losses: tuple[float, float],
 ) -> tuple[str, str]:
     """Why recovery lost, by the loss on training rows as cut and after it, and the option to try."""
+    if isinstance(option, Distill):
+        return "its rows tell too little of the original network", f"distill:{4 * option.rows}"
     if training is None or isinstance(option, Rewind | Recalibrate):
         what = "the statistics measured anew" if isinstance(option, Recalibrate) else "what that run learns from there"
-        return f"{what} suit this network less than those it was cut with", "fine-tune:5,rate=0.001"
+        return f"{what} suit this network less than those it was cut with", "distill"
     rates = [row.rate for row in training.history.rows]
     rate = max(rates, default=option.rate or 0.01)
-    smaller = str(dataclasses.replace(option, rate=float(f"{rate / _SMALLER:.3g}"), schedule=None))
     if training.stopped is Stopped.DIVERGED:
-        return f"the rate {rate:g} is too large ({training.reason})", smaller
+        return f"the rate {rate:g} is too large ({training.reason})", "distill"
     loss = f"the loss on training rows went from {losses[0]:.3g} to {losses[1]:.3g}"
     if not losses[1] < losses[0]:
-        return f"the rate {rate:g} is too large ({loss})", smaller
-    return f"it learnt the training rows by heart ({loss})", f"{smaller}, more training rows or penalties=[l2:1e-3]"
+        return f"the rate {rate:g} is too large ({loss})", "distill"
+    return f"it learnt the training rows by heart ({loss})", "distill"

@@ -1,6 +1,7 @@
-"""Options for recovering accuracy: recalibrate, fine-tune, rewind, or reduce iteratively.
+"""Options for recovering accuracy: distil, recalibrate, fine-tune, rewind, or reduce iteratively.
 
-``recalibrate`` updates the statistics of batch norms (``recovery/recalibrate.py``). ``fine-tune`` trains the reduced
+``distill`` trains the reduced network towards what the original one computes, without labels
+(``recovery/distilling.py``). ``recalibrate`` updates the statistics of batch norms. ``fine-tune`` trains the reduced
 network. ``rewind`` resets the kept units to the weights of an earlier epoch of the original run and continues as that
 run did (Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neural network pruning", ICLR 2020).
 ``iterate`` reaches the size in rounds, with fine-tuning after each.
@@ -39,6 +40,7 @@ from weightsmith.training.schedules import as_schedule
 from weightsmith.training.stopping import Stop
 
 __all__ = [
+    "Distill",
     "FineTune",
     "Iterate",
     "Recalibrate",
@@ -52,7 +54,7 @@ __all__ = [
 
 
 class Recover(Option, family="recover"):
-    """The family of recovery options: ``recalibrate``, ``fine-tune``, ``rewind``, ``iterate``."""
+    """The family of recovery options: ``distill``, ``recalibrate``, ``fine-tune``, ``rewind``, ``iterate``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +107,18 @@ class Iterate(_Tuning, Recover, name="iterate"):
 
     rounds: int = param(default=3, ge=1, doc="how many times")
     epochs: int = param(default=5, ge=1, doc="epochs after each round")
+
+
+class Distill(Recover, name="distill"):
+    """Train the reduced network towards what the original one computes, layer by layer; no label is needed."""
+
+    rows: int = param(default=5000, ge=1, doc="training rows, drawn by the seed")
+    epochs: int = param(default=1, ge=1, kw_only=True, doc="passes over them")
+    rate: float | None = param(
+        default=None, gt=0, lt=1, kw_only=True, doc="of Adam; none: the largest of three that helps on held-back rows"
+    )
+    labels: float = param(default=0.0, ge=0, lt=math.inf, kw_only=True, doc="weight of the labels' cross entropy")
+    batch: int = param(default=50, ge=1, kw_only=True, doc="rows per step")
 
 
 class Recalibrate(Recover, name="recalibrate"):

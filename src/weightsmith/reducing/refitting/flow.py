@@ -25,24 +25,25 @@ from weightsmith.core.errors import UsageError
 from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 
-__all__ = ["SideBySide", "Stop", "Values"]
+__all__ = ["SUMS", "SideBySide", "Stop", "Values"]
 
 _IN_MEMORY = 1 << 29  # bytes of values between two stops
 _NORM = nn.modules.batchnorm._BatchNorm
 _PASSING = (nn.Identity, Dropout, nn.modules.dropout._DropoutNd)
-_SUMS: tuple[Any, ...] = (operator.add, operator.iadd, torch.add, "add", "add_")
+SUMS: tuple[Any, ...] = (operator.add, operator.iadd, torch.add, "add", "add_")
 _IN_PLACE: tuple[Any, ...] = (operator.iadd, operator.isub, operator.imul)
 
 
 @dataclasses.dataclass(frozen=True)
 class Stop:
-    """A layer to look at: its call, the batch norm behind it, and the other branch of the sum that it goes into."""
+    """A layer to look at: its call, the batch norm behind it, the sum that it goes into and the sum's other branch."""
 
     layer: str
     call: str
     given: str
     norm: str | None
     other: str | None
+    total: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,15 +128,33 @@ class SideBySide:
             module = modules.get_submodule(str(user.target)) if user.op == "call_module" else None
             if isinstance(module, _NORM) and norm is None and module.running_var is not None:
                 norm = str(user.target)
-            elif user.target in _SUMS and len(user.args) == 2 and not user.kwargs:
+            elif user.target in SUMS and len(user.args) == 2 and not user.kwargs:
                 other = user.args[1] if user.args[0] is node else user.args[0]
                 if isinstance(other, fx.Node) and other is not node and call.name not in self._above[other.name]:
-                    return Stop(layer, call.name, given.name, norm, other.name)
+                    return Stop(layer, call.name, given.name, norm, other.name, user.name)
                 break
             elif not isinstance(module, _PASSING):
                 break
             node = user
         return Stop(layer, call.name, given.name, norm, None)
+
+    @torch.no_grad()
+    def shares_of_sums(self, layers: Sequence[str]) -> dict[str, float]:
+        """The variance of each layer's branch as a share of that of the sum it goes into, over the first block.
+
+        1 for a layer without a sum.
+        """
+        stops = [stop for stop in self.stops(layers)[0] if stop.total is not None]
+        run = _Variances(self._runs[0].module)  # type: ignore[arg-type]
+        run.run(self._blocks[0].clone())
+        found = dict.fromkeys(layers, 1.0)
+        for stop in stops:
+            parts = self._nodes[0][str(stop.total)].all_input_nodes
+            branch = next((part.name for part in parts if part.name != stop.other), None)
+            total = run.found.get(str(stop.total), 0.0)
+            if branch is not None and total > 0:
+                found[stop.layer] = run.found[branch] / total
+        return found
 
     @torch.no_grad()
     def walk(self, stops: Sequence[Stop]) -> Iterator[tuple[Stop, Iterator[Values]]]:
@@ -186,6 +205,24 @@ class SideBySide:
         return {
             name: value for name, value in values.items() if any(user.name not in done for user in nodes[name].users)
         }
+
+
+class _Variances(fx.Interpreter):
+    """The variance of every step's values over rows and positions, summed over channels, taken as they are computed.
+
+    A later step may change them in place.
+    """
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[str, float] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run the step, and look at what it gives."""
+        value = super().run_node(n)
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1:
+            self.found[n.name] = float(value.transpose(0, 1).flatten(1).var(dim=1).sum())
+        return value
 
 
 def _ancestors(graph: fx.Graph) -> dict[str, set[str]]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ from weightsmith.reducing.surgery.sites import Port, Site
 
 __all__ = ["LayerRefit", "RefitRecord", "refit", "stand_ins"]
 
-PLACES = 128  # output positions of a convolution that are looked at in each image
+PLACES = 64  # output positions of a convolution that are looked at in each image
 BLOCK = 50  # images at a time
 _LAST_RIDGE = 1e-3
 _DEAD = 1e-3  # a batch norm's factor below this share of its largest carries no correction of a sum
@@ -181,16 +182,16 @@ class _Refitting:
         old, new = self.original.get_submodule(stop.layer), self.cut.get_submodule(stop.layer)
         taker = self._taker(stop)
         kept = self.readers.outputs(stop.layer, len(old.get_parameter("weight")))
-        weight, offset = new.get_parameter("weight").flatten(1).double(), _offset(new)
+        weight, offset = new.get_parameter("weight").flatten(1), _offset(new)
         scale = _scale(self.original, stop.norm, kept)
-        found = Regression(weight.shape[1], len(weight), constant=taker is not None)
+        found = Regression(weight.shape[1], len(weight), constant=taker is not None, precision=_precision(weight))
         targets_seen = _Variance(len(weight))
         generator = stream(self.seed, "refit", stop.layer)
         summed = False
         for block in values:
             places = drawn_places(old, block.output, PLACES, generator)
-            rows = input_rows(new, block.given, places).double()
-            targets = output_rows(old, block.output, places)[:, kept.to(block.output.device)].double()
+            rows = input_rows(new, block.given, places)
+            targets = output_rows(old, block.output, places)[:, kept.to(block.output.device)]
             drift = _drift(block, old, kept, places)
             if drift is not None:
                 targets, summed = targets + drift * scale, True
@@ -209,16 +210,14 @@ class _Refitting:
         taker = self._taker(stop)
         indices = torch.from_numpy(port.indices)  # unit × position
         left = _places_left(indices, torch.tensor(choice.kept))
-        mapped, constants = (torch.from_numpy(part) for part in stand_ins(choice))
-        found = Regression(len(left), choice.units, constant=taker is not None)
+        dtype = new.get_parameter("weight").dtype
+        mapped, constants = (torch.from_numpy(part).to(dtype) for part in stand_ins(choice))
+        precision = _precision(new.get_parameter("weight"))
+        found = Regression(len(left), choice.units, constant=taker is not None, precision=precision)
         channels_seen = _Variance(choice.units)
         for block in values:
             rows, whole = (
-                given.reshape(-1, given.shape[-1])[:, where.to(given.device)]
-                .movedim(1, -1)
-                .flatten(0, 1)
-                .cpu()
-                .double()
+                given.reshape(-1, given.shape[-1])[:, where.to(given.device)].movedim(1, -1).flatten(0, 1).cpu()
                 for given, where in ((block.given, left), (block.original, indices))
             )
             found.add(rows.numpy(), (whole - rows @ mapped - constants).numpy())
@@ -279,7 +278,7 @@ def _places_left(indices: Tensor, stays: Tensor) -> Tensor:
 
 def _offset(layer: nn.Module) -> Tensor | float:
     bias = getattr(layer, "bias", None)
-    return 0.0 if bias is None else bias.double()
+    return 0.0 if bias is None else bias
 
 
 def _scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | float:
@@ -292,7 +291,8 @@ def _scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | float
         factor = factor * module.get_parameter("weight").double()
     factor = factor[kept.to(factor.device)]
     alive = factor.abs() > _DEAD * factor.abs().max()
-    return torch.where(alive, 1.0 / torch.where(alive, factor, torch.ones_like(factor)), torch.zeros_like(factor))
+    inverse = torch.where(alive, 1.0 / torch.where(alive, factor, torch.ones_like(factor)), torch.zeros_like(factor))
+    return inverse.to(module.get_buffer("running_var").dtype)
 
 
 def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, ...] | None) -> Tensor | None:
@@ -302,8 +302,12 @@ def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, 
     original, reduced = block.drift
     if original.shape != block.output.shape or reduced.shape[1] != len(kept):
         return None
-    whole = output_rows(layer, original, places)[:, kept.to(original.device)].double()
-    return whole - output_rows(layer, reduced, places).double()
+    whole = output_rows(layer, original, places)[:, kept.to(original.device)]
+    return whole - output_rows(layer, reduced, places)
+
+
+def _precision(weight: Tensor) -> Literal["float64", "mixed"]:
+    return "float64" if weight.dtype == torch.float64 else "mixed"
 
 
 class _Variance:
@@ -312,10 +316,10 @@ class _Variance:
     def __init__(self, outputs: int) -> None:
         self._rows, self._sums, self._squares = 0, np.zeros(outputs), np.zeros(outputs)
 
-    def add(self, targets: NDArray[np.float64]) -> None:
+    def add(self, targets: NDArray[np.floating[Any]]) -> None:
         self._rows += len(targets)
-        self._sums += targets.sum(axis=0)
-        self._squares += np.square(targets).sum(axis=0)
+        self._sums += targets.sum(axis=0, dtype=np.float64)
+        self._squares += np.square(targets, dtype=np.float64).sum(axis=0)
 
     @property
     def total(self) -> float:

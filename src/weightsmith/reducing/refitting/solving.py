@@ -6,12 +6,14 @@ With rows x (what the layer multiplies by its weight W) and residuals r = target
 
 The penalty is on the change, not on the weight: a cut that is exact stays as it is. Δb is not penalised, so that x and
 r are measured from their means; a layer that can take no constant is solved about 0, without Δb. Only the moments of
-(x, r) are kept, in float64, so that memory does not grow with the rows.
+(x, r) are kept, so that memory does not grow with the rows: rows in float32 are multiplied block by block and added up
+in float64, which costs half the time of float64 throughout.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,15 +45,17 @@ class Regression:
     ([[2.0]], [1.0], 35.0, 0.0)
     """
 
-    def __init__(self, columns: int, outputs: int, *, constant: bool) -> None:
+    def __init__(
+        self, columns: int, outputs: int, *, constant: bool, precision: Literal["float64", "mixed"] = "float64"
+    ) -> None:
         self.columns, self.outputs, self.constant = columns, outputs, constant
-        self._moments = Gram(columns + outputs, precision="float64")
+        self._moments = Gram(columns + outputs, precision=precision)
         self._squares = 0.0
 
-    def add(self, rows: Matrix, residuals: Matrix) -> None:
+    def add(self, rows: NDArray[np.floating[Any]], residuals: NDArray[np.floating[Any]]) -> None:
         """Further rows (rows × columns) with their residuals (rows × outputs)."""
         self._moments.add(np.concatenate([rows, residuals], axis=1))
-        self._squares += float(np.square(residuals).sum())
+        self._squares += float(np.square(residuals, dtype=np.float64).sum())
 
     def solve(self, ridge: float) -> Change:
         """The change that minimises the squared residuals under the penalty."""

@@ -30,6 +30,7 @@ from torch.nn import functional
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks.editing.fold import fold_batch_norm
+from weightsmith.networks.editing.int8 import has_int8
 from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.networks.wrappers import check_open
@@ -132,6 +133,10 @@ class Sites:
 def find_sites(network: nn.Module, example: Tensor) -> Sites:
     """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
     check_open(network)
+    if has_int8(network):
+        raise UsageError(
+            "layers of 8 bits cannot lose units: reduce the network that was rounded to int8, then round it"
+        )
     found = _found(network, example)
     modules = dict(network.named_modules())
     following = _following_norms(network)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FrontDot", "draw_tailoring"]
 
-_LOOKS = {"whole": (INK, "s"), "reduced": (BLUE, "o"), "spiking": (ORANGE, "^"), "reduced and spiking": (GREEN, "D")}
+_LOOKS = {
+    "whole": (INK, "s"), "reduced": (BLUE, "o"), "int8": (PURPLE, "P"), "reduced, int8": (RED, "X"),
+    "spiking": (ORANGE, "^"), "reduced and spiking": (GREEN, "D"),
+}  # fmt: skip
 _OTHER = (PURPLE, "v")
 _SCALES = ((1e9, "mJ"), (1e6, "µJ"), (1e3, "nJ"), (1.0, "pJ"))
 _DASHED = (0, (4, 3))
@@ -48,12 +51,13 @@ def draw_tailoring(
     energy: float | None = None,
     params: int | None = None,
     met: bool = True,
+    judged_by: str = "accuracy",
 ) -> Figure:
     """Accuracy against energy (left, markers larger the more parameters) and against parameters (right).
 
     Faint networks are dominated in all three; the stairs are the best accuracy for at most that much on the
     axis. Lines are the limits, and networks that meet both of a panel lie in the shaded corner. ``met`` says whether
-    the marked network meets all of them.
+    the marked network meets all of them, ``judged_by`` what the share on the vertical axis is.
     """
     if not dots:
         raise UsageError("there are no networks to draw")
@@ -75,7 +79,7 @@ def draw_tailoring(
         _mark(left, right, seen, scale, met)
         left.set_xlabel(f"energy per input ({unit}); larger marks: more parameters")
         right.set_xlabel("parameters")
-        left.set_ylabel("accuracy on the selection rows (%)")
+        left.set_ylabel(f"{judged_by} on the selection rows (%)")
         left.set_title("accuracy and energy")
         right.set_title("accuracy and size")
         _legend(figure, left, seen)

@@ -23,7 +23,7 @@ from weightsmith.spiking.energy.cost import Prices
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.sweep.results import SpikeSweep
 from weightsmith.training.run import TrainRecord
-from weightsmith.training.transfer import TransferRecord
+from weightsmith.training.transferring import TransferRecord
 
 __all__ = [
     "HOLM",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reducing.results import ReductionRecord
-from weightsmith.reporting.sections._wording import LARGE_LOSS, conclusion
+from weightsmith.reporting.sections._wording import LARGE_LOSS, conclusion, points
 
 __all__ = ["advice", "concerns", "share_of_target"]
 
@@ -56,22 +56,22 @@ def _next(record: ReductionRecord) -> list[str]:
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
         lines.append(f"the target was not met: {_further(record)}")
-    points = -100 * record.measured.cost.difference
     cost = record.measured.cost
+    lost = f"{points(cost.difference)} points"
     if not cost.decided:
         if -100 * cost.worst > LARGE_LOSS:
             rows = "--test-rows" if record.settings.get("test_rows") else "more test rows"
             lines.append(f"{rows}: {conclusion(cost)}")
         elif not lines and (further := _further(record)):
             lines.append(f"{conclusion(cost)}: {further}")
-    elif points > 0 and record.settings["recover"] is None:
-        lines.append(f"--recover fine-tune:5: {points:.1f} points were lost, and nothing was trained since the cut")
-    elif points > 0 and record.settings["recover"].startswith("recalibrate"):
-        lines.append(f"--recover fine-tune:5: {points:.1f} points are lost after recalibration")
-    elif lost := next((each for each in record.recovery if each.lost), None):
-        lines.append(f"--recover {lost.advice}: {lost.reason}")
-    elif points > 0:
-        lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {points:.1f} points are lost after recovery")
+    elif cost.difference < 0 and record.settings["recover"] is None:
+        lines.append(f"--recover fine-tune:5: {lost}, and nothing was trained since the cut")
+    elif cost.difference < 0 and record.settings["recover"].startswith("recalibrate"):
+        lines.append(f"--recover fine-tune:5: {lost} after recalibration")
+    elif failed := next((each for each in record.recovery if each.lost), None):
+        lines.append(f"--recover {failed.advice}: {failed.reason}")
+    elif cost.difference < 0:
+        lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {lost} after recovery")
     if record.scratch is None and record.settings["recover"] is not None:
         lines.append("--scratch fine-tune:20: would a network of this size do as well from the start?")
     return lines

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weightsmith.core.errors import UsageError
+from weightsmith.reporting.sections._wording import points
 from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["advice", "concerns"]
@@ -77,7 +78,7 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     decisions, settings = record.decisions, record.settings
     if not decisions.cost.decided or decisions.cost.difference >= 0:
         return []
-    lost = f"{-100 * decisions.cost.difference:.1f} points were lost"
+    lost = f"{points(decisions.cost.difference)} points"
     lines = []
     if settings["mismatch"]:
         lines.append(f"without --mismatch {settings['mismatch']}: how much is it the devices? ({lost})")
@@ -144,21 +145,18 @@ def _to_save(record: SpikeRecord) -> list[str]:
 
 
 def _to_hand_over(record: SpikeRecord) -> list[str]:
-    from weightsmith.spiking.conversion.balance import Balance, Percentile
     from weightsmith.spiking.neurons import Neuron
 
     if Neuron.parse(record.settings["neuron"]).payload_bits:
-        return ["--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size"]
-    changes, because = [], []
-    balance = Balance.parse(record.settings["balance"])
-    if isinstance(balance, Percentile) and balance.half:
-        changes.append(f"--balance {_replaced(balance, half=False)}")
-        because.append("no membranes that start half full")
+        return [
+            "--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size",
+            "weightsmith export … net.py: this network as a module in plain torch, for other tools",
+        ]
     if _leaks_differ(record.settings):
-        changes.append(f"without --mismatch {record.settings['mismatch']}")
-        because.append("one leak per layer")
-    if changes:
-        return [f"{', '.join(changes)}, if it is to be exported: NIR has {' and '.join(because)}"]
+        without = f"without --mismatch {record.settings['mismatch']}"
+        return [f"{without}, if it is to be exported: NIR has one leak per layer"]
+    if record.obstacle is not None:
+        return [f"weightsmith export … net.py, as a module in plain torch: not as NIR, since {record.obstacle}"]
     return ["weightsmith export: for other simulators and for hardware"]
 
 

@@ -217,12 +217,12 @@ def short_network(network: str) -> str:
 def significant(value: float | None) -> str:
     """Three significant digits, thousands separated; a dash for a missing value.
 
-    >>> significant(0.012345), significant(1234567.8), significant(0), significant(None)
-    ('0.0123', '1,234,568', '0', '–')
+    >>> significant(-0.012345), significant(1234567.8), significant(0), significant(None)
+    ('−0.0123', '1,234,568', '0', '–')
     """
     if value is None:
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    return (f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}").replace("-", "−")
 
 
 def bytes_text(count: int) -> str:

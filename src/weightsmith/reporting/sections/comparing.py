@@ -47,8 +47,9 @@ def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] =
 
 def _epochs(networks: Sequence[Grades]) -> Drawing:
     how = (
-        "How to read it: a line per layer, the broad or dark one their median. While a network learns, the stable rank "
-        "usually falls and λ_max grows; a line that turns back, or leaps, names the layer and the epoch to look at."
+        "How to read it: a line per layer, the broad or dark one their median. While a network learns, the stable "
+        "rank usually falls and λ_max grows; a line that turns back, or leaps, names the layer and the epoch to look "
+        "at."
     )
     return Drawing("By epoch", how, lambda: epochs_figure(networks), list(epochs_rows(networks)), file="epochs")
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reporting._words import number_text
@@ -12,6 +9,7 @@ from weightsmith.reporting.figures.confusion import class_sizes, confusion_figur
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
 from weightsmith.reporting.sections._spiking_layers import shown_steps
 from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent, percent_within, significant
+from weightsmith.spiking.evaluating import SpikingEvaluation
 
 __all__ = ["below", "evaluation_section", "spiking_evaluation_section"]
 
@@ -39,13 +37,15 @@ def below(share: float, least_accuracy: float | None) -> list[str]:
     return [f"accuracy {100 * share:.2f} % is below the {least_accuracy:g} % asked for"]
 
 
-def spiking_evaluation_section(report: Mapping[str, Any], *, least_accuracy: float | None = None) -> Section:
+def spiking_evaluation_section(
+    evaluation: SpikingEvaluation, name: str, *, least_accuracy: float | None = None
+) -> Section:
     """The description of a run of a spiking network: accuracy by steps, and rates."""
     columns = (Column("steps", numeric=True), Column("accuracy", numeric=True), Column("undecided", numeric=True))
-    images, split, by_step = report["images"], report["split"], report["steps"]
-    shares = [Interval(row["accuracy"], row["low"], row["high"], 0.95, "Wilson") for row in by_step]
+    images, split, by_step = evaluation.images, evaluation.split, evaluation.steps
+    shares = [Interval(row.accuracy, row.low, row.high, 0.95, "Wilson") for row in by_step]
     rows = tuple(
-        (steps, Shown(shares[steps - 1].value, percent_within(shares[steps - 1])), by_step[steps - 1]["undecided"])
+        (steps, Shown(shares[steps - 1].value, percent_within(shares[steps - 1])), by_step[steps - 1].undecided)
         for steps in shown_steps(len(by_step))
     )
     caption = f"On {counted(images, 'row')} ({split}), with 95 % Wilson intervals."
@@ -55,21 +55,22 @@ def spiking_evaluation_section(report: Mapping[str, Any], *, least_accuracy: flo
         "Populations",
         (Column("layer"), *(Column(head, meaning, numeric=True) for head, meaning in heads)),
         tuple(
-            (row["layer"], row["neurons"], *(Shown(row[key], significant(row[key])) for key in ("rate", "spikes")))
-            for row in report["layers"]
+            (row.layer, row.neurons, *(Shown(value, significant(value)) for value in (row.rate, row.spikes)))
+            for row in evaluation.layers
         ),
         file="populations.csv",
     )
     last, after = shares[-1], counted(len(by_step), "step")
-    rows_of = f"{counted(images, 'row')} of the {split} split of {report['data']}"
-    lead = f"Right on {percent(last.value)} of {rows_of} after {after}."
-    silent = [f"{row['layer']} never fires" for row in report["layers"] if not row["rate"]]
+    rows_of = f"{counted(images, 'row')} of the {split} split of {evaluation.data}"
+    silent = [f"{row.layer} never fires" for row in evaluation.layers if not row.rate]
+    settings = {"data": evaluation.data, "split": evaluation.split, "precision": evaluation.precision}
+    notes = (Notes(evaluation.notes),) if evaluation.notes else ()
     return Section(
-        f"Evaluation: {report['file']}",
-        lead,
-        (steps, layers),
+        f"Evaluation: {name}",
+        f"Right on {percent(last.value)} of {rows_of} after {after}.",
+        (*notes, steps, layers, facts_of(settings, evaluation.origin)),
         ((f"accuracy after {after}", accuracy(last, images, split)),),
-        " · ".join([report["neuron"], report["encode"], f"seed {report['seed']}"]),
+        " · ".join([evaluation.neuron, evaluation.encode, f"seed {evaluation.origin.seed}"]),
         (*silent, *below(last.value, least_accuracy)),
     )
 

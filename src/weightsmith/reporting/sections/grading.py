@@ -40,7 +40,7 @@ _VERDICTS = (
     "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond the noise "
     "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected it cannot be "
     "said; where the interval of α reaches into more than one class, the layer leans to the one with 75 % of its "
-    "resamples or more, or is undecided. Otherwise α below "
+    "resamples or more, or cannot say. Otherwise α below "
     f"{HEAVIEST:g} is over-regularised, up to {LIGHTEST:g} well trained, beyond weakly trained."
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 
 from weightsmith.core.statistics import holm
@@ -83,6 +84,29 @@ def reduction_parts(several: Sequence[tuple[str, ReductionRecord]], *, numbered:
     figure = functools.partial(draw_sizes, drawn, baseline)
     yield Drawing("Accuracy against size of all reductions", how, figure, rounded(rows), file="reductions-by-size.csv")
     yield _table(several, numbered)
+    yield from _pairs(several)
+
+
+def _pairs(several: Sequence[tuple[str, ReductionRecord]]) -> Iterator[Table]:
+    """The reductions against each other, where they were judged by the same rows."""
+    found = [
+        (one, other, comparison)
+        for (one, ours), (other, theirs) in itertools.combinations(several, 2)
+        if (comparison := ours.measured.against(theirs.measured)) is not None
+    ]
+    if not found:
+        return
+    columns = (
+        Column("reduction"),
+        Column("other"),
+        Column("difference", "of accuracy in points, reduction − other on the same rows", numeric=True),
+        Column("p", HOLM, numeric=True),
+    )
+    corrected = holm([comparison.p for *_, comparison in found])
+    rows = tuple(
+        (one, other, *change_cells(comparison, p)) for (one, other, comparison), p in zip(found, corrected, strict=True)
+    )
+    yield Table("Reductions against each other", columns, rows, file="pairs.csv", detail=len(rows) > _MOST_POINTS)
 
 
 def _lead(records: Sequence[ReductionRecord]) -> str:

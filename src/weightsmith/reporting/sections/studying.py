@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from weightsmith.core.statistics import Comparison
-from weightsmith.reducing.study_table import WHOLE, Study, StudySummary
+from weightsmith.core.statistics import Comparison, holm
+from weightsmith.reducing.study_table import WHOLE, Study, StudySummary, method_pairs
 from weightsmith.reporting.figures.studies import StudyFigure, figures_of_study
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Section, Shown, Table
-from weightsmith.reporting.sections._wording import chance, counted, facts_of, points, rounded, thinned
+from weightsmith.reporting.sections._wording import (
+    chance,
+    changed,
+    counted,
+    facts_of,
+    points,
+    rounded,
+    setting_text,
+    thinned,
+)
 
 __all__ = ["study_section"]
 
@@ -45,7 +54,7 @@ def study_section(study: Study, name: str) -> Section:
     if study.notes:
         parts.append(Notes(study.notes))
     parts += [_drawing(study, figure) for figure in figures_of_study(study)]
-    parts += [_methods(study), *_slopes(study)]
+    parts += [_methods(study), *_pairs(study), *_slopes(study)]
     before = [
         ("data", study.data),
         ("rows", f"{study.rows_of_data:,}"),
@@ -53,7 +62,25 @@ def study_section(study: Study, name: str) -> Section:
         ("classes", ", ".join(study.classes)),
     ]
     parts.append(facts_of(study.settings, study.origin, before=before))
-    return Section(f"Study: {name}", _lead(study), tuple(parts), _chips(study))
+    return Section(f"Study: {name}", _lead(study), tuple(parts), _chips(study), _about(study))
+
+
+def _about(study: Study) -> str:
+    """Data and settings in a line; those that a file leaves out are left out here."""
+    known = study.settings
+    words = {
+        "scaling": "scaling {}, fitted on training rows",
+        "activation": "{} units",
+        "rate": "Adam at {}",
+        "batch": "batches of {}",
+        "epochs": "{} epochs",
+        "folds": "{} folds",
+        "repeats": "{} repeats",
+        "seed": "seed {}",
+    }
+    data = f"{counted(study.rows_of_data, 'row')}, {counted(study.features, 'feature')}, {len(study.classes)} classes"
+    told = [text.format(setting_text(known[name])) for name, text in words.items() if name in known]
+    return f"{data}; {', '.join(told)}"
 
 
 def _reduced(study: Study) -> list[StudySummary]:
@@ -68,13 +95,13 @@ def _lead(study: Study) -> str:
     sizes = ", ".join(map(str, sorted({one.hidden for one in study.summaries})))
     lead = f"{methods} reduced networks of {sizes} hidden units, trained on {study.data} over {folds}."
     tested = [one for one in found if one.against_whole is not None]
-    worse = sum(one.against_whole is not None and _is_worse(one.against_whole) for one in tested)
     if tested:
+        losses = _losses([one.against_whole for one in tested])
+        free = [one for one, lost in zip(tested, losses, strict=True) if not lost]
         lead += (
-            f" In {worse:,} of {counted(len(tested), 'case')} the loss of accuracy is more than chance (p < 0.05, "
-            "corrected resampled t-test, each for itself)"
+            f" In {sum(losses):,} of {counted(len(tested), 'case')} the loss of accuracy is more than chance "
+            "(p < 0.05, corrected resampled t-test with Holm’s correction)"
         )
-        free = [one for one in tested if one.against_whole is not None and not _is_worse(one.against_whole)]
         if free:
             best = max(free, key=lambda one: one.removed)
             lead += (
@@ -85,10 +112,13 @@ def _lead(study: Study) -> str:
     return lead
 
 
-def _is_worse(comparison: Comparison) -> bool:
-    """A significant loss; one that is the same in every fold has no p, and is a loss."""
-    certain = comparison.p is None or comparison.p < _LEVEL
-    return comparison.difference < 0 and certain
+def _losses(several: Sequence[Comparison | None]) -> list[bool]:
+    """Which are losses beyond chance; one that is the same in every fold has no p, and is a loss."""
+    corrected = holm([None if each is None else each.p for each in several])
+    return [
+        each is not None and each.difference < 0 and (p is None or p < _LEVEL)
+        for each, p in zip(several, corrected, strict=True)
+    ]
 
 
 def _chips(study: Study) -> tuple[tuple[str, str], ...]:
@@ -138,17 +168,11 @@ def _methods(study: Study) -> Table:
         ],
     }
     known = {column: values for column, values in against.items() if any(value is not None for value in values)}
+    cells = [list(_compared(values)) for values in known.values()]
     rows = tuple(
-        (*_summary(found), *(_compared(values[index]) for values in known.values()))
-        for index, found in enumerate(study.summaries)
+        (*_summary(found), *(column[index] for column in cells)) for index, found in enumerate(study.summaries)
     )
-    tests = sum(value is not None for values in known.values() for value in values)
-    caption = (
-        f"p of the corrected resampled t-test, each for itself: of {counted(tests, 'test')} about {0.05 * tests:.2g} "
-        "fall below 0.05 by chance alone."
-        if tests
-        else ""
-    )
+    caption = "p of the corrected resampled t-test, with Holm’s correction within its column." if known else ""
     return Table("Methods", (*columns, *known), rows, caption, file="methods.csv")
 
 
@@ -162,12 +186,42 @@ def _summary(found: StudySummary) -> tuple[Cell | Shown, ...]:
     )
 
 
-def _compared(comparison: Comparison | None) -> Shown:
-    """``−1.3 (p = 0.21)``; a difference that is the same in every fold has no p."""
-    if comparison is None:
-        return Shown(None, "–")
-    certain = "in every fold" if comparison.p is None else chance(comparison.p)
-    return Shown(comparison.difference, f"{points(comparison.difference, 1)} ({certain})")
+def _compared(several: Sequence[Comparison | None]) -> Iterator[Shown]:
+    """``−1.3 (p = 0.21)``, corrected by Holm; a difference that is the same in every fold has no p."""
+    corrected = holm([None if each is None else each.p for each in several])
+    for each, p in zip(several, corrected, strict=True):
+        if each is None:
+            yield Shown(None, "–")
+        else:
+            yield Shown(
+                each.difference, f"{points(each.difference, 1)} ({'in every fold' if p is None else chance(p)})"
+            )
+
+
+def _pairs(study: Study) -> Iterator[Table]:
+    """The methods against each other on the same folds, at each initial size."""
+    found = method_pairs(study.rows, int(study.settings["folds"]))
+    if not found:
+        return
+    columns = (
+        Column("method"),
+        Column("other"),
+        Column("hidden", "units before", numeric=True),
+        Column("difference", "of test accuracy, method − other on the same folds, with its interval", numeric=True),
+        Column("p", "corrected resampled t-test, with Holm’s correction for this table", numeric=True),
+    )
+    corrected = holm([pair.comparison.p for pair in found])
+    rows = tuple(
+        (
+            pair.method,
+            pair.other,
+            pair.hidden,
+            Shown(pair.comparison.difference, changed(pair.comparison, 1)),
+            Shown(p, "in every fold" if p is None else chance(p).removeprefix("p = ").removeprefix("p ")),
+        )
+        for pair, p in zip(found, corrected, strict=True)
+    )
+    yield Table("Methods against each other", columns, rows, file="pairs.csv")
 
 
 def _slopes(study: Study) -> Iterator[Table]:

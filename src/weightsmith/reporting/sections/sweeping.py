@@ -82,10 +82,13 @@ def _lead(sweep: SpikeSweep) -> str:
     if best is None:
         return lead
     setting, found = _taken(sweep, best)
+    beside = _choices(sweep, best.steps)
+    p = holm([each.cost.p for each in beside])[beside.index(best)]
+    corrected = " with Holm’s correction" if len(beside) > 1 else ""
     return (
         f"{lead} The one that was right most often {_after(best.steps)} ({_described(setting)}) reaches "
         f"{percent(found.value)}, the network {percent(sweep.plain.value)}: {changed(best.cost)}, McNemar’s "
-        f"{chance(best.cost.p)}: {conclusion(best.cost)}."
+        f"{chance(p)}{corrected}: {conclusion(best.cost)}."
     )
 
 

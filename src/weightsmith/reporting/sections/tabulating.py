@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from weightsmith.core.sweep import SweepTable
+from weightsmith.core.sweep import SweepSummary, SweepTable
 from weightsmith.reporting._words import number_text
 from weightsmith.reporting.parts import Cell, Column, Part, Section, Shown, Table
-from weightsmith.reporting.sections._wording import counted, facts_of, setting_text
+from weightsmith.reporting.sections._wording import counted, facts_of, setting_text, significant
 
 __all__ = ["table_section"]
 
 _SEED = "seed"
+_ACCURACIES = ("validation_accuracy", "best_validation_accuracy", "test_accuracy")  # of a sweep of trainings
 
 
 def table_section(sweep: SweepTable, name: str) -> Section:
@@ -20,11 +22,63 @@ def table_section(sweep: SweepTable, name: str) -> Section:
     varied = [column for column in sweep.names if column in sweep.columns]
     settings = len({tuple(setting_text(row.get(column)) for column in varied) for row in sweep.rows})
     seeds = len({setting_text(row.get(_SEED)) for row in sweep.rows})
-    parts: list[Part] = [*_summaries(sweep, varied, seeds), _rows(sweep, varied)]
+    trained = list(_trainings(sweep, seeds))
+    parts: list[Part] = [*trained, *_summaries(sweep, varied, seeds), _rows(sweep, varied)]
+    if trained:  # a terminal leaves the others to the page
+        parts = [*trained, *(replace(each, detail=True) for each in parts[1:] if isinstance(each, Table))]
     parts.append(facts_of({}, sweep.origin, before=[("function", sweep.function)]))
     runs = f"{counted(len(sweep.rows), 'run')}: {counted(settings, 'setting')}, {counted(seeds, 'seed')}."
     lead = f"{runs} What was varied: {', '.join(varied) or 'nothing'}."
-    return Section(f"Table: {name}", lead, tuple(parts), (("settings", f"{settings:,}"), ("seeds", f"{seeds:,}")))
+    lost = bool(trained) and all(row["stopped"] == "diverged" for row in sweep.rows)
+    look_at = ("every run diverged: vary lower rates, or look with weightsmith train … --find-rate",) * lost
+    chips = (("settings", f"{settings:,}"), ("seeds", f"{seeds:,}"))
+    return Section(f"Table: {name}", lead, tuple(parts), chips, look_at=look_at)
+
+
+def _trainings(sweep: SweepTable, seeds: int) -> Iterator[Table]:
+    """A row per setting of a sweep of trainings: accuracies over seeds, the best one, and what went wrong."""
+    if not {*_ACCURACIES, "epochs", "stopped", "gradients"} <= set(sweep.columns):
+        return
+    found = {column: sweep.summary(column) for column in (*_ACCURACIES, "epochs")}
+    means = [each.mean for each in found["validation_accuracy"]]
+    best = max((mean for mean in means if mean is not None), default=None)
+    rows: list[tuple[Cell | Shown, ...]] = []
+    for index, (first, wrong) in enumerate(zip(found["validation_accuracy"], _unhealthy(sweep), strict=True)):
+        setting = ["none" if value is None else setting_text(value) for value in first.setting.values()]
+        remarks = [*(["← best"] if best is not None and first.mean == best else []), *wrong]
+        cells = (_share(found[column][index]) for column in _ACCURACIES)
+        epochs = found["epochs"][index].mean
+        rows.append((*(setting or ["all"]), *cells, Shown(epochs, significant(epochs)), ", ".join(remarks)))
+    over = f"{seeds} seeds: mean ± standard deviation" if seeds > 1 else "1 seed"
+    columns = (
+        *(Column(name) for name in (sweep.names or ("setting",))),
+        Column("validation", "after the last epoch", numeric=True),
+        Column("best epoch", "validation in the best epoch", numeric=True),
+        Column("test", "with the weights at the end", numeric=True),
+        Column("epochs", numeric=True),
+        Column(""),
+    )
+    yield Table("Trainings", columns, tuple(rows), f"{over}; accuracies of runs that did not diverge.", "trainings.csv")
+
+
+def _share(summary: SweepSummary) -> Shown:
+    if summary.mean is None:
+        return Shown(None, "–")
+    spread = "" if summary.deviation is None else f" ± {100 * summary.deviation:.2f}"
+    return Shown(summary.mean, f"{100 * summary.mean:.2f}{spread} %")
+
+
+def _unhealthy(sweep: SweepTable) -> list[list[str]]:
+    """Problems per setting with the number of runs: diverged, or unhealthy gradients."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in sweep.rows:
+        groups.setdefault(tuple(repr(row[name]) for name in sweep.names), []).append(row)
+    found = []
+    for rows in groups.values():
+        words = [row["stopped"] if row["stopped"] == "diverged" else row["gradients"] for row in rows]
+        wrong = dict.fromkeys(word for word in words if word not in (None, "healthy", "frozen"))
+        found.append([f"{words.count(word)} of {len(rows)} {word}" for word in wrong])
+    return found
 
 
 def _numbers(sweep: SweepTable, varied: list[str]) -> list[str]:

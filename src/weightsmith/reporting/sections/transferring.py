@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from weightsmith.reporting.parts import Cell, Choice, Column, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._wording import chance, changed, counted, facts_of, percent_within, points
+from weightsmith.core.statistics import holm
+from weightsmith.networks.evaluation import Evaluation
+from weightsmith.reporting.parts import Cell, Choice, Column, Notes, Part, Prose, Section, Shown, Table
+from weightsmith.reporting.sections._known_networks import HOLM, change_cells
+from weightsmith.reporting.sections._wording import accuracy, chance, changed, counted, facts_of, percent_within
+from weightsmith.reporting.sections.evaluating import below
 from weightsmith.reporting.sections.training import training_section
-from weightsmith.training.transfer import TransferRecord
+from weightsmith.training.transferring import TransferRecord
 
 __all__ = ["transfer_section"]
 
 
-def transfer_section(record: TransferRecord, name: str) -> Section:
-    """The section of a transfer named ``name``."""
+def transfer_section(record: TransferRecord, name: str, *, tested: Evaluation | None = None) -> Section:
+    """The section of a transfer named ``name``; ``tested`` is the evaluation of its network on the test split."""
     parts: list[Part] = [_stages(record)]
     if record.advice:
-        parts.append(Prose("What the stages teach: " + "; ".join(record.advice) + "."))
+        parts.append(Notes(record.advice))
     if record.stages:
         parts.append(Choice("Stage", tuple(_training(record)), first=_best(record)))
     after = [("SHA-256 of the network", record.network)]
     parts.append(facts_of(record.settings, record.origin, after=after))
-    return Section(f"Transfer: {name}", _lead(record), tuple(parts), _chips(record))
+    settings, chips = record.settings, list(_chips(record))
+    if tested is not None:
+        chips.insert(0, ("test accuracy", accuracy(tested.accuracy, tested.images, tested.split)))
+    about = f"on {settings.get('data')} · rate {settings.get('rate')} · then × {settings.get('finer')}"
+    missed = _missed(record)
+    return Section(f"Transfer: {name}", _lead(record), tuple(parts), tuple(chips), about, missed)
+
+
+def _missed(record: TransferRecord) -> tuple[str, ...]:
+    """The accuracy that was asked for, if no stage has it."""
+    asked = record.settings.get("accuracy")
+    if not record.stages or not isinstance(asked, float | int):
+        return ()
+    share = record.stages[_best(record)].accuracy.value
+    return tuple(f"validation {line}" for line in below(share, 100 * asked))
 
 
 def _best(record: TransferRecord) -> int:
@@ -36,7 +54,12 @@ def _lead(record: TransferRecord) -> str:
     )
     if best.gain is None:
         return f"{lead}."
-    return f"{lead}: {changed(best.gain)} on the best before it, McNemar’s {chance(best.gain.p)}."
+    return f"{lead}: {changed(best.gain)} on the best before it, McNemar’s {chance(_ps(record)[_best(record)])}."
+
+
+def _ps(record: TransferRecord) -> list[float | None]:
+    """p of every stage's gain, with Holm's correction: the sentence and the table say the same."""
+    return holm([None if stage.gain is None else stage.gain.p for stage in record.stages])
 
 
 def _chips(record: TransferRecord) -> tuple[tuple[str, str], ...]:
@@ -53,33 +76,29 @@ def _chips(record: TransferRecord) -> tuple[tuple[str, str], ...]:
 def _stages(record: TransferRecord) -> Table:
     columns = (
         Column("stage"),
-        Column("taken", "the network that came out is that of this stage"),
+        Column("", "← kept: the network that came out is that of this stage"),
         Column("reused", "blocks of the base", numeric=True),
-        Column("fresh", "blocks of the base that began anew", numeric=True),
-        Column("unfrozen", "reused blocks that were trained", numeric=True),
+        Column("fresh", "blocks of the base that began anew", numeric=True, spare=2),
+        Column("unfrozen", "reused blocks that were trained", numeric=True, spare=1),
         Column("validation accuracy", "with its interval", numeric=True),
         Column("gain", "points on the best stage before, on the same images, with an interval", numeric=True),
-        Column("p", "McNemar’s, of that gain; from 0.05 on it may be chance", numeric=True),
+        Column("p", HOLM, numeric=True),
         Column("epochs", numeric=True),
-        Column("trained", "parameters that were free", numeric=True),
+        Column("trained", "parameters that were free, of all", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
-    for number, stage in enumerate(record.stages):
-        gain = stage.gain
-        within = None if gain is None or gain.interval is None else gain.interval
-        ends = "" if within is None else f" [{points(within.low)}, {points(within.high)}]"
+    for number, (stage, p) in enumerate(zip(record.stages, _ps(record), strict=True)):
         rows.append(
             (
                 stage.name,
-                "yes" if number == _best(record) else "no",
+                "← kept" if number == _best(record) else "",
                 stage.reuse,
                 stage.fresh,
                 stage.unfrozen,
                 Shown(stage.accuracy.value, percent_within(stage.accuracy)),
-                None if gain is None else Shown(gain.difference, points(gain.difference) + ends),
-                None if gain is None else gain.p,
+                *((None, None) if stage.gain is None else change_cells(stage.gain, p)),
                 len(stage.training.history),
-                stage.training.trained,
+                Shown(stage.training.trained, f"{stage.training.trained:,} of {stage.training.parameters:,}"),
             )
         )
     return Table("Stages", columns, tuple(rows), file="stages.csv")

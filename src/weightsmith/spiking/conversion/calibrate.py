@@ -17,7 +17,7 @@ The biases of the last layer are moved once, so that its mean scores are those o
 al., "A free lunch from ANN", ICML 2021; least squares on real inputs: as in layer-wise quantisation of networks.)
 
 >>> Calibrate.parse("weights:ridge=0.02")
-CalibrateWeights(ridge=0.02, positions=24000, images=256)
+CalibrateWeights(ridge=0.02, positions=48000, images=512)
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class CalibrateWeights(Calibrate, name="weights"):
     """Weights are fitted by least squares to what the network computes, then biases are moved."""
 
     ridge: float = param(default=0.01, gt=0, doc="penalty on the change, as a share of the mean square of an input")
-    positions: int = param(default=24_000, ge=1, doc="positions of a layer that the fit looks at")
-    images: int = param(default=256, ge=1, doc="training images that are looked at; their labels are not")
+    positions: int = param(default=48_000, ge=1, doc="positions of a layer that the fit looks at")
+    images: int = param(default=512, ge=1, doc="training images that are looked at; their labels are not")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -237,10 +237,14 @@ class _Work:
         cross: Any = 0.0
         for first in range(0, images, _BLOCK):
             part = slice(first, first + _BLOCK)
-            patches = _patches(synapses, entering[part], self.network.shapes[synapses.source])
-            drawn = np.sort(generator.random((len(patches), positions)).argpartition(each - 1, axis=1)[:, :each])
-            rows = np.take_along_axis(patches, drawn[..., None], axis=1).reshape(-1, patches.shape[2])
-            rows = np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
+            windows = _windows(synapses, entering[part], self.network.shapes[synapses.source])
+            drawn = generator.random((len(windows), positions)).argpartition(each - 1, axis=1)[:, :each]
+            drawn.sort(axis=1)
+            image = np.arange(len(windows))[:, None]
+            y, x = np.divmod(drawn, windows.shape[2])
+            rows = np.concatenate(
+                [windows[image, y, x].reshape(drawn.size, -1), np.ones((drawn.size, 1), np.float32)], axis=1
+            )
             apart = np.take_along_axis(missing[part], drawn[..., None], axis=1).reshape(-1, outputs)
             gram = gram + (rows.T @ rows).astype(np.float64)
             cross = cross + (rows.T @ apart.astype(rows.dtype)).astype(np.float64)
@@ -345,22 +349,21 @@ def _calibrated_by(network: SpikingNetwork, population: Neurons) -> tuple[Synaps
     return node, ""
 
 
-def _patches(synapses: Synapses, entering: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """The inputs (images, positions, channels) of every position of a layer: (images, its positions, inputs)."""
+def _windows(synapses: Synapses, entering: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """A view of what a layer reads, (images, positions, channels), as (images, rows, columns, inputs of a position)."""
     images = len(entering)
-    values = np.ascontiguousarray(entering.transpose(0, 2, 1), np.float32)
     if synapses.dense:
-        return values.reshape(images, 1, -1)
-    kernel = (int(synapses.weight.shape[2]), int(synapses.weight.shape[3]))
-    unfolded = functional.unfold(
-        torch.from_numpy(values).reshape(images, *shape),
-        kernel,
-        dilation=synapses.dilation,
-        padding=synapses.padding,
-        stride=synapses.stride,
+        return entering.transpose(0, 2, 1).reshape(images, 1, 1, -1).astype(np.float32)
+    (top, left), (down, right), stride = synapses.padding, synapses.dilation, synapses.stride
+    height, width = (
+        apart * (int(size) - 1) + 1 for apart, size in zip((down, right), synapses.weight.shape[2:], strict=True)
     )
-    found: NDArray[np.float32] = unfolded.transpose(1, 2).numpy()
-    return found
+    maps = np.pad(
+        entering.reshape(images, shape[1], shape[2], shape[0]).astype(np.float32, copy=False),
+        ((0, 0), (top, top), (left, left), (0, 0)),
+    )
+    views = np.lib.stride_tricks.sliding_window_view(maps, (height, width), axis=(1, 2))
+    return views[:, :: stride[0], :: stride[1], :, ::down, ::right]
 
 
 def _mean(values: NDArray[Any]) -> NDArray[np.float64]:

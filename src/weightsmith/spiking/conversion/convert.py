@@ -106,6 +106,7 @@ def convert(
             "the network does not say what it takes; give input_shape, such as (3, 32, 32) for images, (784,) for rows"
         )
     plain = _plain_copy(network)
+    _check_layers(plain)
     _check_finite(plain)
     example = torch.randn(_EXAMPLES, *shape, generator=torch_stream(0, "conversion"))
     folded = _tidied(plain, example)
@@ -135,6 +136,26 @@ def _make_permanent(module: nn.Module) -> None:
     module.__class__ = type(known.__name__, known.__bases__, own)
     for name in list(module.parametrizations):  # type: ignore[arg-type]  # torch types it as a tensor or module
         parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+
+
+_WHOLE = {
+    nn.RNNBase: "recurrent layers feed their own output back, step by step of a sequence",
+    nn.RNNCellBase: "recurrent cells feed their own output back, step by step of a sequence",
+    nn.MultiheadAttention: "attention multiplies signals with each other, which neurons that add up cannot",
+    nn.TransformerEncoderLayer: "attention multiplies signals with each other, which neurons that add up cannot",
+    nn.TransformerDecoderLayer: "attention multiplies signals with each other, which neurons that add up cannot",
+}
+
+
+def _check_layers(network: nn.Module) -> None:
+    """Name layers that can never convert, before what prepares their input is refused in their place."""
+    for name, module in network.named_modules():
+        reason = next((reason for kind, reason in _WHOLE.items() if isinstance(module, kind)), None)
+        if reason is not None:
+            raise UsageError(
+                f"{name or 'the network'} ({type(module).__name__}) cannot be made spiking: {reason}; convert a "
+                "feed-forward network of dense layers or convolutions"
+            )
 
 
 def _check_finite(network: nn.Module) -> None:

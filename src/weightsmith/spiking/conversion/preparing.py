@@ -23,7 +23,7 @@ from weightsmith.spiking.encoding import Constant, Encode, Poisson
 from weightsmith.spiking.graph import Neurons, Shape
 from weightsmith.spiking.l4.adjust import L4, Adjustment, adjusted
 from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.neurons import AnyNeuron, Mismatch
+from weightsmith.spiking.neurons import AnyNeuron, Graded, Mismatch
 from weightsmith.training.schedules import Constant as Rate
 
 __all__ = [
@@ -53,6 +53,11 @@ class ConversionSettings:
     calibrate: CalibrateBias | CalibrateWeights | None = None
 
     def __post_init__(self) -> None:
+        if self.precision == "int8" and isinstance(self.neuron, Graded):
+            raise UsageError(
+                f"{self.neuron} has no exact form in 8 bits: its sizes are fractions of a threshold; take float32, or "
+                "if:signed=true"
+            )
         if self.adjust is not None and self.neuron.signed:
             raise UsageError(f"{self.adjust} is made for spikes of one sign and size, not for {self.neuron}")
         if self.adjust is not None and self.calibrate is not None:

@@ -113,7 +113,8 @@ def check_quantised(network: SpikingNetwork) -> None:
 def _check_sizes(network: SpikingNetwork) -> None:
     if isinstance(network.neuron, Graded):
         raise UsageError(
-            f"{network.neuron} has no exact form in 8 bits: its sizes are fractions of a threshold; float32"
+            f"{network.neuron} cannot be run in int8: the sizes of its spikes are fractions of a threshold, which have "
+            "no exact form in 8 bits; run it with precision float32"
         )
 
 

@@ -51,6 +51,14 @@ class PopulationRaster(Record):
         of_image = self.spike_images == image
         return self.spike_steps[of_image], self.spike_rows[of_image]
 
+    def taken_back(self, image: int) -> NDArray[np.bool_]:
+        """Which of the :meth:`spikes` are negative."""
+        of_image = self.spike_images == image
+        if self.spike_sizes is None:
+            return np.zeros(int(of_image.sum()), np.bool_)
+        found: NDArray[np.bool_] = self.spike_sizes[of_image] < 0
+        return found
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RasterRecord(Record):

@@ -141,7 +141,7 @@ _VERSION = 1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stored(Record):
-    """Our JSON. Names, layers and amplitudes go by the names in the file."""
+    """Our JSON. Names, layers, amplitudes and first membranes (in thresholds) go by the names in the file."""
 
     version: int
     neuron: str
@@ -152,6 +152,7 @@ class Stored(Record):
     layers: dict[str, str]
     amplitudes: dict[str, tuple[float, ...]]
     rounding: int | None = None
+    starts: dict[str, float] | None = None
 
     def metadata(self, dt: float) -> dict[str, Any]:
         """The metadata of the graph: what a reader should see at once, then the JSON."""
@@ -171,6 +172,7 @@ class Facts:
     layers: Mapping[str, str]
     amplitudes: Mapping[str, tuple[float, ...]]
     rounding: int | None = None
+    starts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path, metadata: Any, dt: float | None) -> Facts:
@@ -193,7 +195,8 @@ class Facts:
             raise FileRefused(path, f"its metadata of weightsmith name the neuron {neuron}, which NIR cannot say")
         assert isinstance(encode, Poisson | Constant)
         names, layers, amplitudes = stored.names, stored.layers, stored.amplitudes
-        return cls(step, reset, neuron, encode, stored.card, names, layers, amplitudes, stored.rounding)
+        starts = stored.starts or {}
+        return cls(step, reset, neuron, encode, stored.card, names, layers, amplitudes, stored.rounding, starts)
 
 
 def _stored(path: Path, text: Any) -> Stored:

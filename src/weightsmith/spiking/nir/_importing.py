@@ -158,7 +158,8 @@ class _Import:
         amplitude = self._facts.amplitudes.get(name)
         layer = self._facts.layers.get(name, "")
         values = None if amplitude is None else torch.tensor(amplitude)
-        return Neurons(own, source, torch.ones(channels), amplitude=values, layer=layer)
+        start = self._facts.starts.get(name, 0.0)
+        return Neurons(own, source, torch.ones(channels), start, amplitude=values, layer=layer)
 
     def _end(self, source: str) -> None:
         """Scores without firing, one per class; a network that ends with neurons is judged by their spikes."""

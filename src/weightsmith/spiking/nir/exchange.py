@@ -3,7 +3,8 @@
 A NIR file is read differently by every importer, so only what all of them read alike is written: convolutions and dense
 layers with a bias and without groups, IF and LIF neurons with one threshold per layer. Pools and flattening go into the
 convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR knows a hard reset
-only; a soft one is noted in the metadata, and :mod:`weightsmith.spiking.nir.handover` sets it after the import.
+only and no first membrane: a soft reset and membranes that start above zero are noted in the metadata, and
+:mod:`weightsmith.spiking.nir.handover` sets them after the import.
 
 A test vector is written with the file: the input, and the spike counts of our own simulator.
 """
@@ -23,20 +24,17 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record, digest_of
 from weightsmith.core.storage import write_atomic
 from weightsmith.spiking.encoding import Poisson
-from weightsmith.spiking.files import checked_spiking, spiking_digest
+from weightsmith.spiking.files import spiking_digest
 from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.nir._graph import DT_IF, DT_LIF, Stored, graph_of, nir_names
 from weightsmith.spiking.nir._importing import network_of
 from weightsmith.spiking.nir._scales import with_one_threshold
 from weightsmith.spiking.nir._tree import read_tree
-from weightsmith.spiking.nir._vector import Vector, drive_for, run_drive, vector_path, write_vector
+from weightsmith.spiking.nir._vector import Drive, Vector, run_drive, vector_path, write_vector
 from weightsmith.spiking.nir._windows import as_convolutions
 
-__all__ = ["NirExport", "NirNode", "export_nir", "import_nir", "nir_obstacle"]
-
-
-_MOST_DIGITS = 20
+__all__ = ["NirExport", "NirNode", "import_nir", "nir_obstacle", "write_nir"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,31 +69,9 @@ class NirExport(Record):
     sha256: str
 
 
-def export_nir(
-    network: SpikingNetwork,
-    path: str | Path,
-    *,
-    sumpool: bool = False,
-    rounding: int | None = None,
-    x: Tensor | None = None,
-    steps: int = 32,
-    seed: int = 0,
-) -> NirExport:
-    """Write ``network`` to ``path`` (``.nir``), and its test vector beside it (``.vector.npz``).
-
-    ``sumpool`` keeps pools as SumPool2d: a much smaller file where a large dense layer follows. ``rounding`` is a
-    number of binary digits: weights and thresholds become multiples of 2^−rounding, so that all simulators count the
-    same spikes to the last one. The test vector is made from the images ``x`` as they come from the data, or from
-    random spikes, over ``steps`` steps.
-    """
-    checked_spiking(network, "export_nir")
-    path = Path(path)
-    if path.suffix != ".nir":
-        raise UsageError(f"{path}: NIR files end in .nir")
-    if rounding is not None and not 1 <= rounding <= _MOST_DIGITS:
-        raise UsageError(f"rounding must be ≥ 1 and ≤ {_MOST_DIGITS} binary digits, not {rounding!r}")
+def write_nir(network: SpikingNetwork, path: Path, drive: Drive, *, sumpool: bool, rounding: int | None) -> NirExport:
+    """Write ``network`` and the test vector of its answers to ``drive``."""
     nodes, leaks = _leading(network), _leaks_of(network)
-    drive = drive_for(network, x, steps, seed)
     plain, folded = _lowered(network, nodes, sumpool, rounding, leaks)
     names = nir_names(plain)
     dt = DT_IF if set(leaks.values()) == {1.0} else DT_LIF
@@ -117,7 +93,7 @@ def export_nir(
         folded=folded,
         notes=_notes(network, spikes, ours.spikes(), rounding=rounding, sumpool=sumpool),
         images=drive.images,
-        steps=steps,
+        steps=drive.steps,
         spikes=spikes,
         before={name: count for name, count in ours.spikes().items() if name in spikes},
         sha256=digest_of(content),
@@ -159,6 +135,12 @@ def _lowered(
         nodes = _between_steps(nodes, spikes_enter=spikes_enter)
     nodes, folded = with_one_threshold(nodes, network.input_shape)
     if rounding is not None:
+        started = next((node for node in nodes if isinstance(node, Neurons) and node.start), None)
+        if started is not None:
+            raise UsageError(
+                f"{started.name} starts at {started.start:g} thresholds, which rounding would move; export it without "
+                "rounding, or convert with balance percentile:half=false"
+            )
         nodes = _rounded(nodes, rounding)
     nodes, more = as_convolutions(nodes, network.input_shape, sumpool=sumpool)
     if rounding is not None and (hard or leaky):
@@ -182,6 +164,7 @@ def _stored(network: SpikingNetwork, nodes: tuple[Node, ...], names: Mapping[str
             names[node.name]: tuple(node.amplitude.tolist()) for node in populations if node.amplitude is not None
         },
         rounding=rounding,
+        starts={names[node.name]: node.start for node in populations if node.start} or None,
     )
 
 
@@ -213,6 +196,11 @@ def _notes(
         notes.append(
             "NIR knows a hard reset only: the file says 'soft' in its metadata; set it after the import "
             "(weightsmith.spiking.nir.handover does, for SpikingJelly, Norse and snnTorch)"
+        )
+    if any(node.start for node in network.populations):
+        notes.append(
+            "NIR has no first membrane: where membranes start stands in the metadata, and other tools begin at zero "
+            "unless it is set after the import (weightsmith.spiking.nir.handover does, for SpikingJelly)"
         )
     if rounding is not None:
         notes.append(f"weights and thresholds are multiples of 2^-{rounding} before pools are folded in")
@@ -275,11 +263,6 @@ def _checked(node: Node, network: SpikingNetwork) -> Node:
         raise UsageError(f"{node.name} adds a node to itself, which is one edge in NIR; use a Scale of 2")
     if not isinstance(node, Neurons):
         return node
-    if node.start:
-        raise UsageError(
-            f"{node.name} starts at {node.start:g} thresholds, and NIR has no first membrane; "
-            "convert with balance percentile:half=false"
-        )
     channels = network.shapes[node.name][0]
     rows = node.threshold.reshape(channels, -1)
     if not bool((rows == rows[:, :1]).all()):
@@ -329,7 +312,7 @@ def _between_steps(nodes: Sequence[Node], *, spikes_enter: bool) -> tuple[Node, 
     result: list[Node] = []
     for node in nodes:
         digits = _digits(node.source, given, spikes_enter) if isinstance(node, Neurons) else None
-        if isinstance(node, Neurons) and digits is not None:
+        if isinstance(node, Neurons) and digits is not None and not node.start:
             steps = torch.floor(node.threshold * 2.0**digits)
             result.append(dataclasses.replace(node, threshold=(steps + 0.5) / 2.0**digits))
         else:

@@ -2,8 +2,8 @@
 
 Importers read the same file differently. What has to be set right after each of them:
 
-    SpikingJelly   needs the file's dt; a soft reset is ``v_reset=None``; it fires at the threshold itself, which
-                   matters for rounded weights with a soft reset only (with a hard one the file avoids ties)
+    SpikingJelly   needs the file's dt; a soft reset is ``v_reset=None``; it fires at the threshold itself, not only
+                   above it, which matters wherever sums are exact; membranes that start above zero are set
     Norse          needs the file's dt; computes branches in an order in which a shortcut may come a step late; has no
                    soft reset for IF, and does not pass one on for LIF
     snnTorch       reads every IF as a leaky neuron (beta 0.9) that returns pairs; its soft reset subtracts once more
@@ -84,11 +84,16 @@ def into_spikingjelly(path: str | Path) -> nn.Module:
     neurons = _package("spikingjelly.activation_based.neuron", "spikingjelly")
     facts, graph = _opened(Path(path))
     module: nn.Module = exchange.import_from_nir(graph, dt=facts.dt)
-    if facts.reset == "soft":
-        for node in [node for node in module.modules() if isinstance(node, neurons.BaseNode)]:
+    for name, node in module.named_modules():
+        if not isinstance(node, neurons.BaseNode):
+            continue
+        node.surrogate_function = _Above()
+        if facts.reset == "soft":
             node.v_reset = None
-            if facts.rounding is not None:
-                node.surrogate_function = _Above()
+        start = facts.starts.get(name.removesuffix(".module"))  # it wraps each neuron
+        if start:
+            node.set_reset_value("v", start * float(node.v_threshold))
+            node.v = start * float(node.v_threshold)
     return module.eval()
 
 
@@ -96,6 +101,7 @@ def into_norse(path: str | Path) -> nn.Module:
     """The network in Norse; ``output, state = module(x, state)`` is one step, state None begins anew."""
     norse = _package("norse.torch", "norse")
     facts, graph = _opened(Path(path))
+    _refuse_starts(facts, "Norse")
     module: Any = norse.from_nir(graph, dt=facts.dt)
     module.execution_order = _in_order(module.execution_order, graph.edges)
     if facts.reset == "soft":
@@ -111,6 +117,7 @@ def into_snntorch(path: str | Path) -> nn.Module:
     """The network in snnTorch; ``output, _ = module(x)`` is one step, ``snntorch.utils.reset(module)`` begins anew."""
     snntorch, importing = _package("snntorch", "snntorch"), _package("snntorch.import_nir", "snntorch")
     facts, graph = _opened(Path(path))
+    _refuse_starts(facts, "snnTorch")
     with contextlib.redirect_stdout(io.StringIO()):  # it prints arrays
         module: Any = importing.import_from_nir(graph)
     for name, node in graph.nodes.items():
@@ -127,6 +134,14 @@ def into_snntorch(path: str | Path) -> nn.Module:
         leaky.mem_reset = torch.zeros_like  # every spike has been reset when the next step begins
         setattr(module, name, leaky)
     return _as_module(module)
+
+
+def _refuse_starts(facts: Facts, tool: str) -> None:
+    for name, start in facts.starts.items():
+        raise UsageError(
+            f"{name} starts at {start:g} thresholds, which is set in SpikingJelly only, not in {tool}; convert with "
+            "balance percentile:half=false"
+        )
 
 
 _LOADERS: dict[str, tuple[Callable[[str | Path], nn.Module], tuple[str, ...]]] = {

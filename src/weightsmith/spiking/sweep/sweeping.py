@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
-from weightsmith.core.records import Origin
+from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
-from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Doc, Seed, verb, written
 from weightsmith.spiking.neurons import IF, Precision
 from weightsmith.spiking.sweep.racing import Race, Racing
@@ -147,5 +146,5 @@ def spike_sweep(
         origin=origin,
     )
     if out is not None:
-        write_atomic(Path(out) / "record.json", record.to_json(indent=1) + "\n")
+        write_record(Path(out) / "record.json", record)
     return record

@@ -323,3 +323,15 @@ def test_a_real_conversion_has_all_its_figures(tmp_path):
         warnings.simplefilter("error")
         for name, draw in found.items():
             assert save_figure(draw(), tmp_path / f"{name}.png").stat().st_size > 5000
+
+
+def test_spikes_that_are_taken_back_are_red():
+    population = raster_of()
+    sizes = np.where(np.arange(len(population.spike_rows)) % 3 == 0, -1, 1).astype(np.int8)
+    signed = dataclasses.replace(population, spike_sizes=sizes)
+    figure = draw_raster(dataclasses.replace(RASTER, populations=(signed,)))
+    drawn = [len(lines.get_segments()) for lines in figure.axes[0].collections]
+    of_image = population.spike_images == 0
+    assert drawn[:2] == [int((sizes[of_image] > 0).sum()), int((sizes[of_image] < 0).sum())]
+    assert "red: taken back" in figure.axes[0].get_title(loc="left")
+    assert "taken back" not in draw_raster(RASTER).axes[0].get_title(loc="left")

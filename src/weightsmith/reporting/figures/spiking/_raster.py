@@ -46,7 +46,8 @@ def draw_raster(raster: RasterRecord, image: int = 0) -> Figure:
             _grey_after(panel, raster.steps[image], steps)
         step_axis(axes[-1, 0], steps, linear=True)
         some = f", {len(indices)} of {len(raster.populations)} populations" * (len(indices) < len(raster.populations))
-        axes[0, 0].set_title(f"Spikes for image {number}, a row per neuron{some}", pad=5)
+        red = ", red: taken back" * any(each.taken_back(image).any() for each in raster.populations)
+        axes[0, 0].set_title(f"Spikes for image {number}, a row per neuron{some}{red}", pad=5)
     return figure
 
 
@@ -94,8 +95,11 @@ def _draw_spikes(axes: Axes, population: PopulationRaster, image: int, steps: in
     units = len(population.positions)
     half = max(0.42, 0.5 * _LEAST * units / tall)
     width = float(np.clip(0.4 * 72 * _PLOT / steps, 0.5, 2.0))
-    strokes: dict[str, Any] = {"color": BLUE, "linewidth": width, "rasterized": times.size > _MANY}
-    axes.vlines(times + 1, rows - half, rows + half, **strokes)
+    strokes: dict[str, Any] = {"linewidth": width, "rasterized": times.size > _MANY}
+    back = population.taken_back(image)
+    for color, drawn in ((BLUE, ~back), (RED, back)):
+        if drawn.any():
+            axes.vlines(times[drawn] + 1, rows[drawn] - half, rows[drawn] + half, color=color, **strokes)
     axes.set_ylim(units - 0.5 + half, -0.5 - half)
     axes.set_yticks([])
     axes.grid(visible=False, axis="y")

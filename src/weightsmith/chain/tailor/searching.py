@@ -1,0 +1,220 @@
+"""What is tried, quick and safe first: each proposal follows from what the ones before it came to.
+
+A way to compute (float32, int8, spikes) has, on the whole network, a share e of its energy and b of its bytes. A limit
+on the energy then asks for a cut to limit/e of the operations, one on the bytes for limit/b of the parameters; limits
+on operations and parameters ask for themselves. So every way needs one cut, at most, and no search over sizes:
+
+    keep of the operations = min(limit on operations, limit on energy / e)
+    keep of the parameters = min(limit on parameters, limit on bytes / b)
+
+With a limit on the accuracy alone, cuts go down a ladder of sizes, in the way that costs least energy, until the
+answers on the selection rows differ by more than the limit allows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from weightsmith.chain.tailor.candidates import Candidate
+from weightsmith.chain.tailor.choosing import Preference
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
+from weightsmith.chain.tailor.limits import Limits
+from weightsmith.chain.tailor.runner import CandidateRunner
+from weightsmith.core.progress import ProgressCallback
+
+__all__ = ["Search"]
+
+_LADDER = (0.85, 0.7, 0.55, 0.4, 0.3, 0.2)
+_FAST = 8  # channels in multiples of which a convolution runs fast
+_TRIED = 3  # cuts tried for one limit
+_SAFE = 0.995  # of the share asked for: what is counted otherwise (biases, norms) is not cut by the same share
+_A_STEP_MORE = 0.4  # of the energy of all steps, times their number: the first one costs most
+_BELOW = 0.98  # of a share that was extrapolated
+_ASKED = 1e-4  # a share so near to a round one is that of the limit, but for whole numbers
+_LEAST = 0.02  # of a network, below which no cut is tried
+_GRADED = tuple(Conversion("constant", "percentile", steps, None, "graded:5", "weights") for steps in (2, 3, 4))
+_SIGNED = tuple(Conversion("constant", "mse", steps, None, "if:signed=true", "weights") for steps in (4, 8, 16))
+
+Measure = Literal["params", "macs"]
+
+
+@dataclasses.dataclass
+class Search:
+    """One search: what ``runner`` tries under the limits of ``preference``."""
+
+    runner: CandidateRunner
+    preference: Preference
+    progress: ProgressCallback | None = None
+    interrupted: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """The limits."""
+        return self.preference.limits
+
+    def run(self, budget: float | None) -> tuple[str, ...]:
+        """Try everything proposed; returns what the budget (CPU seconds) or an interruption left untried."""
+        try:
+            for stage, config in self._proposals():
+                if self.runner.knows(config):
+                    continue
+                if budget is not None and self.runner.spent >= budget:
+                    return (str(config),)
+                if self.progress is not None:
+                    done = len(self.runner.candidates)
+                    self.progress(f"{stage}: {config}{self._so_far()}", done, done + 1)
+                self.runner.go(config, stage)
+        except KeyboardInterrupt:
+            if not self.runner.candidates:
+                raise
+            self.interrupted = True
+            return ("what came after the interruption: the same call goes on with it",)
+        return ()
+
+    def _so_far(self) -> str:
+        """The best so far, if it keeps to the limits on costs: what an interruption would give."""
+        best = self.preference.best(self.runner.candidates)
+        return f" (best so far: {best})" if best is not None and not self.preference.missed(best) else ""
+
+    def _proposals(self) -> Iterator[tuple[str, Configuration]]:
+        yield "whole", Configuration()
+        rounded, plain = Configuration(numbers="int8"), Configuration()
+        yield "int8", rounded  # it stands beside every result
+        if not self.limits.costs:
+            yield from self._descent()
+            return
+        if not self.preference.spiking:
+            if {"energy", "bytes"} & set(self.limits.costs):
+                yield from self._cut_for(rounded)
+            if self.limits.time is not None:
+                yield from self._timed()
+            else:
+                yield from self._cut_for(plain)
+        if self.preference.spiking or set(self.limits.costs) == {"energy"}:
+            for conversion in self._conversions():
+                spikes = Configuration(None, conversion)
+                yield "spiking", spikes
+                if self.preference.spiking:
+                    yield from self._cut_for(spikes)
+
+    def _conversions(self) -> Iterator[Conversion]:
+        """More steps as long as the energy allows it; where neurons with graded spikes are refused, signed ones."""
+        for family in (_GRADED, _SIGNED):
+            known: list[Candidate] = []
+            for conversion in family:
+                yield conversion
+                found = self.runner.find(Configuration(None, conversion))
+                if found is None:
+                    break  # refused
+                known.append(found)
+                if not self.preference.spiking or self._too_dear(found):
+                    break  # as a rival one is enough
+            if known:
+                return
+
+    def _too_dear(self, found: Candidate) -> bool:
+        """Whether a step more would be beyond the limit on the energy."""
+        if self.limits.energy is None or found.steps is None:
+            return False
+        return found.energy * (1 + _A_STEP_MORE / found.steps) > self.limits.energy
+
+    def _cut_for(self, way: Configuration) -> Iterator[tuple[str, Configuration]]:
+        """The cut that ``way`` needs to keep to the limits, if it needs one; smaller ones while some are missed."""
+        whole = self.runner.find(way)
+        if whole is None or not self.preference.missed(whole):
+            return
+        needed = self._needed(whole)
+        for measure in sorted(needed, key=lambda each: needed[each]):
+            keep, known = needed[measure], [(1.0, self._over(whole))]
+            for _ in range(_TRIED):
+                step = _step(measure, keep)
+                if step is None:
+                    break
+                if way != Configuration():
+                    yield "cutting", Configuration(step)
+                cut = dataclasses.replace(way, cut=step)
+                yield "cutting", cut
+                found = self.runner.find(cut)
+                if found is None or not self.preference.missed(found):
+                    return
+                known.append((keep, self._over(found)))
+                keep = _next_keep(*known[-2:])
+
+    def _over(self, found: Candidate) -> float:
+        """By how much, at most, a candidate misses a limit on a cost."""
+        return max(self.preference.missed(found).values(), default=0.0)
+
+    def _needed(self, whole: Candidate) -> dict[Measure, float]:
+        """The share of operations and of parameters that a way may keep, where it is less than all."""
+        asked = {name: limit / value for name, limit in self.limits.costs.items() if (value := whole.costs[name])}
+        if whole.steps is not None and "energy" in asked:
+            asked["energy"] = 1 / (1 + self.preference.missed(whole).get("energy", 0.0))
+        shares: dict[Measure, float] = {
+            "macs": min(asked.get("macs", 1.0), asked.get("energy", 1.0)),
+            "params": min(asked.get("params", 1.0), asked.get("bytes", 1.0)),
+        }
+        return {measure: share for measure, share in shares.items() if share < 1}
+
+    def _timed(self) -> Iterator[tuple[str, Configuration]]:
+        """Cuts for a limit on the time: smaller ones while it is missed."""
+        assert self.limits.time is not None
+        whole = self.runner.candidates[0]
+        keep, known = min(self.limits.time, *self._needed(whole).values(), 1.0), [(1.0, self._over(whole))]
+        for _ in range(_TRIED):
+            step = _step("macs", keep, _FAST)
+            if step is None:
+                return
+            yield "cutting", Configuration(step)
+            found = self.runner.find(Configuration(step))
+            if found is None or not self.preference.missed(found):
+                return
+            known.append((keep, self._over(found)))
+            keep = _next_keep(*known[-2:])
+
+    def _descent(self) -> Iterator[tuple[str, Configuration]]:
+        """Ever smaller networks, in the way that costs least, while their answers stay near the network's."""
+        ways: Sequence[Configuration] = [Configuration(numbers="int8")]
+        if self.preference.spiking:
+            ways = []
+            for conversion in self._conversions():
+                yield "spiking", Configuration(None, conversion)
+                ways = [way for way in (Configuration(None, conversion),) if self.runner.find(way)] or ways
+                if ways and self._hopeful(self.runner.find(ways[-1])):
+                    break
+        for way in ways:
+            for keep in _LADDER:
+                cut = _step("macs", keep)
+                yield "cutting", Configuration(cut)
+                yield "cutting", dataclasses.replace(way, cut=cut)
+                if not self._hopeful(self.runner.find(dataclasses.replace(way, cut=cut))):
+                    break
+
+    def _hopeful(self, found: Candidate | None) -> bool:
+        """Whether the answers differ by no more than the limit allows: on training rows they differ least."""
+        if found is None:
+            return False
+        points = self.limits.points if self.limits.points is not None else 1 - (self.limits.accuracy or 0.0)
+        return 1 - found.share <= points
+
+
+def _next_keep(before: tuple[float, float], last: tuple[float, float]) -> float:
+    """The share at which the cost would be at its limit, on the line through two (share, miss); a little below it.
+
+    What is not cut in proportion (a first layer, scales, time that is spent elsewhere) makes the first cut miss.
+
+    >>> round(_next_keep((1.0, 1.0), (0.6, 0.2)), 3)
+    0.49
+    """
+    (larger, over), (keep, left) = before, last
+    slope = (over - left) / (larger - keep) if larger > keep else 0.0
+    aimed = keep - left / slope if slope > 0 else keep / (1 + left)
+    return aimed * _BELOW if aimed > 0 else 0.0
+
+
+def _step(measure: Measure, keep: float, multiple: int = 1) -> PruningStep | None:
+    """The cut to a share of the network; None for one so small that nothing is left to tell."""
+    asked = round(keep, 3)
+    keep = asked if abs(keep - asked) < _ASKED else round(min(0.999, keep * _SAFE), 4)
+    return None if keep < _LEAST else PruningStep("error", measure, keep, "error", None, multiple)

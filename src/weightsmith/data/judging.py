@@ -1,0 +1,36 @@
+"""The rows that judge a network: a split of the data, or some of its rows drawn by the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weightsmith.core.seeds import stream
+from weightsmith.data.datasets import as_data
+from weightsmith.data.tensors import Data, Split
+
+__all__ = ["Rows", "draw_rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that judge, the name of their split, and the data they are of."""
+
+    data: Data
+    split: str
+    part: Split
+
+
+def draw_rows(data: Any, split: str | None, test_rows: int | None, seed: int) -> Rows:
+    """``test_rows`` of one split (the test split, or the only one there is), drawn by the seed (None: all).
+
+    The same call draws the same rows for every verb, so that their answers can be compared in pairs.
+    """
+    known = as_data(data, splits=(split or "test",))
+    chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
+    part = known.split(chosen)
+    if test_rows is not None and test_rows < len(part):
+        part = part.take(np.sort(stream(seed, "judging rows").choice(len(part), test_rows, replace=False)))
+    return Rows(known, chosen, part)

@@ -1,0 +1,1 @@
+"""Spiking networks as plain torch modules that need nothing of this package."""
