@@ -74,14 +74,14 @@ def _weights(name: str) -> Callable[[Path], Any]:
     return lambda _: ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / f"{name}.safetensors")
 
 
-def _trained(build: Callable[[], Any], name: str) -> Callable[[Path], Any]:
+def _trained(build: Callable[[], Any], name: str, epochs: int) -> Callable[[Path], Any]:
     """A network trained once on Fashion-MNIST, and read from its file afterwards."""
 
     def made(folder: Path) -> Any:
         path = folder / f"{name}.safetensors"
         network = build()
         if not path.exists():
-            run = ws.train(network, "fashion-mnist", optimiser="adam", schedule="cosine:0.001", epochs=2, seed=0)
+            run = ws.train(network, "fashion-mnist", optimiser="adam", schedule="cosine:0.001", epochs=epochs, seed=0)
             ws.save(run.network, path)
         return ws.load(path) if isinstance(network, str) else ws.load(path, network=network)
 
@@ -96,8 +96,8 @@ def _own() -> nn.Module:
 _SUBJECTS = {
     "resnet20": _Subject("ResNet-20", "cifar10", _weights("akamaster_resnet20")),
     "vgg5": _Subject("VGG-5", "cifar10", _weights("vgg5_fc512")),
-    "mlp": _Subject("MLP 300-100", "fashion-mnist", _trained(lambda: "mlp:300,100", "mlp")),
-    "own": _Subject("own CNN", "fashion-mnist", _trained(_own, "own")),
+    "mlp": _Subject("MLP 300-100", "fashion-mnist", _trained(lambda: "mlp:300,100", "mlp", 2)),
+    "own": _Subject("own CNN", "fashion-mnist", _trained(_own, "own", 1)),
     "resnet56": _Subject("ResNet-56", "cifar10", _weights("akamaster_resnet56")),
 }
 
@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
                 write_atomic(path, json.dumps(_measured(name, limits, asked.folder), ensure_ascii=False))
                 print(name, limits, file=sys.stderr, flush=True)
     if asked.page or asked.limit is None:
-        _write(list(_kept(asked.folder)))
+        _write(list(_kept(asked.folder)), asked.folder)
     return 0
 
 
@@ -152,7 +152,7 @@ def _kept(folder: Path) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
                 yield name, limits, json.loads(path.read_text(encoding="utf-8"))
 
 
-def _write(cases: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+def _write(cases: list[tuple[str, dict[str, Any], dict[str, Any]]], folder: Path) -> None:
     path = _RESULTS / "tailoring.md"
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     reading = old[old.index(_READING) :] if _READING in old else ""
@@ -167,6 +167,7 @@ def _write(cases: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
     made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
     tail = _filled(f"{made} Made by `python -m benchmarks.tailoring`.")
     parts = ["# tailoring", head, _limits_table(cases), "## Rivals", _rivals(cases), "## Time line", _times(cases)]
+    parts += ["## By hand", _by_hand(cases, folder)]
     if record := next((case for name, limits, case in cases if "record" in case), None):
         _IMAGES.mkdir(exist_ok=True)
         figure = draw_kept_of(TailorRecord.from_dict(record["record"]))
@@ -237,6 +238,53 @@ def _times(cases: list[tuple[str, dict[str, Any], dict[str, Any]]]) -> str:
             rows.append(f"| {_SUBJECTS[name].title} | {_limits_text(limits)} | {at:.1f} | {found}{within} |")
         rows.append(f"| {_SUBJECTS[name].title} | {_limits_text(limits)} | {case['seconds']:.1f} | judged |")
     return "\n".join(rows)
+
+
+def _by_hand(cases: list[tuple[str, dict[str, Any], dict[str, Any]]], folder: Path) -> str:
+    """What the tools of others come to on the same network and rows, as their examples use them."""
+    ours = dict(_numbered(cases, "resnet20"))
+    rows = [
+        "ResNet-20, the same 1,000 training images, nothing trained; lines are those of the function in "
+        "`benchmarks/by_hand.py`, without reading data and network.\n",
+        "| limit | tool | right, % | of images | size left | CPU s | lines | `tailor`: right, % | of images | CPU s | "
+        "lines |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, (number, what) in {
+        "pruned": (0, "Torch-Pruning, as cut"),
+        "rounded": (2, "onnxruntime, static int8"),
+        "spiking": (4, "SpikingJelly’s converter"),
+    }.items():
+        path = folder / f"by-hand-{name}.json"
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        limit = _limits_text(_LIMITS[number])
+        own = "| not run | | | |"
+        if number in ours:
+            record = TailorRecord.from_dict(ours[number]["record"])
+            own = (
+                f"| {100 * record.judged.accuracy.value:.2f} | {record.judging.rows:,} | "
+                f"{ours[number]['seconds']:.0f} | 1 |"
+            )
+        if found is None or "refused" in found:
+            said = "not run" if found is None else f"refused: {found['refused']}"
+            rows.append(f"| {limit} | {what} | {said} | | | | {own}")
+            continue
+        for key, right in found["right"].items():
+            after = f" after {key} steps" if key else ""
+            size = "" if name == "spiking" else f"{100 * found['share']:.1f} %"
+            rows.append(
+                f"| {limit} | {what}{after} | {100 * right / found['rows']:.2f} | {found['rows']:,} | {size} | "
+                f"{found['seconds']:.0f} | {found['lines']} {own}"
+            )
+    return "\n".join(rows)
+
+
+def _numbered(
+    cases: list[tuple[str, dict[str, Any], dict[str, Any]]], wanted: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    for name, limits, case in cases:
+        if name == wanted and "record" in case:
+            yield _LIMITS.index(limits), case
 
 
 def _limits_text(limits: dict[str, Any]) -> str:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from weightsmith.core.records import write_record
 from weightsmith.papers.index import index_section, write_index
 from weightsmith.papers.reproduction import EXPERIMENTS, experiment, reproduce
 from weightsmith.papers.stored import NOT_RUN, STORED
@@ -26,10 +28,9 @@ def test_every_claim_has_a_row_and_what_was_not_run_says_so(tmp_path):
 
 
 def test_a_quick_run_gives_no_verdict_and_pages_are_linked(tmp_path):
-    reproduce("membrane", quick=True, out=tmp_path)
+    made = reproduce("membrane", quick=True, out=tmp_path)
     assert {row["verdict"] for row in rows_of(index_section(tmp_path))} == {"not run"}
-    text = (tmp_path / "membrane.json").read_text().replace('"quick": true', '"quick": false')
-    (tmp_path / "membrane.json").write_text(text)
+    write_record(tmp_path / "membrane.json", dataclasses.replace(made, quick=False))
     page = write_index(tmp_path).read_text()
     assert "[page](membrane.md)" in page
     assert "standard errors on average" in page

@@ -89,7 +89,7 @@ def evaluated(network: nn.Module, rows: Rows, *, seed: int | None = None, **runn
         ),
         confusion=tuple(map(tuple, confusion.tolist())),
         normalisation=str(card.normalisation),
-        notes=(*card.notes, *data.notes, *_doubts(card, part.x, training_rows=tuple(data.splits) == ("train",))),
+        notes=(*card.notes, *data.notes, *_doubts(card, part.x, training_rows=list(data.splits) == ["train"])),
         origin=Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
     )
 

@@ -43,7 +43,8 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     state = network.state_dict()
     modules = dict(network.named_modules())
     for layer, units in filled.widths.items():
-        if layer not in modules or output_units(modules[layer]) != units:
+        rows = len(state[f"{layer}.weight"]) if is_int8_file(state) and f"{layer}.weight" in state else None
+        if layer not in modules or (rows or output_units(modules[layer])) != units:
             raise UsageError(f"{path}: the card's widths give {layer} {units} units, which is not so in the network")
     if filled.architecture is not None and not is_int8_file(state):
         found = {name: tuple(tensor.shape) for name, tensor in state.items()}

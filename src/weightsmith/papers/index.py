@@ -42,13 +42,12 @@ class _Row(NamedTuple):
 def write_index(folder: str | Path) -> Path:
     """Write index.md and reproduction.html from the results in ``folder`` and below it; returns the first."""
     place = Path(folder)
-    described = index_section(place)
-    write_atomic(place / "reproduction.html", render("What of this literature holds?", [described]))
-    return write_atomic(place / "index.md", markdown(described))
+    write_atomic(place / "reproduction.html", render("What of this literature holds?", [index_section(place)]))
+    return write_atomic(place / "index.md", markdown(index_section(place, links=True)))
 
 
-def index_section(folder: Path) -> Section:
-    """The description of all results: verdicts counted, then a table for each document."""
+def index_section(folder: Path, *, links: bool = False) -> Section:
+    """The description of all results: verdicts counted, then a table for each document; with links to their pages."""
     rows = list(_rows(folder))
     counts = {verdict: sum(row.finding.verdict is verdict for row in rows) for verdict in Verdict}
     tested = [row.finding.p for row in rows]
@@ -60,7 +59,7 @@ def index_section(folder: Path) -> Section:
     for document, title in DOCUMENTS.items():
         own = [row for row in rows if row.document == document]
         if own:
-            parts.append(_table(document, title, own))
+            parts.append(_table(document, title, own, links))
     parts.append(
         Notes(
             (
@@ -107,18 +106,17 @@ def _rows(folder: Path) -> Iterator[_Row]:
         yield from (_Row(document, claim, not_run(claim), "") for claim in claims)
 
 
-def _table(document: str, title: str, rows: list[_Row]) -> Table:
-    heads = ("claim", "where", "ours (95 %)", "n", "verdict", "what we found", "page")
-    columns = tuple(Column(head, numeric=head == "n", spare=int(head == "where")) for head in heads)
+def _table(document: str, title: str, rows: list[_Row], links: bool) -> Table:
+    heads = ("claim", "verdict", "ours (95 %)", "n", "what we found", *(("page",) if links else ()))
+    columns = tuple(Column(head, numeric=head == "n") for head in heads)
     cells = tuple(
         (
-            row.claim.text,
-            row.claim.where,
+            f"{row.claim.text} ({row.claim.where})",
+            row.finding.verdict.value,
             row.finding.ours or "–",
             row.finding.n or "–",
-            row.finding.verdict.value,
             row.finding.found,
-            Shown("page", f"[page]({row.page})") if row.page else "–",
+            *((Shown("page", f"[page]({row.page})") if row.page else "–",) if links else ()),
         )
         for row in rows
     )

@@ -191,3 +191,13 @@ def test_a_spiking_network_is_refused(digits, network):
     snn = ws.spike(network, digits, neuron="if", steps=2, test_rows=2, watch=0).network
     with pytest.raises(UsageError, match="spiking network already"):
         tailor(snn, digits, params=0.5)
+
+
+def test_a_reduced_module_of_ones_own_in_int8_is_written_and_named_when_it_cannot_be_read(digits, tmp_path):
+    torch.manual_seed(0)
+    own = nn.Sequential(nn.Flatten(), nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)).eval()
+    found = tailor(own, digits, bytes="20%", **QUICK, out=tmp_path)
+    assert found.record.best.kind == "reduced, int8"
+    assert weights_digest(open_weights(tmp_path / "network.safetensors")) == found.record.result
+    with pytest.raises(UsageError, match="load the network that it was rounded from"):
+        ws.load(tmp_path)

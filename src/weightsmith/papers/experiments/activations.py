@@ -81,7 +81,7 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
         ),
         by_parts(
             "relu-time",
-            [faster > 1.05],
+            [True if faster > 1.05 else None],
             "CPU time of the fastest other activation over ReLU's, best of the runs; below 1.05 it counts as no "
             "difference",
             ours=f"{faster:.2f} times",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_lines"]
 
+_LONG = 8  # letters of a label from which they are slanted
+
 
 def draw_lines(
     table: SweepTable,
@@ -25,12 +27,13 @@ def draw_lines(
     names: tuple[str, str] = ("", ""),
     scale: float = 1.0,
     log: bool = False,
+    joined: bool = True,
     keep: Callable[[Mapping[str, Any]], bool] = lambda _: True,
 ) -> Figure:
     """``y`` (times ``scale``) against ``x``: a line for every value of ``line``, a panel for every value of ``panel``.
 
-    ``names`` are those of the axes. Values of ``x`` that are no numbers are spread evenly; rows without ``y`` are left
-    out, and so are those that ``keep`` refuses.
+    ``names`` are those of the axes; points that are not ``joined`` stand alone. Values of ``x`` that are no numbers are
+    spread evenly; rows without ``y`` are left out, and so are those that ``keep`` refuses.
     """
     from weightsmith.reporting.figures.style import house_style, legend
 
@@ -54,16 +57,17 @@ def draw_lines(
                 ]
                 across = [places[value] for value in places if any(r[x] == value for r in own)]
                 means, deviations = zip(*points, strict=True)
-                axes.errorbar(across, means, yerr=deviations, capsize=2, elinewidth=0.8, **_look(number))
+                axes.errorbar(across, means, yerr=deviations, capsize=2, elinewidth=0.8, **_look(number, joined))
             axes.set_xlabel(names[0] or x)
             axes.set_title("" if not panel else f"{panel.replace('_', ' ')}: {_label(chosen)}")
             if log:
                 axes.set_xscale("log")
             if labels is not None:
-                axes.set_xticks(range(len(labels)), labels)
+                slanted = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > _LONG else {}
+                axes.set_xticks(range(len(labels)), labels, **slanted)
         figure.axes[0].set_ylabel(names[1] or y)
         lines = list(dict.fromkeys(row[line] for row in rows))
-        legend(figure, [{"label": _label(label), **_look(number)} for number, label in enumerate(lines)])
+        legend(figure, [{"label": _label(label), **_look(number, joined)} for number, label in enumerate(lines)])
     return figure
 
 
@@ -75,10 +79,10 @@ def _places(found: Sequence[Any]) -> tuple[dict[Any, float], list[str] | None]:
     return {value: float(place) for place, value in enumerate(distinct)}, [_label(value) for value in distinct]
 
 
-def _look(number: int) -> dict[str, Any]:
+def _look(number: int, joined: bool) -> dict[str, Any]:
     from weightsmith.reporting.figures.style import LINES
 
-    style = "-" if number < len(LINES) else "--"
+    style = "none" if not joined else "-" if number < len(LINES) else "--"
     return {"color": LINES[number % len(LINES)], "marker": "o", "linestyle": style}
 
 

@@ -153,7 +153,13 @@ def _draw(table: SweepTable) -> Figure:
 
     rows = tuple({**row, "error": round(100 * row["error"], 1)} for row in table.rows)
     return draw_lines(
-        dataclasses.replace(table, rows=rows), x="error", y="alpha", line="family", names=("test error, %", "mean α")
+        dataclasses.replace(table, rows=rows),
+        x="error",
+        y="alpha",
+        line="family",
+        names=("test error, %", "mean α"),
+        log=True,
+        joined=False,
     )
 
 
