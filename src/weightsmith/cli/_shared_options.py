@@ -17,13 +17,11 @@ from weightsmith.core.errors import OptionError
 __all__ = [
     "MORE",
     "AsJson",
-    "Batch",
     "Csv",
     "DataName",
     "DataOption",
     "DataOrRecord",
     "DataPath",
-    "Device",
     "Factory",
     "Figures",
     "FiguresOrNone",
@@ -33,8 +31,6 @@ __all__ = [
     "Out",
     "Quiet",
     "Seed",
-    "Seeds",
-    "Threads",
     "TrainedNetwork",
     "WhatNetwork",
     "Workers",
@@ -103,10 +99,6 @@ LeastAccuracy = Annotated[
         rich_help_panel=MORE,
     ),
 ]
-Seeds = Annotated[
-    str,
-    typer.Option("--seeds", help="seeds of weights, split, order and dropout: a list such as 0,1,2, or 0-9 for ten"),
-]
 Out = Annotated[
     Path | None, typer.Option("--out", help="folder for what is made; the same command again goes on in it")
 ]
@@ -117,10 +109,7 @@ Figures = Annotated[Path | None, typer.Option("--figures", help=_FIGURES)]
 FiguresOrNone = Annotated[
     Path | None, typer.Option("--figures", help=f"{_FIGURES}; with --out its figures folder, none: draw nothing")
 ]
-Batch = Annotated[int, surrounding("batch", verbs.Batch)]
-Device = Annotated[str, surrounding("device", verbs.Device)]
 Seed = Annotated[int, surrounding("seed", verbs.Seed)]
-Threads = Annotated[int, surrounding("threads", verbs.Threads)]
 Workers = Annotated[int, surrounding("workers", verbs.Workers)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress and no notes; warnings are always shown")]

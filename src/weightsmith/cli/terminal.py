@@ -29,7 +29,6 @@ __all__ = [
     "files_line",
     "help_without_command",
     "named_line",
-    "named_lines",
     "out",
     "percent",
     "print_json",
@@ -43,7 +42,7 @@ __all__ = [
 
 
 _TOLD = 3  # things to look at that the last line names; the others are counted
-_FILES, _LINES = 6, 6  # files and lines of one kind that are shown; the others are counted
+_FILES = 6  # files that are shown; the others are counted
 _INDENT = 15  # width of the names of lines
 
 
@@ -122,15 +121,6 @@ def files_line(paths: Sequence[Path]) -> Table:
         escape(", ".join(map(str, paths[:_FILES])))
         + (f" and {len(paths) - _FILES} more" if len(paths) > _FILES else ""),
     )
-
-
-def named_lines(name: str, texts: Sequence[str]) -> list[Table]:
-    """Lines of which the first is named; of many the first few."""
-    shown = [
-        *texts[:_LINES],
-        *([f"[dim]and {len(texts) - _LINES} more: --json has all[/dim]"] if texts[_LINES:] else []),
-    ]
-    return [named_line("" if index else name, text) for index, text in enumerate(shown)]
 
 
 def named_line(name: str, text: str) -> Table:
