@@ -325,13 +325,13 @@ _HEAD = """Pretrained networks, batch norm folded, constant input, converted wit
 `neuron=graded:5 balance=percentile calibrate=weights`, from three steps on with six sizes (`graded:6`); *plain*:
 `neuron=if balance=percentile`, not calibrated. Thresholds and calibration see 512 training images (mse: 256); the
 settings are the same for all networks and were chosen on training images only, though the setting before (rows †) had
-been run on the test images. Accuracies in per cent with 95 % Wilson intervals; differences to the network in points, paired, with
-95 % intervals. Events are spikes of either sign and any size for an image, *rate* events for each neuron and step.
-*Additions* are the accumulates of the spikes for each multiply–accumulate of the network, counted on the first 500
-images. CPU seconds on one thread: conversion with thresholds and calibration, and the run of 10,000 images by the dense
-path of the engine."""
-_EARLIER = """† Of an earlier run: weights calibrated on 256 images, five sizes of graded spikes throughout, and additions for
-each multiply–accumulate with those of the padding, which makes them a tenth fewer."""
+been run on the test images. Accuracies in per cent with 95 % Wilson intervals; differences to the network in points,
+paired, with 95 % intervals. Events are spikes of either sign and any size for an image, *rate* events for each neuron
+and step. *Additions* are the accumulates of the spikes for each multiply–accumulate of the network, counted on the
+first 500 images. CPU seconds on one thread: conversion with thresholds and calibration, and the run of 10,000 images by
+the dense path of the engine."""
+_EARLIER = """† Of an earlier run: weights calibrated on 256 images, five sizes of graded spikes throughout, and
+additions for each multiply–accumulate with those of the padding, which makes them a tenth fewer."""
 _COLUMNS = [
     "| network | neurons | steps | its accuracy | spiking | difference | events | rate | additions | to convert, s | "
     "to run, s |",
@@ -339,8 +339,9 @@ _COLUMNS = [
 ]
 _PEER = """## Beside SpikingJelly's converter
 
-SpikingJelly 2.0.0 on the same images, by the best of its recipes on training images: thresholds by channel at the
-99.9th percentile of 512 training images, membranes at half a threshold, plain neurons with soft reset, constant input
+SpikingJelly 2.0.0 on the first of the same images, by the best of its recipes that were tried (the largest activation
+and local threshold balancing were worse): thresholds by channel at the 99.9th percentile of 512 training images,
+membranes at half a threshold, plain neurons with soft reset, constant input
 (`python -m benchmarks.few_steps_peer resnet20 16`, in the peers' environment)."""
 _PEER_COLUMNS = [
     "| network | steps | images | SpikingJelly | its difference | ours, signed, same images |",

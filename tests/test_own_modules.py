@@ -165,7 +165,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "spike": r"conv2d \(the function conv2d\) cannot be made spiking: only as a module",
     },
     "group norm": {
-        **dict.fromkeys(_CUTS, "conv: is a WeightStandardised with a forward of its own"),
+        **dict.fromkeys(_CUTS, "conv: its units pass through norm, a GroupNorm, which cannot be cut"),
         "spike": r"conv2d \(the function conv2d\) cannot be made spiking: only as a module",
     },
     "buffers": {"spike": rf"sub \(the function sub\) {_NO_FORM}"},

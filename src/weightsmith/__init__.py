@@ -61,7 +61,17 @@ if TYPE_CHECKING:
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
-    from weightsmith.reducing.methods import Angles, Genetic, Groups, LeastError, Magnitude, Pareto, Random
+    from weightsmith.reducing.methods import (
+        Angles,
+        Genetic,
+        Groups,
+        LeastError,
+        Magnitude,
+        NormScale,
+        Pareto,
+        Random,
+        Taylor,
+    )
     from weightsmith.reducing.recovery.recover import Distill, FineTune, Iterate, Recalibrate, Rewind
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.refitting.options import LeastSquares, NoRefit
@@ -150,7 +160,7 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Genetic Groups LeastError Magnitude Pareto Random",
+    "reducing.methods": "Angles Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "Distill FineTune Iterate Recalibrate Rewind",
@@ -266,6 +276,7 @@ __all__ = [
     "NetworkDiff",
     "NoEvidence",
     "NoRefit",
+    "NormScale",
     "Normalisation",
     "OneCycle",
     "OptionError",
@@ -299,6 +310,7 @@ __all__ = [
     "SweepTable",
     "Synaptic",
     "Tailored",
+    "Taylor",
     "TensorBoard",
     "TopCount",
     "TopShare",

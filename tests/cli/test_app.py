@@ -44,7 +44,7 @@ def test_help_does_not_wait_for_torch():
     ("words", "message"),
     [
         (["evalute"], "Did you mean 'evaluate'"),
-        (["angles", "x.safetensors"], "Missing option '--data'"),
+        (["transfer", "x.safetensors"], "Missing option '--data'"),
         (["evaluate", "x", "--data", "digits", "--batch", "0"], "--batch"),
         (["inspect"], "Missing argument 'FILE'"),
         (["inspect", "x", "--colour"], "No such option"),

@@ -64,7 +64,7 @@ def test_a_file_and_its_vector_are_written_and_read_again(run, hard, tmp_path):
     assert (str(back.neuron), back.classes) == ("if:reset=hard", 10)
     assert back.card.lineage.parent == spiking_digest(load_spiking(hard))
     shown = run("export", hard, target).out
-    for words in ("if:reset=hard, hard reset, dt 1", "activation1 IF", "2 images, 32 steps", "net.vector.npz"):
+    for words in ("if:reset=hard, hard reset, dt 1", "activation1 IF", "2 images, 4 steps", "net.vector.npz"):
         assert words in shown, words
 
 
@@ -92,7 +92,8 @@ def test_rounding_and_sum_pools_are_told(run, pooled, tmp_path):
     report = json.loads(run("export", pooled, target, "--rounding", 8, "--sumpool", "--seed", 5, "--json").out)[
         "export"
     ]
-    given = {"sumpool": True, "rounding": 8, "seed": 5}
+    rows = ws.data.load("digits").test.x[:2]  # of the data and for the steps that the record names
+    given = {"sumpool": True, "rounding": 8, "seed": 5, "x": rows, "steps": 4}
     assert NirExport.from_dict(report) == export_nir(load_spiking(pooled), tmp_path / "net.nir", **given)
 
 
@@ -163,7 +164,6 @@ def test_what_is_not_installed_is_named_before_anything_is_written(run, hard, tm
     [
         (("net.nir", "--check", "nors"), "did you mean 'norse'"),
         (("net.nir", "--rounding", "0"), "--rounding"),
-        (("net.nir", "--test-rows", "3"), "--test-rows belongs to --data"),
         (("net.nir", "--data", "digit"), "did you mean 'digits'"),
         (("net.nir", "--steps", "0"), "--steps"),
         (("net.onnx",), "NIR files end in .nir"),

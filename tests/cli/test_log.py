@@ -207,8 +207,6 @@ def test_a_terminal_without_boxes_gets_ascii(run, made, monkeypatch):
 
 def test_a_tailored_network_has_its_accuracy(run, tmp_path):
     data = ws.data.load("digits")
-    found = ws.tailor(
-        ws.train("mlp:6", data, epochs=1), data, params=0.7, recover=None, rows=100, test_rows=40, out=tmp_path / "t"
-    )
+    found = ws.tailor(ws.train("mlp:6", data, epochs=1), data, params=0.7, rows=100, test_rows=40, out=tmp_path / "t")
     *_, last = run("log", tmp_path / "t").out.splitlines()
     assert f"{100 * found.record.judged.accuracy.value:.2f} % ({found.record.judging.split}), " in last

@@ -211,6 +211,7 @@ def test_a_folder_holds_network_record_and_tables(converted, spiked):
         "network.safetensors",
         "record.json",
         "steps.csv",
+        "journal.jsonl",
         "layers.csv",
     }
     steps = list(csv.DictReader((converted / "steps.csv").read_text().splitlines()))
@@ -290,12 +291,14 @@ def test_a_run_tells_its_data_and_other_files_must_be_told(run, trained, tmp_pat
     assert run("spike", trained / "network.safetensors", *words, "--quiet").code == 0
     copy = tmp_path / "network.safetensors"
     copy.write_bytes((trained / "network.safetensors").read_bytes())
-    for record in (None, "[]", '{"settings": {"data": "table:/etc/passwd"}}'):
+    for record in (None, "[]", '{"settings": {"data": "arrays"}}'):
         if record is not None:
             (tmp_path / "record.json").write_text(record)
         missing = run("spike", tmp_path, *words)
         assert (missing.code, len(missing.lines), missing.out) == (2, 1, "")
         assert "--data is missing" in missing.err
+    (tmp_path / "record.json").write_text('{"settings": {"data": "table:/etc/passwd"}}')
+    assert "is not a table that can be read" in run("spike", tmp_path, *words).err
 
 
 def test_progress_tells_the_stage(run, trained):
@@ -573,7 +576,7 @@ def test_random_spikes_are_those_of_the_conversion(run, trained, tmp_path):
         ("converted", ("--normalise", "none"), "--normalise does not apply: "),
         ("converted", ("--network", "mlp:3"), "--network does not apply: "),
         ("trained", ("--steps", 3), "--steps does not apply: "),
-        ("trained", ("--seed", 0), "weightsmith spike converts a network"),
+        ("trained", ("--precision", "int8"), "weightsmith spike converts it"),
         ("converted", ("--split", "validation"), "without a validation split"),
     ],
 )
@@ -602,8 +605,8 @@ def test_inspect_and_log_know_spiking_files(run, converted):
         float(network.populations[0].threshold.max()),
     ]
     shown = run("inspect", converted, "--layers", "dense*").out
-    assert "spiking network, 24 neurons" in " ".join(shown.split())  # a long path breaks the line
-    assert "activation1  neurons" not in shown
+    assert "spiking network 24 neurons" in " ".join(shown.split())  # a long path breaks the line
+    assert "activation1 neurons" not in " ".join(shown.split())
     assert run("inspect", converted, "--layers", "conv*").code == 2
     lineage = json.loads(run("log", converted, "--json").out)
     assert lineage["weights"] == spiking_digest(network)

@@ -495,6 +495,33 @@ def test_a_bad_option_is_named():
         grade(small(), conv="both")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_grade_goes_on_with_the_layers_it_has(tmp_path, monkeypatch, workers):
+    """After two of four layers the process dies; the same call grades the other two and ends with the same bytes."""
+    torch.manual_seed(0)
+    path = tmp_path / "n.safetensors"
+    save_file({f"l{number}.weight": torch.randn(24, 20) for number in range(4)}, path)
+    whole = grade(path)
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grade(path, out=tmp_path / "out", progress=stop)
+    read = []
+    original = Weights.tensor
+    monkeypatch.setattr(Weights, "tensor", lambda self, name: read.append(name) or original(self, name))
+    seen = []
+    again = grade(path, out=tmp_path / "out", workers=workers, progress=lambda done, total: seen.append((done, total)))
+    assert again.to_json() == whole.to_json()
+    assert seen == [(2, 4), (3, 4), (4, 4)]
+    if workers == 1:  # once for the digest of the file, and only the missing ones to be graded
+        assert sorted(read) == sorted([*(f"l{number}.weight" for number in range(4)), "l2.weight", "l3.weight"])
+    with pytest.raises(UsageError, match="seed"):
+        grade(path, out=tmp_path / "out", seed=1)
+
+
 def test_some_layers_of_a_file_are_read_without_the_rest(tmp_path, monkeypatch):
     """A file of gigabytes is not hashed for one of its layers; the record has the digest of what was graded."""
     torch.manual_seed(0)

@@ -343,3 +343,17 @@ def _renamed(node):
     names = {"a": "a\n"}
     changed = dataclasses.replace(node, name=names.get(node.name, node.name))
     return dataclasses.replace(changed, source=names.get(node.source, node.source))
+
+
+def test_a_ceiling_is_kept_and_files_without_one_are_as_before(tmp_path):
+    nodes = (
+        Synapses("a", "input", torch.ones(2, 3)),
+        Neurons("clip", "a", torch.ones(2), ceiling=6.0),
+        Synapses("b", "clip", torch.ones(2, 2)),
+    )
+    network = SpikingNetwork(nodes, (3,), IF(), Constant())
+    again = load_spiking(save_spiking(network, tmp_path / "clip.safetensors"))
+    assert [node.ceiling for node in again.populations] == [6.0]
+    free = network.replaced([dataclasses.replace(network.populations[0], ceiling=float("inf"))])
+    assert b"ceiling" not in save_spiking(free, tmp_path / "free.safetensors").read_bytes()
+    assert spiking_digest(free) != spiking_digest(network)

@@ -10,6 +10,7 @@ from torch import nn
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, UsageError, WeightsmithError
+from weightsmith.core.journal import Journal
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.networks.evaluating import evaluate
 from weightsmith.spiking._recording import decisions_of
@@ -168,7 +169,11 @@ def test_the_folder_can_be_read_again(trained, digits, tmp_path):
     json.loads((tmp_path / "snn" / "record.json").read_text())
     x = digits.split("test").x[:20]
     assert np.array_equal(again.run(x, 8).scores, run.network.run(x, 8).scores)
-    assert sorted(path.name for path in (tmp_path / "snn").iterdir()) == ["network.safetensors", "record.json"]
+    assert sorted(path.name for path in (tmp_path / "snn").iterdir()) == [
+        "journal.jsonl",
+        "network.safetensors",
+        "record.json",
+    ]
     assert again.card.lineage == run.network.card.lineage
 
 
@@ -351,7 +356,7 @@ def _dead():
         (_net(nn.ReLU(), nn.LayerNorm(8)), UsageError, "3.* cannot be made spiking: normalises by the values"),
         (nn.Sequential(*_net(nn.ReLU()), nn.ReLU()), UsageError, "4: a ReLU stands after the last layer"),
         (_net(nn.Identity()), UsageError, "the network has no ReLU: nothing in it would spike"),
-        (nn.Linear, UsageError, "a network is a module, a training run, a file or a folder, not type"),
+        (nn.Linear, UsageError, "a network is a module, a result that holds one, a file or a folder, not type"),
     ],
 )
 def test_networks_that_are_refused(digits, network, error, message):
@@ -404,7 +409,23 @@ def test_a_folder_with_a_network_that_is_not_spiking(trained, digits, tmp_path):
     assert (tmp_path / "network.safetensors").read_bytes() == before
 
 
-def test_its_own_folder_may_be_written_again(trained, digits, tmp_path):
-    for steps in (3, 4):
-        spike(trained, digits, steps=steps, test_rows=5, watch=0, out=tmp_path)
-    assert SpikeRecord.from_json((tmp_path / "record.json").read_text()).steps == 4
+def test_the_folder_of_another_call_is_refused_and_the_same_call_goes_on(tmp_path):
+    data = ws.data.load("digits")
+    network = ws.networks.mlp(64, 8, 10)
+    made = ws.spike(network, data, steps=4, test_rows=10, out=tmp_path / "a")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir() if path.is_file()}
+    with pytest.raises(UsageError, match="another call"):
+        ws.spike(network, data, steps=5, test_rows=10, out=tmp_path / "a")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir() if path.is_file()} == before
+    again = ws.spike(network, data, steps=4, test_rows=10, out=tmp_path / "a")
+    assert again.record.to_json() == made.record.to_json()
+
+
+def test_two_processes_in_one_folder_are_refused(tmp_path):
+    data, network = ws.data.load("digits"), ws.networks.mlp(64, 8, 10)
+    other = Journal(tmp_path / "a" / "journal.jsonl", {"verb": "spike"})
+    try:
+        with pytest.raises(UsageError, match="in use by another process"):
+            ws.spike(network, data, steps=4, test_rows=10, out=tmp_path / "a")
+    finally:
+        other.close()

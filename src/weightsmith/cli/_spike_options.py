@@ -37,6 +37,7 @@ def refuse_nir(file: Path) -> None:
 def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
     """Check before any work that the outputs can be written, and do not overwrite the input or another network."""
     from weightsmith.spiking.files import is_spiking
+    from weightsmith.spiking.spike import holds_other_results
 
     check_writable(None, figures, folder)
     if folder is None:
@@ -46,7 +47,7 @@ def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
         raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
     if network.exists() and not is_spiking(network):
         raise UsageError(f"--out {folder} holds another network, which would be written over: give another folder")
-    if not network.exists() and any((folder / name).exists() for name in ("record.json", "journal.jsonl")):
+    if not network.exists() and holds_other_results(folder):
         raise UsageError(f"--out {folder} holds the results of something else, as of a sweep: give another folder")
 
 

@@ -8,27 +8,22 @@ from typing import Any
 from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import FileRefused, UsageError
 
-__all__ = ["data_of", "nearby_settings", "steps_of"]
+__all__ = ["data_of", "nearby_settings", "recorded_data", "steps_of"]
 
 _MOST_RECORD = 100_000_000  # bytes; that of a training run has thousands
 _USUAL_STEPS = 64
-_NETWORK_FILES = ("network.safetensors", "spiking.safetensors")
 
 
 def nearby_settings(file: Path) -> dict[str, Any]:
     """The settings in the record of the result folder that ``file`` is, or that holds it; else empty."""
-    settings = _nearby_record(file).get("settings")
-    return settings if isinstance(settings, dict) else {}
-
-
-def _nearby_record(file: Path) -> dict[str, Any]:
     from weightsmith.networks.readers.ranges import read_json
 
-    record = (file.parent if file.name in _NETWORK_FILES else file) / "record.json"
+    record = (file.parent if file.name == "network.safetensors" else file) / "record.json"
     content = None
     if record.is_file() and record.stat().st_size <= _MOST_RECORD:
         content = read_json(record, record.read_bytes(), "the record")
-    return content if isinstance(content, dict) else {}
+    settings = content.get("settings") if isinstance(content, dict) else None
+    return settings if isinstance(settings, dict) else {}
 
 
 def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str:
@@ -39,8 +34,7 @@ def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str
     from weightsmith.data.datasets import source_of
     from weightsmith.networks.weights import open_weights
 
-    record = _nearby_record(file)
-    found = nearby_settings(file).get("data", record.get("data"))
+    found = nearby_settings(file).get("data")
     source = source_of(found) if isinstance(found, str) else None
     if not isinstance(found, str) or (found not in CATALOGUE and source is None):
         open_weights(file)  # report a wrong path first, not missing data
@@ -55,6 +49,17 @@ def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str
     if not quiet:
         say_note(f"data: {found}, as in the record of {file}")
     return found
+
+
+def recorded_data(file: Path) -> str | None:
+    """The data named in the record of ``file``, if they are known by name or there to be read; else None."""
+    from weightsmith.data.catalogue import CATALOGUE
+    from weightsmith.data.datasets import source_of
+
+    found = nearby_settings(file).get("data")
+    source = source_of(found) if isinstance(found, str) else None
+    here = source is not None and Path(source.path).expanduser().exists()
+    return found if isinstance(found, str) and (found in CATALOGUE or here) else None
 
 
 def _checked(named: str) -> str:

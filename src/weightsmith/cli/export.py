@@ -13,6 +13,7 @@ from weightsmith.cli import _shared_options as given
 from weightsmith.cli._export_onnx import export_to_onnx
 from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
+from weightsmith.cli._spike_records import nearby_settings, recorded_data
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
@@ -21,9 +22,7 @@ from weightsmith.spiking.nir import export as verb
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from weightsmith.reporting.parts import Section
     from weightsmith.spiking.nir.handover import HandoverCheck
-    from weightsmith.spiking.portable.export import TorchExport
 
 __all__ = ["export"]
 
@@ -66,7 +65,10 @@ def export(
         typer.Option(help="load it into spikingjelly, norse or snntorch and compare spikes; may be repeated"),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="data whose test rows make the test vector (without: random spikes)")
+        str | None,
+        typer.Option(
+            help="data whose test rows make the test vector; without it those of the record, or random spikes"
+        ),
     ] = None,
     data_path: given.DataPath = None,
     test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
@@ -87,6 +89,8 @@ def export(
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
 
+    told, data = data, recorded_data(file) if data is None else data
+    options["steps"] = options["steps"] or nearby_settings(file).get("steps") or verb.STEPS
     if target.suffix == ".py":
         _refuse_for_torch(rounding=options["rounding"], sumpool=options["sumpool"] or None, check=check)
         run = _TorchRun(data, data_path, test_rows, options["steps"], options["seed"])
@@ -100,6 +104,12 @@ def export(
     x = _rows(data, data_path, test_rows, quiet)
     network = load_spiking(file)
     written = verb.export_nir(network, target, x=x, **options)
+    if told is None and not quiet:
+        say_note(
+            "the test vector is of random spikes: --data makes it of real rows"
+            if data is None
+            else f"the test vector is of rows of {data}, as in the record of {file}"
+        )
     checks = _compared(target, simulators, quiet)
     description = describe(written, str(file), checks=checks)
     paths = [target, target.with_name(written.vector)]
@@ -158,6 +168,7 @@ def _refuse_for_torch(**given: Any) -> None:
 
 
 def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, quiet: bool) -> None:
+    from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
     from weightsmith.spiking.portable.export import export_torch
 
@@ -166,29 +177,13 @@ def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, qu
     x = _rows(run.data, run.path, run.rows, quiet)
     written = export_torch(load_spiking(file), target, x=x, steps=run.steps, seed=run.seed)
     paths = [target, target.with_name(written.weights)]
-    description = _torch_section(written, str(file), target.name)
+    description = describe(written, str(file))
     if as_json:
         files = [str(path) for path in paths]
         print_json({"export": written.to_dict(), "files": files, "description": description.to_dict()})
     else:
         show(description, paths)
     raise_concerns(description)
-
-
-def _torch_section(written: TorchExport, name: str, target: str) -> Section:
-    from weightsmith.reporting.parts import Column, Section, Table
-
-    heads = ("population", "ours", "theirs", "differ")
-    columns = tuple(Column(head, numeric=head != "population") for head in heads)
-    rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
-    look_at = (f"{written.differ} spikes of {target} differ from those of our engine",) if written.differ else ()
-    return Section(
-        f"Exported: {name}",
-        f"{written.neuron}, a module in plain torch; spikes compared on {written.images} images over {written.steps} "
-        "steps.",
-        (Table(f"Spikes here and in {target}", columns, rows),),
-        look_at=look_at,
-    )
 
 
 def _rows(name: str | None, path: Path | None, images: int | None, quiet: bool) -> Tensor | None:

@@ -93,7 +93,7 @@ def grade(
     for path in networks:
         module = None if known is None and network is None else _loaded(path, network, known)
         subject = path if network is None or module is None else module
-        graded = _graded(path, subject, options, quiet)
+        graded = _graded(path, subject, options, quiet, out_folder if len(networks) == 1 else None)
         if known is not None and module is not None:
             graded = _with_margins(graded, module, known, split, options, quiet, answer)
         answer.several.append(graded)
@@ -201,9 +201,11 @@ def _loaded(path: Path, network: str | None, known: Data | None) -> nn.Module:
     return load(path, network=network, input_shape=shape, classes=classes)
 
 
-def _graded(path: Path, subject: Path | nn.Module, options: dict[str, Any], quiet: bool) -> Grades:
+def _graded(
+    path: Path, subject: Path | nn.Module, options: dict[str, Any], quiet: bool, out: Path | None = None
+) -> Grades:
     with progress_bar(f"grade {path.name}", quiet) as progress:
-        graded = verb.grade(subject, **options, progress=progress)
+        graded = verb.grade(subject, **options, out=out, progress=progress)
     if not quiet:
         for note in graded.notes:
             say_note(note)

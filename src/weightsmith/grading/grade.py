@@ -6,12 +6,15 @@ import functools
 import hashlib
 import itertools
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.journal import Journal
 from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback, as_callback
 from weightsmith.core.records import Origin, versions
@@ -69,6 +72,7 @@ def grade(
     workers: Workers = 1,
     threads: Threads = 1,
     device: Device = "cpu",
+    out: str | Path | None = None,
     progress: StepCallback | bool | None = None,
 ) -> Grades:
     """Grade every layer of ``network``: the power law in the tail of its spectrum, with evidence and a verdict.
@@ -81,7 +85,8 @@ def grade(
     ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed
     beside α. ``conv_groups`` settles what a file of tensors does not store, as ``"layer1.*.conv2=32"``. ``fold`` folds
     batch norms into the layers before them first; ``base`` grades the difference to another network. With ``workers``
-    layers are graded in parallel, with the same result.
+    layers are graded in parallel, with the same result. With ``out``, a folder, every finished layer is kept in its
+    journal, and the same call goes on where it was stopped.
 
     >>> import torch
     >>> from weightsmith.networks import mlp
@@ -107,9 +112,13 @@ def grade(
     if threads != 1 and workers != 1:
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
-    with pinned_threads(threads):
-        graded = tuple(_graded(source, walked, how, workers, as_callback(progress)))
+    with pinned_threads(threads), ExitStack() as stack:
         inputs = _digests(network, base, walked, chosen=layers is not None)
+        kept = None
+        if out is not None:
+            call = {"settings": settings, "inputs": inputs, "seed": seed}
+            kept = stack.enter_context(Journal(Path(out) / "journal.jsonl", call))
+        graded = tuple(_graded(source, walked, how, workers, progress=as_callback(progress), kept=kept))
     return Grades(
         source=_name(network),
         settings=settings,
@@ -165,31 +174,62 @@ class _Source:
 
 
 def _graded(
-    source: _Source, walked: Walk, how: GradingOptions, workers: int, progress: StepCallback | None
+    source: _Source,
+    walked: Walk,
+    how: GradingOptions,
+    workers: int,
+    *,
+    progress: StepCallback | None,
+    kept: Journal | None,
 ) -> Iterator[LayerGrade]:
-    """The grades in the order of the layers."""
-    from weightsmith.grading.layer import grade_layer
+    """The grades in the order of the layers; those that a journal has are taken from it, new ones are added."""
+    from weightsmith.grading.results import LayerGrade
 
     total = len(walked)
+    found = {
+        index: tuple(map(LayerGrade.from_dict, kept[_key(walked, index)]))
+        for index in (range(total) if kept is not None else ())
+        if kept is not None and _key(walked, index) in kept
+    }
     if progress is not None and total:
-        progress(0, total)
-    if workers == 1:
-        for index in range(total):
-            yield from grade_layer(walked.read(index), how)
-            if progress is not None:
-                progress(index + 1, total)
-        return
-    if source.at_rest:
-        finished = completed(functools.partial(_read_and_grade, source, how), range(total), workers=workers)
-    else:
-        finished = completed(functools.partial(grade_layer, how=how), list(walked), workers=workers)
-    results: dict[int, tuple[LayerGrade, ...]] = {}
-    for index, made in finished:
-        results[index] = made
+        progress(len(found), total)
+    missing = [index for index in range(total) if index not in found]
+    given, start = 0, time.perf_counter()
+    for index, made in _finished(source, walked, how, workers, missing):
+        found[index] = made
+        if kept is not None:
+            kept.append(_key(walked, index), [layer.to_dict() for layer in made], time.perf_counter() - start)
+            start = time.perf_counter()
         if progress is not None:
-            progress(len(results), total)
-    for index in range(total):
-        yield from results[index]
+            progress(len(found), total)
+        while given in found:  # a layer is not held longer than needed
+            yield from found[given]
+            given += 1
+    while given in found:
+        yield from found[given]
+        given += 1
+
+
+def _finished(
+    source: _Source, walked: Walk, how: GradingOptions, workers: int, missing: list[int]
+) -> Iterator[tuple[int, tuple[LayerGrade, ...]]]:
+    """Layers as they are finished, each with its index."""
+    from weightsmith.grading.layer import grade_layer
+
+    if workers == 1:
+        for index in missing:
+            yield index, grade_layer(walked.read(index), how)
+    elif source.at_rest:
+        for place, made in completed(functools.partial(_read_and_grade, source, how), missing, workers=workers):
+            yield missing[place], made
+    else:
+        layers = [walked.read(index) for index in missing]
+        for place, made in completed(functools.partial(grade_layer, how=how), layers, workers=workers):
+            yield missing[place], made
+
+
+def _key(walked: Walk, index: int) -> str:
+    return f"{index} {walked.layers[index].name}"
 
 
 def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[LayerGrade, ...]:

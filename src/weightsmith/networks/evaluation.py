@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "batches_for", "evaluated", "inputs_of", "labels_for", "scores"]
 
 
+_SAMPLE, _LARGE = 64, 20.0  # rows looked at for their size; beyond it inputs are hardly those of a training
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Evaluation(Record):
     """Accuracy with its Wilson interval, top-5, mean cross-entropy, recall per class, and the confusion matrix.
@@ -86,9 +89,26 @@ def evaluated(network: nn.Module, rows: Rows, *, seed: int | None = None, **runn
         ),
         confusion=tuple(map(tuple, confusion.tolist())),
         normalisation=str(card.normalisation),
-        notes=(*card.notes, *data.notes),
+        notes=(*card.notes, *data.notes, *_doubts(card, part.x, training_rows=list(data.splits) == ["train"])),
         origin=Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
     )
+
+
+def _doubts(card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
+    """What makes an accuracy doubtful: rows that the network may have been trained on, inputs that are not scaled."""
+    found = []
+    if training_rows:
+        found.append(
+            "there are only training rows here, which a network may know by heart: hold some back when it is trained "
+            "(test=0.2 behind the path, or --test 0.2) and evaluate those"
+        )
+    largest = float(card.normalisation.apply(x[:_SAMPLE]).abs().max())
+    if largest > _LARGE:
+        found.append(
+            f"inputs reach {largest:.3g} (normalisation {card.normalisation}): a network that was trained on scaled "
+            "ones answers at random; say how they were scaled (normalise=…)"
+        )
+    return found
 
 
 @torch.no_grad()

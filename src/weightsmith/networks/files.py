@@ -212,8 +212,8 @@ def _recognised(weights: Weights, removed: Removed) -> Match:
     match = recognise(weights, removed)
     if match is None:
         raise UsageError(
-            f"{weights.path}: not a network in the catalogue; say what it is with --network "
-            "(vgg:16, resnet:20, package.module:function …); inspect lists its layers"
+            f"{weights.path}: not a network in the catalogue; say what it is with --network, in Python "
+            "network= (vgg:16, resnet:20, mynet.py:PartNet, a module …); inspect lists its layers"
         )
     return match
 

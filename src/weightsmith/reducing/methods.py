@@ -4,7 +4,19 @@ from weightsmith.reducing.criteria.angles import Angles
 from weightsmith.reducing.criteria.error import LeastError
 from weightsmith.reducing.criteria.groups import Groups
 from weightsmith.reducing.criteria.method import Method
-from weightsmith.reducing.criteria.plain import Magnitude, Random
+from weightsmith.reducing.criteria.plain import Magnitude, NormScale, Random
+from weightsmith.reducing.criteria.taylor import Taylor
 from weightsmith.reducing.search.genetic import Genetic, Pareto
 
-__all__ = ["Angles", "Genetic", "Groups", "LeastError", "Magnitude", "Method", "Pareto", "Random"]
+__all__ = [
+    "Angles",
+    "Genetic",
+    "Groups",
+    "LeastError",
+    "Magnitude",
+    "Method",
+    "NormScale",
+    "Pareto",
+    "Random",
+    "Taylor",
+]

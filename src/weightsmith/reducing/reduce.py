@@ -45,7 +45,8 @@ def reduce(
     data: Any,
     *,
     by: Annotated[
-        Method | str, Doc("which units go: error, angles:45, groups:15, genetic:50, pareto, magnitude or random")
+        Method | str,
+        Doc("which units go: error, angles:45, groups:15, genetic:50, pareto, magnitude, scale, taylor or random"),
     ],
     target: Annotated[
         Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")
@@ -117,6 +118,7 @@ def reduce(
     from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.rounds import Task
     from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.surgery.probing import probed
     from weightsmith.reducing.surgery.sites import find_sites
     from weightsmith.reducing.surgery.sizes import Target
 
@@ -146,7 +148,7 @@ def reduce(
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
         subject = read_subject(network, data, rows=rows, test_rows=test_rows, seed=task.seed)
-        found = find_sites(subject.network, subject.example[:2])
+        found = probed(subject.network, find_sites(subject.network, subject.example[:2]), subject.example)
         sites = found.matching(layers)
         planned = planned_task(subject, plan, sites, task)
         settings |= {

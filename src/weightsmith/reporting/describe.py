@@ -25,6 +25,7 @@ _SECTIONS = {
     "SpikeSweep": "sweeping.sweep_section",
     "Study": "studying.study_section",
     "SweepTable": "tabulating.table_section",
+    "TorchExport": "exporting.torch_export_section",
     "TrainRecord": "training.training_section",
     "TransferRecord": "transferring.transfer_section",
 }

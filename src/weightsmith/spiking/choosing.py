@@ -9,6 +9,7 @@ more would only cost more. The test rows are not looked at.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepare
 from weightsmith.spiking.conversion.subject import Subject
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
-from weightsmith.spiking.graph import Gate
+from weightsmith.spiking.graph import Gate, Neurons, Node
 from weightsmith.spiking.neurons import IF, Graded, Neuron
 from weightsmith.spiking.nir.exchange import nir_obstacle
 from weightsmith.spiking.simulation.simulate import simulate
@@ -61,7 +62,8 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
-    _Kind("graded:5", "percentile", "weights", (1, 2, 3, 4)),
+    _Kind("graded:5", "percentile", "weights", (1, 2)),
+    _Kind("graded:6", "percentile", "weights", (3, 4)),  # more steps are worth it with finer spikes
     _Kind("if:signed=true", "mse", "weights", (2, 4, 8, 16)),
     _Kind("if", "percentile:half=false", "bias", (8, 16, 32, 64)),  # NIR can express this one
 )
@@ -86,9 +88,11 @@ def choose(
     held = dataclasses.replace(subject, train=_without(subject, rows))
     made: list[tuple[Candidate, Prepared, ConversionSettings]] = []
     nodes = converted_of(subject, IF(), recipe.encode).network.nodes
-    why = _no_graded(recipe, has_gates=any(isinstance(node, Gate) for node in nodes))
+    why = _no_graded(recipe, nodes)
     kinds = _kinds(fixed, wish, graded=why is None)
     for number, kind in enumerate(kinds):
+        if any(done.loss <= _ENOUGH and _family(done.neuron) == _family(kind.neuron) for done, _, _ in made):
+            continue
         for steps in kind.steps:
             candidate = _with(recipe, kind, steps)
             prepared = prepare(held, candidate)
@@ -166,22 +170,25 @@ def _measured(
     )
 
 
-def _no_graded(recipe: ConversionSettings, *, has_gates: bool) -> str | None:
+def _no_graded(recipe: ConversionSettings, nodes: Sequence[Node]) -> str | None:
     """Why graded neurons cannot be a candidate, if so."""
     if isinstance(recipe.encode, Poisson):
         return f"they take the input once, as it is, not {recipe.encode} spikes"
     if recipe.precision == "int8":
         return "they have no exact form in int8"
-    return "max pooling would give sizes that no spike has" if has_gates else None
+    if any(isinstance(node, Neurons) and math.isfinite(node.ceiling) for node in nodes):
+        return "the sum of their spikes has no limit, and the network clips (ReLU6)"
+    return "max pooling would give sizes that no spike has" if any(isinstance(n, Gate) for n in nodes) else None
 
 
 def _kinds(fixed: Mapping[str, Any], wish: Wish, *, graded: bool) -> list[_Kind]:
     """The kinds that can be run with what is fixed."""
     given = str(fixed["neuron"]) if "neuron" in fixed else None
     known = [kind for kind in _KINDS if given in (None, kind.neuron)]
-    if given is not None and not known:
-        like = _KINDS[0] if isinstance(Neuron.of(given), Graded) else _KINDS[2]
-        known = [like._replace(neuron=given)]
+    if given is not None and isinstance(Neuron.of(given), Graded):
+        known = [_KINDS[0]._replace(neuron=given, steps=_KINDS[0].steps + _KINDS[1].steps)]
+    elif given is not None and not known:
+        known = [_KINDS[-1]._replace(neuron=given)]
     known = [kind for kind in known if graded or given is not None or not kind.neuron.startswith("graded")]
     if wish.nir:
         known = [kind for kind in known if not Neuron.of(kind.neuron).signed]  # type: ignore[attr-defined]
@@ -191,6 +198,11 @@ def _kinds(fixed: Mapping[str, Any], wish: Wish, *, graded: bool) -> list[_Kind]
     if "steps" in fixed:
         changes["steps"] = (fixed["steps"],)
     return [kind._replace(**changes) for kind in known]
+
+
+def _family(neuron: str) -> str:
+    """The kind of neuron, graded ones of any number of sizes being one."""
+    return "graded" if neuron.startswith("graded") else neuron
 
 
 def _with(recipe: ConversionSettings, kind: _Kind, steps: int) -> ConversionSettings:

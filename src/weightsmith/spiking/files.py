@@ -138,6 +138,8 @@ def _described(node: Node) -> dict[str, Any]:
     for name, hint in field_hints(type(node)).items():
         if not _is_tensor(hint):
             value = getattr(node, name)
+            if name == "ceiling" and math.isinf(value):  # files and digests stay those of before there was one
+                continue
             facts[name] = list(value) if isinstance(value, tuple) else value
     return facts
 

@@ -145,6 +145,7 @@ class Neurons:
     and instead of the network's. Membranes start at ``start`` thresholds. ``amplitude`` (per channel) is what one spike
     stands for in the values of the network that was converted, where that is known: rate · amplitude is then
     comparable with an activation. ``layer`` names the layer of that network whose values are thresholded here.
+    ``ceiling`` is where that network clips them (6 for ReLU6), in its values: at most one spike a step does the same.
     """
 
     name: str
@@ -154,11 +155,16 @@ class Neurons:
     leak: Tensor | None = None
     amplitude: Tensor | None = None
     layer: str = ""
+    ceiling: float = math.inf
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The node it reads."""
         return (self.source,)
+
+    def rectified(self, values: Tensor) -> Tensor:
+        """What the network that was converted computes in its place: a ReLU, clipped at the ceiling."""
+        return values.relu() if math.isinf(self.ceiling) else values.clamp(0, self.ceiling)
 
 
 Node = Synapses | Pool | Gate | Flatten | Scale | Add | Neurons

@@ -58,6 +58,8 @@ class SpikingNetwork:
         for population in self.populations:
             if not math.isfinite(population.start):
                 raise DataMismatch(f"{population.name} starts at {population.start} thresholds")
+            if not population.ceiling > 0:
+                raise DataMismatch(f"{population.name} is clipped at {population.ceiling}, which leaves nothing")
             if population.leak is not None and not bool(((population.leak >= 0) & (population.leak <= 1)).all()):
                 raise DataMismatch(f"{population.name} has a leak that is not between 0 and 1")
             if not bool((population.threshold > 0).all()):
@@ -72,6 +74,12 @@ class SpikingNetwork:
     def _check_graded(self) -> None:
         if not isinstance(self.encode, Constant):
             raise UsageError(f"{self.neuron} takes the input once, as it is, not {self.encode} spikes; encode=constant")
+        clipped = next((node for node in self.populations if math.isfinite(node.ceiling)), None)
+        if clipped is not None:
+            raise UsageError(
+                f"{clipped.name}: values are clipped at {clipped.ceiling:g}, and the sum of graded spikes has no "
+                "limit; take if:signed=true"
+            )
         gate = next((node.name for node in self.nodes if isinstance(node, Gate)), None)
         if gate is not None:
             raise UsageError(

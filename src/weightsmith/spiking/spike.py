@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin, write_record
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.results import SpikeRun
     from weightsmith.training.run import TrainRun
 
-__all__ = ["spike"]
+__all__ = ["holds_other_results", "spike"]
 
 _STEPS = 64
 
@@ -160,9 +161,10 @@ def spike(
     if out is not None:
         _check_folder(Path(out))
     subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
-    run = _run(subject, _convert(subject, call), call, settings)
-    if out is not None:
-        _write(Path(out), run)
+    with _claimed(out, settings, subject):
+        run = _run(subject, _convert(subject, call), call, settings)
+        if out is not None:
+            _write(Path(out), run)
     return run
 
 
@@ -281,8 +283,24 @@ def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, e
         raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
 
 
+def _claimed(out: str | Path | None, settings: dict[str, Any], subject: Subject) -> AbstractContextManager[object]:
+    """Hold the folder of the result: refused if it belongs to another call, or another process is at work in it."""
+    from weightsmith.core.journal import Journal
+    from weightsmith.networks.card import card_of, meaning_digest
+
+    if out is None:
+        return nullcontext()
+    journal = Path(out) / "journal.jsonl"
+    if (Path(out) / "record.json").exists() and not journal.exists():
+        raise UsageError(f"{out} holds a result of an earlier version, which would be lost; give another folder")
+    card = meaning_digest(card_of(subject.network))  # equal weights with another normalisation are another network
+    origin = Origin(seed=settings["seed"], inputs=subject.inputs)
+    asked = {"data": subject.data.name, **settings}
+    return Journal(journal, {"verb": "spike", "settings": asked, "card": card, **origin.to_dict()})
+
+
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is a file, or that holds other results: a plain network, a record, a journal."""
+    """Refuse a folder that is a file, or that holds other results: a plain network, a record."""
     from weightsmith.spiking.files import is_spiking
 
     if folder.exists() and not folder.is_dir():
@@ -290,8 +308,22 @@ def _check_folder(folder: Path) -> None:
     network = folder / "network.safetensors"
     if network.exists() and not is_spiking(network):
         raise UsageError(f"{folder} holds a network that is not spiking, which would be lost; give another folder")
-    if not network.exists() and any((folder / name).exists() for name in ("record.json", "journal.jsonl")):
+    if not network.exists() and holds_other_results(folder):
         raise UsageError(f"{folder} holds the results of something else, as of a sweep; give another folder")
+
+
+def holds_other_results(folder: Path) -> bool:
+    """Whether a folder without a network has a record, or a journal that is not that of an interrupted conversion."""
+    from weightsmith.core.journal import read_journal
+
+    if (folder / "record.json").exists():
+        return True
+    try:
+        return (folder / "journal.jsonl").exists() and read_journal(folder / "journal.jsonl").call.get(
+            "verb"
+        ) != "spike"
+    except (UsageError, FileRefused):
+        return True
 
 
 def _write(folder: Path, run: SpikeRun) -> None:

@@ -22,6 +22,7 @@ from weightsmith.networks.files import load
 from weightsmith.networks.held import held_network
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
+from weightsmith.networks.models.factories import check_class_named
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.networks.wrappers import check_open
 from weightsmith.training.feeding import Layout
@@ -163,6 +164,8 @@ def data_of(given: Any) -> Data:
 def _network(network: nn.Module | Architecture | str | Path, data: Data, seed: int) -> tuple[nn.Module, bool]:
     """A network of our own to train (read from its file, a copy, or built), and whether it brings a card."""
     network = held_network(network)
+    if isinstance(network, str | Path):
+        check_class_named(str(network))
     if isinstance(network, nn.Module):
         return copied(network), isinstance(getattr(network, "card", None), Card)
     if isinstance(network, Path) or (isinstance(network, str) and (Path(network).exists() or _is_file_name(network))):

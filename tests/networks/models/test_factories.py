@@ -89,12 +89,15 @@ def test_two_files_of_one_name_are_two_modules(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nets/part_nets.py:PartNt", "has no 'PartNt' .*PartNet"),
+        ("nets/part_nets.py:PartNt", "has no 'PartNt'; did you mean 'PartNet'"),
         ("nets/part_nets.py:PartNet,wdth=3", r"unexpected keyword argument 'wdth'.*its parameters are \(width=8"),
         ("nets/part_nets.py:PartNet,3", "given by name"),
         ("nets/part_nets.py:broken", "fails .*no such layer"),
         ("nets/part_nets.py:number", "gives a int, not a torch.nn.Module"),
         ("nets/other.py:PartNet", "no such file"),
+        ("nets/part_net.py:PartNet", "no such file; did you mean 'part_nets.py'"),
+        ("nets/part_nets.py", r"which class of it\? nets/part_nets.py:PartNet"),
+        ("nets/part_nets.py:PartNet,width=abc", "width takes a number, such as its default 8, not 'abc'"),
         ("bad_nets:PartNet", "importing bad_nets fails .*not today"),
         ("missing_nets:PartNet", "no module 'missing_nets'"),
     ],

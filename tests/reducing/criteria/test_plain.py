@@ -9,7 +9,7 @@ from tests.reducing.networks import inputs, network
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reducing.context import PruningContext
-from weightsmith.reducing.criteria.plain import Magnitude, Random
+from weightsmith.reducing.criteria.plain import Magnitude, NormScale, Random
 from weightsmith.reducing.surgery.sites import find_sites
 
 
@@ -56,3 +56,17 @@ def test_chance_comes_from_the_seed() -> None:
 def test_both_must_be_told_how_much(method: Magnitude | Random) -> None:
     with pytest.raises(UsageError, match="cannot tell how much"):
         method.choose(_scene("mlp"), None)
+
+
+def test_the_smallest_factors_of_batch_norms_go() -> None:
+    context = _scene("resnet conv")
+    counts = {site.name: max(1, site.units // 2) for site in context.sites}
+    for site, choice in zip(context.sites, NormScale().choose(context, counts).choices, strict=True):
+        norms = [context.network.get_submodule(port.layer).weight.detach().abs() for port in site.carriers]
+        factors = torch.stack(norms).sum(dim=0).double().numpy()
+        assert min(factors[list(choice.kept)]) >= max(factors[sorted(set(range(site.units)) - set(choice.kept))])
+
+
+def test_a_layer_without_a_batch_norm_is_named() -> None:
+    with pytest.raises(UsageError, match="no batch norm with factors follows dense1"):
+        NormScale().choose(_scene("mlp"), {"dense1": 3, "dense2": 3})

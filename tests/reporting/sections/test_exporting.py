@@ -3,6 +3,7 @@ from __future__ import annotations
 from weightsmith.reporting.describe import describe
 from weightsmith.spiking.nir.exchange import NirExport, NirNode
 from weightsmith.spiking.nir.handover import HandoverCheck, LayerCheck
+from weightsmith.spiking.portable.export import PopulationCheck, TorchExport
 
 WRITTEN = NirExport(
     file="net.nir",
@@ -41,3 +42,15 @@ def test_other_spikes_elsewhere_must_be_looked_at():
     section = describe(WRITTEN, "n", checks=[check(1530)])
     assert section.look_at == ("norse counts other spikes: 2 % of those of a differ",)
     assert section["Spikes here and in norse 1.2"].to_rows()[0]["differ"] == 30
+
+
+def test_a_torch_module_that_spikes_otherwise_must_be_looked_at():
+    def of(differ: int) -> TorchExport:
+        return TorchExport("net.py", "net.safetensors", "if", 2, 8, (PopulationCheck("a", 10, 10, differ),), 0.0)
+
+    assert describe(of(0), "n").look_at == ()
+    section = describe(of(3), "n")
+    assert section.look_at == ("3 spikes of net.py differ from those of our engine",)
+    assert section["Spikes here and in net.py"].to_rows() == [
+        {"population": "a", "ours": 10, "theirs": 10, "differ": 3}
+    ]

@@ -19,10 +19,11 @@ from weightsmith.networks.models.mlp import mlp
 from weightsmith.networks.models.paper_resnet import paper_resnet
 from weightsmith.networks.models.resnet import resnet
 from weightsmith.networks.models.vgg import vgg
+from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile, balanced
 from weightsmith.spiking.conversion.convert import Converted, convert, plain_scores
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Graded
 from weightsmith.spiking.simulation.reference import linear
 
 
@@ -489,7 +490,7 @@ def test_what_does_not_convert_is_named(name):
 
 MODULES = {
     "leaky": (nn.LeakyReLU(), r"^1 \(LeakyReLU\) cannot be made spiking: only ReLU converts"),
-    "relu6": (nn.ReLU6(), r"^1 \(ReLU6\).*only ReLU converts"),
+    "clip from below zero": (nn.Hardtanh(-1, 1), r"^1 \(Hardtanh\).*it clips between -1 and 1; only from 0 on"),
     "softmax": (nn.Softmax(dim=1), r"^1 \(Softmax\).*softmax inside: take it off"),
     "log softmax": (nn.LogSoftmax(dim=1), r"^1 \(LogSoftmax\).*softmax inside: take it off"),
     "layer norm": (nn.LayerNorm(8), r"^1 \(LayerNorm\).*batch norm"),
@@ -667,3 +668,43 @@ class _Sequence(nn.Module):
 def test_recurrent_and_attention_layers_are_refused_by_their_names(layer, said):
     with pytest.raises(UsageError, match=said):
         convert(_Sequence(layer), IF(), Constant(), input_shape=(4, 6))
+
+
+class _Depthwise(nn.Module):
+    """A depthwise convolution and a pointwise one, each with batch norm and ReLU6, as in MobileNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.depth, self.norm = nn.Conv2d(3, 6, 3, padding=1, groups=3, bias=False), nn.BatchNorm2d(6)
+        self.point, self.clip = nn.Conv2d(6, 8, 1), nn.ReLU6(inplace=True)
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.clip(self.norm(self.depth(x)))
+        return self.out(F.relu6(8 * self.point(x)).mean((2, 3)))
+
+
+def test_relu6_is_a_threshold():
+    torch.manual_seed(0)
+    network = _Depthwise().eval()
+    x = torch.randn(16, 3, 6, 6, generator=torch.Generator().manual_seed(1)) * 6
+    made = convert(network, IF(), Constant(), input_shape=(3, 6, 6))
+    assert [node.ceiling for node in made.network.populations] == [6.0, 6.0]
+    clipped = sum(float((values == 6).float().mean()) for values in made.activations(x).values())
+    assert clipped > 0.05  # the clip matters here
+    spiking = balanced(made, Percentile(factor=1.5), x).network
+    assert max(float(node.threshold.max()) for node in spiking.populations) <= 6
+    found = torch.from_numpy(spiking.run(x, 400).scores / 400).float()
+    scores = network(x).detach()
+    torch.testing.assert_close(found, scores, rtol=0, atol=0.03 * float(scores.abs().max()))
+    with pytest.raises(UsageError, match=r"clipped at 6, and the sum of graded spikes has no limit"):
+        convert(network, Graded(5), Constant(), input_shape=(3, 6, 6))
+    free = nn.Sequential(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.ReLU6(), nn.Linear(5, 2, bias=False))
+    with pytest.raises(UsageError, match="is clipped at 6, for which max-current has no place"):
+        balanced(convert(free, IF(), Constant(), input_shape=(4,)), MaxCurrent(), torch.rand(8, 4))
+
+
+def test_a_clip_after_a_relu_is_refused():
+    network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.ReLU6(), nn.Linear(5, 2))
+    with pytest.raises(UsageError, match="write one ReLU6 in place of the two"):
+        convert(network, IF(), Constant(), input_shape=(4,))

@@ -96,7 +96,7 @@ def test_tensors_will_do(trained, digits):
 
 @pytest.mark.parametrize("given", [nn.Linear, 3, None])
 def test_what_is_no_network(given, digits):
-    with pytest.raises(UsageError, match="a network is a module, a training run, a file or a folder, not"):
+    with pytest.raises(UsageError, match="a network is a module, a result that holds one, a file or a folder, not"):
         read_subject(given, digits, images=None, seed=0)
 
 

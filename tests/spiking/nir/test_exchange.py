@@ -503,9 +503,9 @@ def test_what_nir_cannot_say_is_refused_by_name(tmp_path, name):
     ("options", "reason"),
     [
         ({"rounding": 0}, "rounding must be ≥ 1"),
-        ({"rounding": 30}, "rounding must be ≥ 1 and ≤ 20"),
+        ({"rounding": 30}, "rounding must be ≤ 20, not 30"),
         ({"rounding": 1}, "conv.1: all weights are 0|its threshold is 0|all weights are 0"),
-        ({"steps": 0}, "steps must be at least 1"),
+        ({"steps": 0}, "steps must be a whole number ≥ 1, not 0"),
         ({"x": torch.zeros(0, 2, 8, 8)}, "no image"),
     ],
 )

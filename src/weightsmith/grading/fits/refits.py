@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from weightsmith.grading.fits.scan import best_cut
 
-__all__ = ["refitted_alphas", "refitted_distances", "resample", "simulate"]
+__all__ = ["farthest", "refitted_alphas", "refitted_distances", "resample", "simulate"]
 
 _Numbers = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def _gaps(values: _Numbers, below: _Numbers, tail: tuple[float, float, float, fl
 
 
 @njit(cache=True, nogil=True)
-def _farthest(values: _Numbers, below: _Numbers, k: int, slope: float, bound: float) -> tuple[float, int]:
+def farthest(values: _Numbers, below: _Numbers, k: int, slope: float, bound: float) -> tuple[float, int]:
     """D of the tail from k and where it is reached, or the first block's largest distance above the bound."""
     tail = -slope, values[k], below[k], 1.0 / (below[values.size] - below[k])
     gaps = np.empty(_BLOCK)
@@ -151,7 +151,7 @@ def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
                         break
             if gap > smallest:
                 continue
-            distance, where = _farthest(values, below, k, slope, smallest)
+            distance, where = farthest(values, below, k, slope, smallest)
             for spot in range(_SPOTS - 1, 0, -1):
                 ended[spot] = ended[spot - 1]
             ended[0] = where

@@ -8,7 +8,7 @@ from torch import nn
 
 from weightsmith.networks.editing import grafting  # noqa: F401  (an architecture too, made of two others)
 from weightsmith.networks.models.architecture import Architecture
-from weightsmith.networks.models.factories import Factory, is_factory
+from weightsmith.networks.models.factories import Factory, check_class_named, is_factory
 
 __all__ = ["build"]
 
@@ -23,6 +23,8 @@ def build(
     """
     if isinstance(text, str) and is_factory(text):
         return Factory.parse(text).build(seed)
+    if isinstance(text, str):
+        check_class_named(text)
     architecture = Architecture.parse(text) if isinstance(text, str) else text
     if input_shape and classes is not None:
         architecture = architecture.fitted(input_shape, classes)

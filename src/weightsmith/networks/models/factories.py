@@ -13,7 +13,9 @@ Factory(source='nets/mynet.py', name='PartNet', options={'width': 32})
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import difflib
 import hashlib
 import importlib
 import importlib.metadata
@@ -30,14 +32,14 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.core.errors import FileRefused, UnknownName, UsageError
 from weightsmith.core.seeds import subseed
 from weightsmith.core.text import quote, read_value, split_items
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.running import FAILURES
 
-__all__ = ["Factory", "check_leave", "is_factory"]
+__all__ = ["Factory", "check_class_named", "check_leave", "is_factory"]
 
 
 def is_factory(text: str) -> bool:
@@ -78,7 +80,8 @@ class Factory:
         if not hasattr(module, self.name):
             known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
             raise UsageError(
-                f"{self}: {self.source} has no {self.name!r} (it has {', '.join(known) or 'nothing to call'})"
+                f"{self}: {self.source} has no {self.name!r}{_near(self.name, known)} "
+                f"(it has {', '.join(known) or 'nothing to call'})"
             )
         function = getattr(module, self.name)
         try:
@@ -88,6 +91,10 @@ class Factory:
                 f"{self}: cannot be called like that ({error}); its parameters are "
                 f"{inspect.signature(function)}, given as {self.source}:{self.name},name=value"
             ) from error
+        for name, parameter in inspect.signature(function).parameters.items():
+            given, usual = self.options.get(name), parameter.default
+            if isinstance(given, str) and isinstance(usual, int | float):
+                raise UsageError(f"{self}: {name} takes a number, such as its default {usual}, not {given!r}")
         # The user's layers draw their weights from torch's generator, which has our seed while they do.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(subseed(seed, "initialise"))
@@ -114,11 +121,31 @@ class Factory:
                 return (
                     _of_file(Path(self.source)) if self.source.endswith(".py") else importlib.import_module(self.source)
                 )
+            except FileRefused as error:
+                raise UsageError(f"{self}: {error}") from error
             except ModuleNotFoundError as error:
                 unknown = UnknownName("network", self.source, Architecture.members)
                 raise UsageError(f"{self}: no module {error.name!r} to import; as a name: {unknown}") from error
             except (ImportError, SyntaxError, NameError, *FAILURES) as error:
                 raise UsageError(f"{self}: importing {self.source} fails ({type(error).__name__}: {error})") from error
+
+
+def check_class_named(text: str) -> None:
+    """Refuse a file of Python without the class in it; the file is parsed, not imported."""
+    path = Path(text)
+    if path.suffix != ".py":
+        return
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        raise UsageError(f"{text}: which class or function of it? {text}:NAME") from None
+    names = [each.name for each in tree.body if isinstance(each, ast.ClassDef)]
+    raise UsageError(f"{text}: which class of it? {' or '.join(f'{text}:{name}' for name in names or ['NAME'])}")
+
+
+def _near(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_leave(text: str | None, allow_code: bool, where: str) -> None:
@@ -136,7 +163,8 @@ def check_leave(text: str | None, allow_code: bool, where: str) -> None:
 def _of_file(path: Path) -> ModuleType:
     """The module in a file of Python, imported once."""
     if not path.is_file():
-        raise UsageError(f"{path}: no such file (looked for in {Path.cwd()})")
+        there = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise FileRefused(path, f"no such file{_near(path.name, there)} (looked for in {Path.cwd()})")
     path = path.resolve()
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) == str(path):

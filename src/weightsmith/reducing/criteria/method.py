@@ -16,7 +16,10 @@ __all__ = ["Method"]
 
 
 class Method(Option, family="method"):
-    """How units are chosen: ``error``, ``angles``, ``groups``, ``genetic``, ``pareto``, ``magnitude``, ``random``."""
+    """How units are chosen.
+
+    By ``error``, ``angles``, ``groups``, ``genetic``, ``pareto``, ``magnitude``, ``scale``, ``taylor`` or ``random``.
+    """
 
     needs_target: ClassVar[bool] = False
     """Whether the method needs a target or a plan."""

@@ -1,4 +1,4 @@
-"""The baseline criteria: smallest weights, and random."""
+"""The baseline criteria: smallest weights, smallest factors of batch norms, and random."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import param
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.context import PruningContext
     from weightsmith.reducing.surgery.sites import Site
 
-__all__ = ["Magnitude", "Random"]
+__all__ = ["Magnitude", "NormScale", "Random", "given_counts", "smallest"]
 
 
 class Magnitude(Method, name="magnitude"):
@@ -35,7 +36,9 @@ class Magnitude(Method, name="magnitude"):
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Remove the smallest units of each site, down to its count."""
         return Decision(
-            tuple(_smallest(site, self._sizes(context, site), _given(counts, self), "norm") for site in context.sites)
+            tuple(
+                smallest(site, self._sizes(context, site), given_counts(counts, self), "norm") for site in context.sites
+            )
         )
 
     @torch.no_grad()
@@ -48,6 +51,32 @@ class Magnitude(Method, name="magnitude"):
         return total
 
 
+class NormScale(Method, name="scale"):
+    """Removes units with the smallest factor |γ| of the batch norm behind them (Liu et al. 2017, "network slimming").
+
+    Where several batch norms carry the unit, their factors are added.
+    """
+
+    needs_target: ClassVar[bool] = True
+
+    def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
+        """Remove the units of smallest factor of each site, down to its count."""
+        given = given_counts(counts, self)
+        return Decision(tuple(smallest(site, self._sizes(context, site), given, "scale") for site in context.sites))
+
+    @torch.no_grad()
+    def _sizes(self, context: PruningContext, site: Site) -> NDArray[np.float64]:
+        total, found = np.zeros(site.units), False
+        for port in site.carriers:
+            norm = context.network.get_submodule(port.layer)
+            if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.affine:
+                total += norm.weight.double().abs().cpu().numpy()[port.indices].sum(axis=1)
+                found = True
+        if not found:
+            raise UsageError(f"{self}: no batch norm with factors follows {site.name}; leave it out with layers=…")
+        return total
+
+
 class Random(Method, name="random"):
     """Removes units drawn by the seed."""
 
@@ -55,24 +84,23 @@ class Random(Method, name="random"):
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Remove random units of each site, down to its count."""
-        given = _given(counts, self)
+        given = given_counts(counts, self)
         return Decision(
             tuple(
-                _smallest(site, stream(context.seed, "random", site.name).permutation(site.units), given, "random")
+                smallest(site, stream(context.seed, "random", site.name).permutation(site.units), given, "random")
                 for site in context.sites
             )
         )
 
 
-def _given(counts: Mapping[str, int] | None, method: Method) -> Mapping[str, int]:
+def given_counts(counts: Mapping[str, int] | None, method: Method) -> Mapping[str, int]:
+    """The counts; refused if there are none."""
     if counts is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     return counts
 
 
-def _smallest(
-    site: Site, sizes: NDArray[np.float64] | NDArray[np.int64], counts: Mapping[str, int], why: str
-) -> Choice:
+def smallest(site: Site, sizes: NDArray[np.float64] | NDArray[np.int64], counts: Mapping[str, int], why: str) -> Choice:
     """Remove the units of smallest size; of equal ones the later."""
     order = np.lexsort((-np.arange(site.units), sizes))[: site.units - counts[site.name]]
     return Choice(site.name, site.units, tuple(Removal(int(unit), reason=why) for unit in np.sort(order)))

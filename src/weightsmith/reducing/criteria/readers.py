@@ -2,7 +2,8 @@
 
 A convolution's columns are the entries of its patches, padding included (``refitting/patches.py``). A dense layer that
 reads every unit at many positions is taken as a map of the units themselves, alike at all positions p: its error is
-measured by Σₚ WₚᵀWₚ of its weights. Outputs count as the batch norm behind the reader scales them.
+measured by Σₚ WₚᵀWₚ of its weights. So is a layer with a forward of its own, whose patches are not known. Outputs count
+as the batch norm behind the reader scales them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from torch import Tensor, nn
 from weightsmith.core.seeds import stream
 from weightsmith.reducing.criteria.elimination import ReaderProblem
 from weightsmith.reducing.criteria.gram import Gram
-from weightsmith.reducing.refitting.patches import columns_of, drawn_places, input_rows
+from weightsmith.reducing.refitting.patches import (
+    at_least_float,
+    columns_of,
+    drawn_places,
+    input_rows,
+    is_supported,
+)
 from weightsmith.reducing.surgery.sites import Port, Site
 
 if TYPE_CHECKING:
@@ -52,11 +59,11 @@ class Reader:
         old = layer.get_parameter("weight")
         if self.spread:
             indices = torch.from_numpy(self.port.indices)
-            read = old.double().cpu()[:, indices]
+            read = old.double().cpu()[:, indices].flatten(2)
             new = old.double().cpu().clone()
             new[:, indices.reshape(-1)] = torch.einsum(
                 "oup,ku->okp", read, torch.from_numpy(np.ascontiguousarray(weight))
-            ).reshape(len(new), -1)
+            ).reshape(new[:, indices.reshape(-1)].shape)
             lost = torch.from_numpy(self.means - self.means @ weight)
             shift = torch.einsum("oup,u->o", read, lost)
         else:
@@ -105,6 +112,8 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
 
 
 def _is_spread(module: nn.Module, port: Port) -> bool:
+    if not is_supported(module):
+        return True
     return isinstance(module, nn.Linear) and port.indices.shape[1] > 1 and port.indices.size == module.in_features
 
 
@@ -116,10 +125,11 @@ def _adding(gram: Gram, port: Port, spread: bool, seed: int) -> Callable[[nn.Mod
     def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         given = inputs[0]
         if spread:
-            rows = given.flatten(0, -2)[:, indices.to(given.device)].movedim(1, -1).flatten(0, 1)
+            places = given if isinstance(module, nn.Linear) else given.movedim(1, -1)
+            rows = places.flatten(0, -2)[:, indices.to(given.device)].movedim(1, -1).flatten(0, 1)
         else:
             rows = input_rows(module, given, drawn_places(module, output, _PLACES, generator))
-        gram.add(rows.cpu().numpy())
+        gram.add(at_least_float(rows).cpu().numpy())
 
     return hook
 
@@ -131,7 +141,7 @@ def _reader(network: nn.Module, site: Site, port: Port, gram: Gram) -> Reader:
     means = gram.means if taker is not None else np.zeros(gram.units)
     weight = module.get_parameter("weight").double().cpu()
     if _is_spread(module, port):
-        read = weight[:, torch.from_numpy(port.indices)]
+        read = weight[:, torch.from_numpy(port.indices)].flatten(2)
         metric = torch.einsum("oup,ovp->uv", read, read).numpy()
         own = np.arange(len(port.indices))[:, None]
         problem = ReaderProblem(products, np.eye(len(own)), own, metric)

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
+from weightsmith.reducing.surgery.sites import has_own_forward
+
+__all__ = ["at_least_float", "columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
 
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Places = tuple[Tensor, ...] | None
@@ -24,7 +26,14 @@ Places = tuple[Tensor, ...] | None
 
 def is_supported(module: nn.Module) -> bool:
     """Whether the layer is one product of its weight with rows: dense, or a convolution in one group."""
+    if has_own_forward(module):
+        return False
     return isinstance(module, nn.Linear) or (isinstance(module, _CONV) and module.groups == 1)
+
+
+def at_least_float(values: Tensor) -> Tensor:
+    """The values in float32, or in float64 if that is what they are."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def taps(module: nn.Module) -> int:

@@ -36,7 +36,7 @@ from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.refitting.flow import SideBySide, Stop, Values
 from weightsmith.reducing.refitting.options import LeastSquares
-from weightsmith.reducing.refitting.patches import drawn_places, input_rows, is_supported, output_rows
+from weightsmith.reducing.refitting.patches import at_least_float, drawn_places, input_rows, is_supported, output_rows
 from weightsmith.reducing.refitting.solving import Change, Regression
 from weightsmith.reducing.surgery.sites import Port, Site
 
@@ -94,6 +94,11 @@ def refit(
     if last is not None and last not in layers and is_supported(original.get_submodule(last)):
         layers.append(last)
     stops, left = both.stops(layers)
+    left |= {
+        layer: f"a {type(original.get_submodule(layer)).__name__} is not solved for"
+        for layer in readers.reads
+        if not is_supported(original.get_submodule(layer))
+    }
     saved = {name: value.clone() for name, value in cut.state_dict().items()}
     done = []
     refitting = _Refitting(before, cut, readers, seed)
@@ -182,7 +187,7 @@ class _Refitting:
         old, new = self.original.get_submodule(stop.layer), self.cut.get_submodule(stop.layer)
         taker = self._taker(stop)
         kept = self.readers.outputs(stop.layer, len(old.get_parameter("weight")))
-        weight, offset = new.get_parameter("weight").flatten(1), _offset(new)
+        weight, offset = at_least_float(new.get_parameter("weight").flatten(1)), _offset(new)
         scale = _scale(self.original, stop.norm, kept)
         found = Regression(weight.shape[1], len(weight), constant=taker is not None, precision=_precision(weight))
         targets_seen = _Variance(len(weight))
@@ -190,8 +195,8 @@ class _Refitting:
         summed = False
         for block in values:
             places = drawn_places(old, block.output, PLACES, generator)
-            rows = input_rows(new, block.given, places)
-            targets = output_rows(old, block.output, places)[:, kept.to(block.output.device)]
+            rows = at_least_float(input_rows(new, block.given, places))
+            targets = at_least_float(output_rows(old, block.output, places)[:, kept.to(block.output.device)])
             drift = _drift(block, old, kept, places)
             if drift is not None:
                 targets, summed = targets + drift * scale, True
@@ -210,14 +215,16 @@ class _Refitting:
         taker = self._taker(stop)
         indices = torch.from_numpy(port.indices)  # unit × position
         left = _places_left(indices, torch.tensor(choice.kept))
-        dtype = new.get_parameter("weight").dtype
+        dtype = at_least_float(new.get_parameter("weight")).dtype
         mapped, constants = (torch.from_numpy(part).to(dtype) for part in stand_ins(choice))
         precision = _precision(new.get_parameter("weight"))
         found = Regression(len(left), choice.units, constant=taker is not None, precision=precision)
         channels_seen = _Variance(choice.units)
         for block in values:
             rows, whole = (
-                given.reshape(-1, given.shape[-1])[:, where.to(given.device)].movedim(1, -1).flatten(0, 1).cpu()
+                at_least_float(given.reshape(-1, given.shape[-1])[:, where.to(given.device)].movedim(1, -1))
+                .flatten(0, 1)
+                .cpu()
                 for given, where in ((block.given, left), (block.original, indices))
             )
             found.add(rows.numpy(), (whole - rows @ mapped - constants).numpy())
@@ -278,7 +285,7 @@ def _places_left(indices: Tensor, stays: Tensor) -> Tensor:
 
 def _offset(layer: nn.Module) -> Tensor | float:
     bias = getattr(layer, "bias", None)
-    return 0.0 if bias is None else bias
+    return 0.0 if bias is None else at_least_float(bias)
 
 
 def _scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | float:
@@ -292,7 +299,7 @@ def _scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | float
     factor = factor[kept.to(factor.device)]
     alive = factor.abs() > _DEAD * factor.abs().max()
     inverse = torch.where(alive, 1.0 / torch.where(alive, factor, torch.ones_like(factor)), torch.zeros_like(factor))
-    return inverse.to(module.get_buffer("running_var").dtype)
+    return inverse.to(at_least_float(module.get_buffer("running_var")).dtype)
 
 
 def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, ...] | None) -> Tensor | None:
@@ -302,8 +309,8 @@ def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, 
     original, reduced = block.drift
     if original.shape != block.output.shape or reduced.shape[1] != len(kept):
         return None
-    whole = output_rows(layer, original, places)[:, kept.to(original.device)]
-    return whole - output_rows(layer, reduced, places)
+    whole = at_least_float(output_rows(layer, original, places)[:, kept.to(original.device)])
+    return whole - at_least_float(output_rows(layer, reduced, places))
 
 
 def _precision(weight: Tensor) -> Literal["float64", "mixed"]:

@@ -84,8 +84,6 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
     """The site whose units ``module`` writes, or the reason why there is none."""
     if is_parametrized(module):
         return "its weight is computed anew in each pass (a parametrisation)"
-    if not _is_plain(module):
-        return f"is a {type(module).__name__} with a forward of its own"
     if getattr(module, "groups", 1) > 1:
         return "is a grouped convolution"
     units = int(module.get_parameter("weight").shape[0])
@@ -149,8 +147,8 @@ def _role(module: nn.Module, outputs: bool) -> str | None:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether the module is of its exact type: a subclass may do anything with its weight."""
-    kind = next((kind for kind in (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU) if isinstance(module, kind)), None)
+    """Whether a norm or a PReLU computes what its type does; other layers are tried (``probing.py``)."""
+    kind = next((kind for kind in (_BATCH_NORM, nn.PReLU) if isinstance(module, kind)), None)
     return kind is None or type(module).forward is kind.forward
 
 

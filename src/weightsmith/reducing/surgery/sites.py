@@ -36,7 +36,7 @@ from weightsmith.networks.models.dropout import Dropout
 from weightsmith.networks.wrappers import check_open
 from weightsmith.reducing.surgery._graph_sites import RawSite, RawSites, graph_sites
 
-__all__ = ["Port", "Site", "Sites", "find_sites", "pads_with_zeros"]
+__all__ = ["Port", "Site", "Sites", "find_sites", "has_own_forward", "pads_with_zeros"]
 
 
 Indices = NDArray[np.int64]
@@ -192,6 +192,17 @@ def _ports(raw: Iterator[tuple[str, Indices]] | Sequence[tuple[str, Indices]]) -
 
 def _spatial(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.conv._ConvNd)
+
+
+def has_own_forward(module: nn.Module) -> bool:
+    """Whether a dense layer or convolution is of a subclass that computes in its own way.
+
+    >>> has_own_forward(nn.Conv2d(1, 1, 1)), has_own_forward(type("Mine", (nn.Linear,), {"forward": abs})(1, 1))
+    (False, True)
+    """
+    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    kind = next((kind for kind in kinds if isinstance(module, kind)), None)
+    return kind is not None and type(module).forward is not kind.forward
 
 
 def pads_with_zeros(module: nn.Module) -> bool:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.training.diagnosis.gradients import Health
 from weightsmith.training.run import Stopped, TrainRecord
 
-__all__ = ["advice"]
+__all__ = ["advice", "unlearnt"]
 
+_WORSE = 1.1  # times the loss of guessing
 _GAP = 0.05  # gap of training over validation accuracy from which it is called overfitting
+
+
+def unlearnt(record: TrainRecord) -> tuple[str, ...]:
+    """A concern if cross-entropy stayed well above ln(classes), that of guessing: the rate is too high."""
+    rows, classes = record.history.rows, re.search(r"classes=(\d+)", str(record.settings.get("network", "")))
+    losses = [row.train_loss for row in rows]
+    if len(rows) < 2 or classes is None or record.settings.get("loss") != "cross-entropy":
+        return ()
+    guessing = math.log(int(classes[1]))
+    if not all(math.isfinite(loss) for loss in losses) or min(losses) <= _WORSE * guessing:
+        return ()
+    return (
+        f"nothing was learnt: the training loss never fell below {min(losses):.3g}, and guessing has {guessing:.3g}; "
+        f"try a tenth of the rate ({record.settings.get('schedule')}), or --find-rate",
+    )
 
 
 def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[str]:
@@ -19,6 +38,8 @@ def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[st
     network = str(settings.get("network", ""))
     if record.stopped is Stopped.DIVERGED:
         return ["a tenth of the rate, --clip global-norm:1, or --find-rate to see which rates learn"]
+    if unlearnt(record):
+        return ["a tenth of the rate, or --find-rate to see which rates learn"]
     if record.gradients is not None and record.gradients.health not in (Health.HEALTHY, Health.FROZEN):
         return ["what is said of the gradients above, before anything else"]
     lines, last, done = [], rows[-1], len(rows)

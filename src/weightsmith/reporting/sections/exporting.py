@@ -8,8 +8,9 @@ from weightsmith.reporting.parts import Column, Notes, Part, Section, Shown, Tab
 from weightsmith.reporting.sections._wording import counted, significant
 from weightsmith.spiking.nir.exchange import NirExport
 from weightsmith.spiking.nir.handover import HandoverCheck
+from weightsmith.spiking.portable.export import TorchExport
 
-__all__ = ["export_section"]
+__all__ = ["export_section", "torch_export_section"]
 
 _TOLERANCE = 1e-3  # share of a layer's spikes that may differ: float32 in another order shifts a few
 
@@ -29,6 +30,21 @@ def export_section(written: NirExport, name: str, *, checks: Sequence[HandoverCh
         (*folded, ("test vector", _vector(written))),
         f"{written.neuron}, {written.reset} reset, dt {written.dt:g}",
         tuple(_mismatch(check) for check in checks if check.worst > _TOLERANCE),
+    )
+
+
+def torch_export_section(written: TorchExport, name: str) -> Section:
+    """The description of an export of the network ``name`` as a module in plain torch."""
+    heads = ("population", "ours", "theirs", "differ")
+    columns = tuple(Column(head, numeric=head != "population") for head in heads)
+    rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
+    look_at = (f"{written.differ} spikes of {written.file} differ from those of our engine",) * bool(written.differ)
+    return Section(
+        f"Export: {name}",
+        f"{written.neuron}, a module in plain torch; spikes compared on {counted(written.images, 'image')} over "
+        f"{counted(written.steps, 'step')}.",
+        (Table(f"Spikes here and in {written.file}", columns, rows, file="spikes.csv"),),
+        look_at=look_at,
     )
 
 

@@ -13,7 +13,7 @@ from weightsmith.reporting.figures.gradients import gradient_figure
 from weightsmith.reporting.figures.spiking._panels import spread
 from weightsmith.reporting.figures.training import curves, watched_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
-from weightsmith.reporting.sections._training_findings import advice
+from weightsmith.reporting.sections._training_findings import advice, unlearnt
 from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent, setting_text
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health
 from weightsmith.training.run import EpochRow, History, Stopped, TrainRecord
@@ -78,7 +78,7 @@ def training_section(record: TrainRecord, name: str, *, results: Mapping[str, Ev
         tuple(parts),
         (*_accuracies(evaluated), *_chips(record, evaluated), *_sparks(record)),
         _about(record),
-        (record.reason,) if record.stopped is Stopped.DIVERGED else (),
+        (record.reason,) if record.stopped is Stopped.DIVERGED else unlearnt(record),
         tuple(advice(record, evaluated.get("validation"))),
     )
 

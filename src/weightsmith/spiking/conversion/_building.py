@@ -95,7 +95,7 @@ def _with_layers(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 _SCORES = "softmax inside: take it off, the scores before it suffice"
-_ACTIVATION = "only ReLU converts: a spike rate is max(0, x) of its input; train with ReLU"
+_ACTIVATION = "only ReLU converts (or ReLU6): a spike rate is max(0, x) of its input; train with ReLU"
 _NORM = "normalises by the values of each image, which spikes do not carry; use batch norm, which is folded away"
 _CONVOLUTION = "of the convolutions only Conv2d converts"
 _REASONS: dict[str, str] = {
@@ -103,7 +103,7 @@ _REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             *("sigmoid", "tanh", "gelu", "silu", "mish", "elu", "selu", "celu", "glu", "leakyrelu", "prelu", "rrelu"),
-            *("relu6", "hardtanh", "hardswish", "hardsigmoid", "hardshrink", "softplus", "softsign", "softshrink"),
+            *("hardtanh", "hardswish", "hardsigmoid", "hardshrink", "softplus", "softsign", "softshrink"),
             *("logsigmoid", "tanhshrink", "threshold", "clamp", "clampmin", "abs", "exp", "pow", "sqrt"),
         ),
         _ACTIVATION,
@@ -121,8 +121,8 @@ _REASONS: dict[str, str] = {
     "cat": "joins signals, which is not supported; what is added (a residual network) is",
 }
 _OTHER = (
-    "has no spiking form here; what has: Linear, Conv2d, folded batch norm, ReLU, average and max pooling, residual "
-    "adds, flatten, dropout"
+    "has no spiking form here; what has: Linear, Conv2d, folded batch norm, ReLU, ReLU6, average and max pooling, "
+    "residual adds, flatten, dropout"
 )
 
 

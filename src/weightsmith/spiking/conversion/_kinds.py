@@ -19,6 +19,7 @@ _MODULES: tuple[tuple[type[nn.Module], str], ...] = (
     (nn.Linear, "dense"),
     (nn.Conv2d, "convolution"),
     (nn.ReLU, "relu"),
+    (nn.Hardtanh, "relu"),  # and ReLU6, which is one
     (nn.AvgPool2d, "average"),
     (nn.AdaptiveAvgPool2d, "adaptive"),
     (nn.MaxPool2d, "largest"),
@@ -31,6 +32,7 @@ _MODULES: tuple[tuple[type[nn.Module], str], ...] = (
 )
 _FUNCTIONS: dict[Any, str] = {
     functional.relu: "relu",
+    functional.relu6: "relu",
     torch.relu: "relu",
     torch.relu_: "relu",
     functional.avg_pool2d: "average",

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
+from torch.nn import functional
 
 from weightsmith.spiking.conversion._flow import Call
 from weightsmith.spiking.conversion._kinds import kind_of
@@ -130,9 +131,26 @@ def _weights(call: Call) -> tuple[Tensor, Tensor | None]:
 
 
 def _relu(call: Call) -> list[Node]:
+    ceiling = _ceiling(call)
     if isinstance(call.entering, Neurons):
+        if ceiling < call.entering.ceiling:
+            raise call.refuse(f"it clips what {call.entering.name} gives; write one ReLU6 in place of the two")
         return []
-    return [Neurons(call.name, call.source, torch.ones(call.before[0]))]
+    return [Neurons(call.name, call.source, torch.ones(call.before[0]), ceiling=ceiling)]
+
+
+_SIX = 6.0
+
+
+def _ceiling(call: Call) -> float:
+    """Where the values are clipped: 6 for ReLU6, infinity for a ReLU."""
+    if isinstance(call.module, nn.Hardtanh):
+        if call.module.min_val != 0 or not call.module.max_val > 0:
+            raise call.refuse(
+                f"it clips between {call.module.min_val:g} and {call.module.max_val:g}; only from 0 on, as ReLU6 does"
+            )
+        return float(call.module.max_val)
+    return _SIX if call.node.target is functional.relu6 else math.inf
 
 
 def _average(call: Call) -> list[Node]:

@@ -180,7 +180,12 @@ def _placed(network: SpikingNetwork, thresholds: Mapping[str, Tensor], factor: f
     """The network with these thresholds, a spike being worth its threshold."""
     start = 0.5 if half and not isinstance(network.neuron, Graded) else 0.0
     placed = network.replaced(
-        dataclasses.replace(node, threshold=(thresholds[node.name] * factor).to(node.threshold.dtype), start=start)
+        # A threshold is the most that a rate can say: where the network clips, so must the neurons.
+        dataclasses.replace(
+            node,
+            threshold=(thresholds[node.name] * factor).clamp(max=node.ceiling).to(node.threshold.dtype),
+            start=start,
+        )
         for node in network.populations
     )
     worth = {node.name: node.threshold for node in placed.populations}
@@ -228,6 +233,12 @@ def _by_current(
 ) -> tuple[SpikingNetwork, list[str]]:
     if isinstance(network.neuron, Graded):
         raise UsageError(f"max-current is made for spikes that are worth 1, not for {network.neuron}; use percentile")
+    clipped = next((node for node in network.populations if math.isfinite(node.ceiling)), None)
+    if clipped is not None:
+        raise UsageError(
+            f"{clipped.name} is clipped at {clipped.ceiling:g}, for which max-current has no place, since a spike is "
+            "worth 1; use balance=percentile"
+        )
     for node in network.synapses:
         if node.bias is not None and bool((node.bias != 0).any()):
             raise UsageError(

@@ -326,7 +326,7 @@ class _Activations:
     def _value(self, node: Node) -> Tensor:
         match node:
             case Neurons():
-                return self._values[node.source].relu()
+                return node.rectified(self._values[node.source])
             case Gate():
                 return functional.max_pool2d(self._values[node.source], node.kernel, node.stride, node.padding)
             case _:

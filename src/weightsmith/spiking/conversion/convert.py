@@ -2,7 +2,7 @@
 
 The spike rate of an integrate-and-fire neuron is max(0, current)/threshold as long as it is below one spike per step,
 so that rates can take the place of ReLU activations. Any network that torch.fx can trace will do, if it is made of
-Linear, Conv2d, batch norm behind them, ReLU (as module, function or method), average and max pooling, residual adds,
+Linear, Conv2d, batch norm behind them, ReLU and ReLU6 (as module or function), average and max pooling, residual adds,
 flatten and dropout; everything else is refused by name. The converted network is checked against the original on an
 example before it is returned.
 """
@@ -198,7 +198,7 @@ def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
     for node in nodes:
         match node:
             case Neurons():
-                result = values[node.source].relu()
+                result = node.rectified(values[node.source])
             case Gate():
                 result = functional.max_pool2d(values[node.source], node.kernel, node.stride, node.padding)
             case _:

@@ -96,7 +96,7 @@ def _read_by_synapses(network: SpikingNetwork, x: Tensor) -> Iterator[tuple[Syna
     for node in network.nodes:
         match node:
             case Neurons():
-                values[node.name] = values[node.source].relu()
+                values[node.name] = node.rectified(values[node.source])
             case Gate():
                 largest = functional.max_pool2d(values[node.source], node.kernel, node.stride, node.padding)
                 values[node.name] = largest

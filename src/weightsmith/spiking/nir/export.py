@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from weightsmith.spiking.network import SpikingNetwork
     from weightsmith.spiking.nir.exchange import NirExport
 
-__all__ = ["export_nir"]
+__all__ = ["STEPS", "export_nir"]
+
+STEPS = 32
 
 
 @verb
@@ -30,7 +32,7 @@ def export_nir(
         Doc("binary digits of weights and thresholds (8: multiples of 1/256), for equal counts everywhere"),
     ] = None,
     x: Tensor | None = None,
-    steps: Annotated[int, Range(ge=1), Doc("time steps of the test vector")] = 32,
+    steps: Annotated[int | None, Range(ge=1), Doc("time steps of the test vector (those of the record, or 32)")] = None,
     seed: Seed = 0,
 ) -> NirExport:
     """Write ``network`` to ``path`` (``.nir``), and its test vector beside it (``.vector.npz``).
@@ -38,7 +40,7 @@ def export_nir(
     ``sumpool`` keeps pools as SumPool2d: a much smaller file where a large dense layer follows. ``rounding`` is a
     number of binary digits: weights and thresholds become multiples of 2^−rounding, so that all simulators count the
     same spikes to the last one. The test vector is made from the images ``x`` as they come from the data, or from
-    random spikes, over ``steps`` steps.
+    random spikes, over ``steps`` steps (32).
     """
     from weightsmith.spiking.files import checked_spiking
     from weightsmith.spiking.nir._vector import drive_for
@@ -48,4 +50,10 @@ def export_nir(
     path = Path(path)
     if path.suffix != ".nir":
         raise UsageError(f"{path}: NIR files end in .nir")
-    return write_nir(network, path, drive_for(network, x, steps, seed), sumpool=sumpool, rounding=rounding)
+    return write_nir(
+        network,
+        path,
+        drive_for(network, x, STEPS if steps is None else steps, seed),
+        sumpool=sumpool,
+        rounding=rounding,
+    )
