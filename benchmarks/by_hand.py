@@ -2,7 +2,7 @@
 
     python -m benchmarks.by_hand --folder build/tailoring          in the environment of the peers, with onnxruntime
 
-Each function is what a user types who follows the tool's own example, with the same 1,000 training images and without
+Each function is what a user types who follows the tool's own example, with at most 1,000 training images and without
 training; accuracies are on the same test images. Results go beside those of :mod:`benchmarks.tailoring`, whose page
 shows them.
 """

@@ -244,7 +244,7 @@ def _by_hand(cases: list[tuple[str, dict[str, Any], dict[str, Any]]], folder: Pa
     """What the tools of others come to on the same network and rows, as their examples use them."""
     ours = dict(_numbered(cases, "resnet20"))
     rows = [
-        "ResNet-20, the same 1,000 training images, nothing trained; lines are those of the function in "
+        "ResNet-20, at most 1,000 training images, nothing trained; lines are those of the function in "
         "`benchmarks/by_hand.py`, without reading data and network.\n",
         "| limit | tool | right, % | of images | size left | CPU s | lines | `tailor`: right, % | of images | CPU s | "
         "lines |",

@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # Whole chains, searches and pages; what they show in short stands in the README too.
 LONG = {
     ROOT / "docs" / f"{name}.md"
-    for name in ("grading", "pipeline", "reducing", "report", "spiking", "tailoring", "tutorial")
+    for name in ("grading", "pipeline", "reducing", "report", "spiking", "tailoring", "tour", "tutorial")
 }
 BLOCK = re.compile(
     r"(?P<mark><!-- needs: data -->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL

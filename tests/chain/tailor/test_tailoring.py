@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 from torch import nn
@@ -149,8 +147,7 @@ def test_other_limits_reuse_the_candidates(network, digits, tmp_path):
     found = tailor(network, digits, params="50%", accuracy=-30, **QUICK, out=tmp_path)
     assert len((tmp_path / "journal.jsonl").read_text().splitlines()) == lines
     assert found.seconds > 0
-    record = json.loads((tmp_path / "record.json").read_text())
-    assert TailorRecord.from_dict(record) == found.record
+    assert TailorRecord.from_json((tmp_path / "record.json").read_text()) == found.record
 
 
 def test_a_module_of_ones_own_that_no_spikes_can_follow_is_cut_and_rounded(digits):
