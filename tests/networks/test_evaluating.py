@@ -37,5 +37,5 @@ def test_options_have_their_range(network, wrong, message):
 
 
 def test_what_is_no_network_is_named():
-    with pytest.raises(UsageError, match="evaluate takes a module or its file, not Tensor"):
+    with pytest.raises(UsageError, match="evaluate takes a module, a result that holds one, or a file, not Tensor"):
         ws.evaluate(torch.ones(2), "digits")
