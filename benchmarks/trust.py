@@ -266,7 +266,7 @@ def page(found: Sequence[Found], command: str) -> str:
             *rows,
             "",
             *(["Foreign exceptions:", "", *foreign, ""] if foreign else []),
-            "A journal whose last line is damaged is read without it, as after a kill: those flips count as accepted. A "
+            "A journal whose last line is damaged is read without it, as after a kill: those flips are accepted. A "
             "record read after a flip has the same values (the e of an exponent became E).",
             "",
             f"Made by `{command}`.",
