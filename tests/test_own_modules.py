@@ -143,7 +143,7 @@ _SCRIPTED = "is a scripted module, which hides its layers; give the module that 
 REFUSED: dict[str, dict[str, str]] = {
     "lenet tanh": {"spike": rf"tanh \(the function tanh\) {_ONLY_RELU}"},
     "densenet": {"spike": r"features.dense1.norm \(BatchNorm2d\) cannot be folded.*must stand right after"},
-    "mobilenet": {"spike": rf"features.0.2 \(ReLU6\) {_ONLY_RELU}"},
+    "mobilenet": {"spike": r"mean \(the method mean\) cannot be made spiking: a mean must go over height and width"},
     "efficientnet": {"spike": rf"stem.2 \(SiLU\) {_ONLY_RELU}"},
     "inception": {"spike": r"pool \(MaxPool2d\) cannot be made spiking: max pooling must stand next to a ReLU"},
     "inception auxiliary": {
@@ -152,7 +152,7 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "unet": {"spike": r"up \(ConvTranspose2d\) cannot be made spiking: of the convolutions only Conv2d converts"},
     "segmenter": dict.fromkeys(_RUNS, r"gives \(\d+, 3, 16, 16\), not one score per class.*hand over a module"),
-    "vit": {"spike": rf"flatten \(the method flatten\) {_FLAT}"},
+    "vit": {"spike": r"encoder.layers.0 \(TransformerEncoderLayer\) cannot be made spiking: attention multiplies"},
     "vit by hand": {"spike": rf"view \(the method reshape\) {_FLAT}"},
     "mixer": {"spike": rf"flatten \(the method flatten\) {_FLAT}"},
     "convnext": {"spike": rf"permute \(the method permute\) {_NO_FORM}"},
@@ -197,15 +197,15 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "gru": {
         **dict.fromkeys(_CUTS, f"gru.weight_ih_l0: {_LOOSE}"),
-        "spike": rf"view \(the method reshape\) {_FLAT}",
+        "spike": r"gru \(GRU\) cannot be made spiking: recurrent layers feed",
     },
     "lstm": {
         **dict.fromkeys(_CUTS, r"lstm \(LSTM\) is recurrent"),
-        "spike": rf"reshape \(the method reshape\) {_FLAT}",
+        "spike": r"lstm \(LSTM\) cannot be made spiking: recurrent layers feed",
     },
     "cell loop": {
         **dict.fromkeys(_CUTS, f"cell.weight_ih: {_LOOSE}"),
-        "spike": rf"new_zeros \(the method new_zeros\) {_NO_FORM}",
+        "spike": r"cell \(RNNCell\) cannot be made spiking: recurrent cells feed",
     },
     "conv1d": {"spike": rf"view \(the method reshape\) {_FLAT}"},
     "tokens": {

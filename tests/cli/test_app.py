@@ -45,7 +45,6 @@ def test_help_does_not_wait_for_torch():
     [
         (["evalute"], "Did you mean 'evaluate'"),
         (["transfer", "x.safetensors"], "Missing option '--data'"),
-        (["evaluate", "x", "--data", "digits", "--batch", "0"], "--batch"),
         (["inspect"], "Missing argument 'FILE'"),
         (["inspect", "x", "--colour"], "No such option"),
         (["evaluate", "x", "--data", "digits", "--removed", "perhaps"], "--removed"),
@@ -57,6 +56,11 @@ def test_wrong_usage_is_one_line_and_code_2(run, words, message):
     assert answer.err.startswith("weightsmith: ")
     assert message in answer.err
     assert "--help" in answer.err
+
+
+def test_a_value_out_of_range_is_one_line_with_the_range(run):
+    answer = run("evaluate", "x", "--data", "digits", "--batch", "0")
+    assert (answer.code, answer.err) == (2, "weightsmith: --batch must be a whole number ≥ 1, not 0\n")
 
 
 @pytest.mark.parametrize(

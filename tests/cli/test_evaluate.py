@@ -173,3 +173,24 @@ def test_a_folder_holds_the_record(run, tmp_path):
     printed = run(*call, "--out", tmp_path / "judged", "--json")
     assert printed.code == 0
     assert unsealed(json.loads((tmp_path / "judged" / "record.json").read_text())) == json.loads(printed.out)
+
+
+def test_a_record_that_was_edited_is_refused(run, tmp_path):
+    ws.train("mlp:4", "digits", epochs=1, out=tmp_path / "run")
+    record = tmp_path / "run" / "record.json"
+    record.write_text(record.read_text().replace('"seed": 0', '"seed": 1'))
+    answer = run("evaluate", tmp_path / "run", "--quiet")
+    assert answer.code == 3
+    assert "changed after it was written" in answer.err
+
+
+def test_classes_of_other_names_are_matched_by_order_and_that_is_told(run, tmp_path):
+    rows = [(i % 2, i % 2 + i / 100) for i in range(40)]
+    for name, words in (("a", "no yes"), ("b", "zno yes")):
+        lines = "".join(f"{x},{words.split()[label]}\n" for label, x in rows)
+        (tmp_path / f"{name}.csv").write_text("x,label\n" + lines)
+    made = ("--network", "mlp:4", "--epochs", 1, "--out", tmp_path / "run", "--quiet")
+    assert run("train", f"table:{tmp_path / 'a.csv'},label=label", *made).code in (0, 1)
+    told = "the data have the class 'zno', which the network does not know: classes are matched by their order"
+    answer = run("evaluate", tmp_path / "run", "--data", f"table:{tmp_path / 'b.csv'},label=label")
+    assert told in " ".join((answer.out + answer.err).split())

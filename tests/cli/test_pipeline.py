@@ -5,6 +5,7 @@ import json
 import pytest
 
 from weightsmith.chain import _running as module
+from weightsmith.core.records import unsealed
 
 RECIPE = """
 data = "digits"
@@ -47,7 +48,7 @@ def test_a_recipe_is_carried_out_with_a_line_for_each_stage(run, recipe, tmp_pat
     assert [stage["stage"] for stage in report["stages"]] == ["train", "grade", "small", "spike"] * 2
     assert report["stages"][2]["accuracy"]["method"] == "Wilson"
     assert report["stages"][3]["energy"] > 0
-    assert report["record"] == json.loads((tmp_path / "out" / "record.json").read_text())
+    assert report["record"] == unsealed(json.loads((tmp_path / "out" / "record.json").read_text()))
 
 
 def test_an_evaluation_of_another_network_is_not_shown_as_the_accuracy_of_a_stage(run, recipe, tmp_path):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -72,7 +71,7 @@ def test_the_network_is_that_of_the_best_stage(old_and_new, tmp_path):
     loaded = ws.load(tmp_path / "out")
     assert weights_digest(loaded) == run.record.network == weights_digest(run.network)
     assert ws.evaluate(loaded, few) == ws.evaluate(run.network, few)
-    assert TransferRecord.from_dict(json.loads((tmp_path / "out" / "record.json").read_text())) == run.record
+    assert TransferRecord.from_json((tmp_path / "out" / "record.json").read_text()) == run.record
     assert run.record == transfer(base, few, epochs=3, rate=0.05, head=(7,), diagnose=False).record
 
 

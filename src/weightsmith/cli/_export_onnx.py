@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from weightsmith.cli._figure_files import check_targets
+from weightsmith.cli._spike_records import recorded_data
 from weightsmith.cli.terminal import files_line, out, print_json, table
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.sections._wording import significant
@@ -26,24 +27,32 @@ _CALIBRATION = 500  # training rows that give the ranges of 8 bits
 
 
 def export_to_onnx(
-    file: Path, target: Path | None, *, int8: bool, data: str | None, data_path: Path | None, as_json: bool
+    file: Path,
+    target: Path | None,
+    *,
+    network: str | None,
+    int8: bool,
+    data: str | None,
+    data_path: Path | None,
+    as_json: bool,
 ) -> None:
     """Write ``file`` as ONNX to ``target``, or beside it, and in 8 bits beside that."""
     from weightsmith.networks.files import load
     from weightsmith.networks.runtime.onnx_files import check_extra, export_onnx, quantise_onnx
     from weightsmith.networks.runtime.onnx_network import onnx_latency
 
+    data = recorded_data(file) if data is None else data
     if int8 and data is None:
         raise UsageError("--int8 needs rows that show the ranges of values: give --data")
     check_extra()
     path = target or (file / "network.onnx" if file.is_dir() else file.with_suffix(".onnx"))
     small = path.with_name(f"{path.stem}-int8.onnx")
     check_targets({"NET.onnx": path}, {})
-    network = load(file).eval()
-    rows = _rows(network, data, data_path)
-    written = [export_onnx(network, path, rows[:_CHECKED])]
+    loaded = load(file, network=network).eval()
+    rows = _rows(loaded, data, data_path)
+    written = [export_onnx(loaded, path, rows[:_CHECKED])]
     if int8:
-        written.append(quantise_onnx(network, path, small, rows))
+        written.append(quantise_onnx(loaded, path, small, rows))
     paths = [path, small][: len(written)]
     timings = onnx_latency(paths, rows[:64])
     if as_json:

@@ -7,6 +7,7 @@ from typing import Any
 
 from weightsmith.cli.terminal import say_note
 from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.records import unsealed
 
 __all__ = ["data_of", "nearby_settings", "recorded_data", "steps_of"]
 
@@ -22,6 +23,10 @@ def nearby_settings(file: Path) -> dict[str, Any]:
     content = None
     if record.is_file() and record.stat().st_size <= _MOST_RECORD:
         content = read_json(record, record.read_bytes(), "the record")
+        try:
+            content = unsealed(content)
+        except UsageError as error:
+            raise FileRefused(record, str(error)) from error
     settings = content.get("settings") if isinstance(content, dict) else None
     return settings if isinstance(settings, dict) else {}
 

@@ -60,6 +60,7 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
     ] = False,
+    network: given.WhatNetwork = None,
     check: Annotated[
         list[str] | None,
         typer.Option(help="load it into spikingjelly, norse or snntorch and compare spikes; may be repeated"),
@@ -75,7 +76,9 @@ def export(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Write a spiking network in the exchange format NIR, with the spikes that it must give on a test vector.
+    """Write a spiking network as NIR or as a plain torch module, any other as ONNX, each checked.
+
+    NIR comes with the spikes that it must give on a test vector.
 
     A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
     Exit code 1 if another simulator counts other spikes (--check), or the module gives others. Any other network is
@@ -83,7 +86,7 @@ def export(
     onnxruntime.
     """
     if to == "onnx":
-        export_to_onnx(file, target, int8=int8, data=data, data_path=data_path, as_json=as_json)
+        export_to_onnx(file, target, network=network, int8=int8, data=data, data_path=data_path, as_json=as_json)
         return
     target = _spiking_target(target, to, int8)
     from weightsmith.reporting.describe import describe
@@ -102,8 +105,7 @@ def export(
     check_targets({"NET.nir": target}, {})
     refuse_nir(file)
     x = _rows(data, data_path, test_rows, quiet)
-    network = load_spiking(file)
-    written = verb.export_nir(network, target, x=x, **options)
+    written = verb.export_nir(load_spiking(file), target, x=x, **options)
     if told is None and not quiet:
         say_note(
             "the test vector is of random spikes: --data makes it of real rows"

@@ -89,9 +89,25 @@ def evaluated(network: nn.Module, rows: Rows, *, seed: int | None = None, **runn
         ),
         confusion=tuple(map(tuple, confusion.tolist())),
         normalisation=str(card.normalisation),
-        notes=(*card.notes, *data.notes, *_doubts(card, part.x, training_rows=list(data.splits) == ["train"])),
+        notes=(
+            *card.notes,
+            *data.notes,
+            *_by_order(card, data, count),
+            *_doubts(card, part.x, training_rows=list(data.splits) == ["train"]),
+        ),
         origin=Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
     )
+
+
+def _by_order(card: Card, data: Data, count: int) -> list[str]:
+    """A note if network and data call their classes otherwise, so that they are matched by their order."""
+    strange = [name for name in data.classes if name not in card.classes]
+    if len(card.classes) != count or not strange:
+        return []
+    return [
+        f"the data have the class {strange[0]!r}, which the network does not know: classes are matched by their order "
+        f"({card.classes[0]} is {data.classes[0]} …), which is right only if both are sorted alike"
+    ]
 
 
 def _doubts(card: Card, x: Tensor, *, training_rows: bool) -> list[str]:

@@ -18,6 +18,7 @@ from weightsmith.networks.editing.resizing import output_units, resize, units_wi
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
 from weightsmith.networks.models.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
+from weightsmith.networks.models.factories import Factory, is_factory
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
 from weightsmith.networks.weights import Weights, open_weights
 from weightsmith.networks.wrappers import unwrapped
@@ -161,6 +162,8 @@ def _filled_int8(
     path = weights.path
     if card.architecture is not None:
         built = card.architecture.build()
+    elif isinstance(given, str) and is_factory(given) and not card.widths:
+        built = Factory.parse(given).build()
     elif given is None or isinstance(given, str | Architecture) or card.widths:
         way = "load the network that it was rounded from" if card.widths else f"give load(…, network={card.factory!r})"
         raise UsageError(f"{path}: is a module of your own with 8-bit layers, and its card cannot build it: {way}")

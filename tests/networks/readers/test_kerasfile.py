@@ -79,7 +79,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 STACKS = {
-    "first": ("Conv2d", (9, 8, 1)),
+    "first": ("Conv2d", (1, 8, 9)),  # of one input channel: out × (in·k)
     "depthwise": ("Conv2d", (72, 1, 1)),
     "up": ("ConvTranspose2d", (4, 6, 8)),
     "words": ("Embedding", (1, 20, 5)),
@@ -99,7 +99,9 @@ def test_a_keras_archive(archive):
     assert weights.metadata == {"keras_version": "3.10.0", "date_saved": "today"}
     found = walk(weights)
     assert {layer.name: (layer.kind, tuple(layer.matrices.shape)) for layer in found} == STACKS
-    assert all(layer.notes in ((), ("8 groups",)) for layer in found.layers)
+    notes = {layer.name: layer.notes for layer in found.layers if layer.notes}
+    assert set(notes) == {"first", "depthwise"}
+    assert notes["depthwise"] == ("8 groups",)
     assert np.array_equal(weights.tensor("head.weight").numpy(), VARIABLES["layers/dense_1/vars"][0].T)
     assert np.array_equal(weights.tensor("norm.running_var").numpy(), VARIABLES["layers/batch_normalization/vars"][3])
     assert weights.tensor("first.weight").is_contiguous()

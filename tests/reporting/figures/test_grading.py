@@ -34,6 +34,7 @@ assert "matplotlib.pyplot" not in sys.modules
 
 def test_the_list_is_what_the_command_line_draws():
     drawn = {"alpha_figure", "alpha_histogram", "comparison_figure", "cut_figure", "shares_figure", "spectrum_figure"}
+    drawn |= {"epochs_figure"}
     assert set(grading.__all__) == {*drawn, "save_figure"}
 
 

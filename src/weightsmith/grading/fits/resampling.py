@@ -78,7 +78,7 @@ def alpha_interval(
 
     >>> pareto = np.sort(np.random.default_rng(0).pareto(2.0, 500) + 1)  # α = 3
     >>> print("{0.value:.2f} [{0.low:.2f}, {0.high:.2f}]".format(alpha_interval(pareto, rng=np.random.default_rng(1))))
-    2.92 [2.69, 3.18]
+    2.92 [2.69, 3.25]
     """
     check_confidence(confidence)
     found = resample_alpha(eigenvalues, cut=cut, resamples=resamples, least=least, seed=int(rng.integers(1 << 62)))
