@@ -223,8 +223,8 @@ _READING = """## How to read it
   layers alone can, since it also moves the layers that write the channels.
 - **The plan matters for operations**: they are saved in early blocks, at more parameters than even shares would leave.
 - **Measured with the plans before**, which scaled their curves on the rows of the fit, refitted and not distilled: the
-  other ResNet-20 (akamaster, 91.73 %) 89.60 at 75 % of its parameters, 83.96 at 50 %, 86.06 at half its operations; ResNet-56
-  (93.39 %) 91.40 at its operations divided by 2.1, in 84 CPU seconds; VGG-5 (84.76 %) 83.38 at a quarter.
+  other ResNet-20 (akamaster, 91.73 %) 89.60 at 75 % of its parameters, 83.96 at 50 %, 86.06 at half its operations;
+  ResNet-56 (93.39 %) 91.40 at its operations divided by 2.1, in 84 CPU seconds; VGG-5 (84.76 %) 83.38 at a quarter.
 - One draw of the rows unless the table says otherwise: the intervals are those of the test images. Cells that are
   missing were not run, nor were Torch-Pruning's criteria beside them."""
 

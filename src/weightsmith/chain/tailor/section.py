@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 
 from weightsmith.chain.tailor.candidates import Candidate
@@ -168,7 +169,8 @@ def _opening(record: TailorRecord) -> str:
 def _rival(record: TailorRecord) -> str:
     """What the int8 network costs: it stands beside every result."""
     if record.best.kind == "int8":
-        return "The int8 network wins: neither cutting nor spikes stay as near to the network within these limits."
+        tried = "of what was tried, nothing else stays" if record.untried else "neither cutting nor spikes stay"
+        return f"The int8 network wins: {tried} as near to the network within these limits."
     found = next((each for each in record.candidates if each.kind == "int8"), None)
     if found is None:
         return ""
@@ -231,10 +233,15 @@ def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
     if record.verdict is Verdict.BY_ESTIMATE and not record.met:
         yield f"more judging rows than {record.judging.rows:,}, or --margin none: the estimate then suffices"
     for relaxed in record.relaxations[:2]:
-        yield f"--{relaxed.limit} {_amount_text(record, relaxed.limit, relaxed.to)}: what the nearest network needs"
-    if record.verdict is Verdict.NOT_CONFIRMED:
-        lost = -100 * record.judged.cost.difference
-        yield f"a wider limit, or weightsmith reduce --recover fine-tune:5: {lost:.1f} points are lost without training"
+        whole = whole_cost(record, relaxed.limit)
+        if whole and relaxed.to < whole:  # the network itself is no advice
+            share = math.ceil(1000 * relaxed.to / whole) / 10  # as it can be typed
+            yield f"--{relaxed.limit} {share:g}%: what the nearest network needs"
+    lost = -100 * record.judged.cost.difference
+    if record.verdict is Verdict.NOT_CONFIRMED and lost > 0:
+        yield f"a wider limit, or weightsmith reduce --recover distill: {lost:.1f} points are lost without training"
+    elif record.verdict is Verdict.NOT_CONFIRMED:
+        yield f"a lower limit: the network itself is right in {percent(record.whole.value)}"
     if not kept:
         yield "--out FOLDER: the network was not kept"
 
