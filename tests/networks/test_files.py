@@ -378,3 +378,10 @@ def test_widths_that_are_not_so_are_not_saved(reduced, tmp_path, widths):
 def test_a_network_of_ours_named_instead_is_not_relaid(reduced):
     with pytest.raises(DataMismatch, match="does not fit the network"):
         load(reduced[1], network="mlp:8", input_shape=(64,), classes=10)
+
+
+def test_channels_are_those_that_the_file_reads(tmp_path):
+    state = build("resnet:8", input_shape=(3, 16, 16), classes=4).state_dict()
+    torch.save(state, tmp_path / "net.pt")
+    loaded = load(tmp_path / "net.pt", network="resnet:8", input_shape=(1, 16, 16))
+    assert loaded.conv1.in_channels == 3

@@ -78,7 +78,7 @@ def load(
     elif network is not None:
         if isinstance(network, str | Architecture):
             told = _outputs_in(weights) if classes is None else classes
-            loaded = build(network, input_shape=input_shape, classes=told)
+            loaded = build(network, input_shape=_with_channels_of(weights, input_shape), classes=told)
         else:
             loaded = unwrapped(network if isinstance(network, nn.Module) else network())
         keys, notes = _paired(loaded, weights)
@@ -97,6 +97,12 @@ def load(
         notes = tuple(note for note in card.notes if note != _NOT_NORMALISED)  # now it is known
         with_card(loaded, dataclasses.replace(card, normalisation=chosen, notes=notes))
     return loaded.eval()
+
+
+def _with_channels_of(weights: Weights, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of images with as many channels as the first convolution of the file reads."""
+    first = next((entry.shape for entry in weights.entries.values() if len(entry.shape) == 4), None)
+    return (first[1], *shape[1:]) if first is not None and len(shape) == 3 else shape
 
 
 def _outputs_in(weights: Weights) -> int | None:
