@@ -35,7 +35,7 @@ def test_the_demo_ends_with_a_report_and_networks_that_load(run, tmp_path):
     assert found.judged.accuracy.value > 0.9
     assert ws.evaluate(folder / "tailored", "digits").accuracy == found.judged.accuracy
     text = " ".join(answer.out.split())
-    for words in ("train", "grade", "reduced", "spiking", "in all", "points", "360 rows", "int8", "Try next"):
+    for words in ("train", "grade", "reduced", "spiking", "in all", "points", "360 rows", "int8", "try next"):
         assert words in text
     again = json.loads(run("demo", "--out", folder, "--json", "--quiet").out)
     assert [stage["stage"] for stage in again["stages"]][-1] == "spiking"

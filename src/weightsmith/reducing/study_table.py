@@ -156,7 +156,7 @@ class MethodPair(NamedTuple):
 
 
 def method_pairs(rows: Sequence[StudyRow], folds: int) -> list[MethodPair]:
-    """Every method against every other at the same initial size, in the order of the rows.
+    """Every method against every other at the same initial size, in the order of the rows, if they share two folds.
 
     >>> rows = [StudyRow(name, 8, 0, fold, 4, 50.0, 50.0 + fold + far) for name, far in (("a", 0), ("b", 3))
     ...         for fold in (0, 1)]
@@ -171,7 +171,7 @@ def method_pairs(rows: Sequence[StudyRow], folds: int) -> list[MethodPair]:
     return [
         MethodPair(method, other, hidden, _of_pairs(ours, theirs, folds))
         for ((hidden, method), ours), ((size, other), theirs) in pairs
-        if hidden == size
+        if hidden == size and folds > 1 and len(ours.keys() & theirs.keys()) > 1
     ]
 
 
