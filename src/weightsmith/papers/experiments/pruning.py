@@ -75,7 +75,7 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
     against_random = {
         name: paired(values(table, f"{name}_accuracy"), values(table, f"{name}_random")) for name in ("g0", "g50")
     }
-    n = len(table.rows)
+    n, grows = len(table.rows), final == sorted(final) and final[-1] > 1.2 * final[0]
     return [
         by_parts(
             "fifteen",
@@ -89,7 +89,7 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
             [bool(15 <= count <= 35) for count in final],
             "45° leaves "
             + ", ".join(f"{left['a45'][hidden]:.0f} of {hidden}" for hidden in sizes)
-            + ": the size it ends with grows with the size it begins with",
+            + (": the size it ends with grows with the size it begins with" if grows else ""),
             ours=f"{min(final):.0f} to {max(final):.0f} units",
             n=n,
         ),
