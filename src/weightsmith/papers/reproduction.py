@@ -9,11 +9,13 @@ that measures one setting with one seed, the settings, and the rule by which ver
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,8 @@ DOCUMENTS = {
 EXPERIMENTS = (
     "membrane",
     "variance",
+    "resnet_leaks",
+    "vgg_leaks",
     "gradients",
     "activations",
     "batch_norm",
@@ -61,12 +65,13 @@ EXPERIMENTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run: the settings, the seeds, the data, and what is the same for ``all`` settings."""
+    """What is run: the settings, the seeds, the data, what is the same for ``all`` settings, options of ``prepare``."""
 
     each: Sequence[Mapping[str, Any]]
     seeds: Sequence[int] = (0, 1, 2)
     data: str = ""
     all: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    prepare: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +80,8 @@ class Experiment:
 
     ``measure(seed=…, data=…, **setting)`` gives one row of numbers; ``judge(table)`` the findings, one for each claim.
     ``shows`` are the columns of the page's table, means over seeds. ``minutes`` is the CPU time of a full run, as
-    measured; ``needs`` the data set of a full run, for which a quick one takes the embedded digits.
+    measured. ``prepare(work, data=…, …)`` is work that all settings share, a trained network say: it is done once,
+    into the folder ``work``, which ``measure`` then gets too.
     """
 
     name: str
@@ -88,6 +94,7 @@ class Experiment:
     judge: Callable[[SweepTable], Sequence[Finding]]
     shows: tuple[str, ...]
     draw: Callable[[SweepTable], Figure] | None = None
+    prepare: Callable[..., object] | None = None
     how: str = ""
     minutes: float = 0.0
 
@@ -145,16 +152,19 @@ def reproduce(
     if not taken:
         raise UsageError(f"{chosen.name} needs at least one seed")
     started = time.process_time()
-    table = sweep(
-        functools.partial(chosen.measure, **_source(plan.data, path), **plan.all),
-        plan.each,
-        seeds=taken,
-        journal=None if out is None else Path(out) / f"{chosen.name}.journal.jsonl",
-        workers=workers,
-        cluster=cluster,
-        inputs={"data": _digest(plan.data, path), **{name: str(value) for name, value in plan.all.items()}},
-        on_row=on_row,
-    )
+    fixed = {name: str(value) for name, value in (*plan.all.items(), *plan.prepare.items())}
+    inputs = {"data": _digest(plan.data, path), **fixed}
+    with _prepared(chosen, plan, path, out) as known:
+        table = sweep(
+            functools.partial(chosen.measure, **known, **plan.all),
+            plan.each,
+            seeds=taken,
+            journal=None if out is None else Path(out) / f"{chosen.name}.journal.jsonl",
+            workers=workers,
+            cluster=cluster,
+            inputs=inputs,
+            on_row=on_row,
+        )
     made = Reproduction(
         experiment=chosen.name,
         document=chosen.document,
@@ -170,6 +180,24 @@ def reproduce(
     if out is not None:
         _write(chosen, made, Path(out))
     return made
+
+
+@contextlib.contextmanager
+def _prepared(
+    chosen: Experiment, plan: Settings, path: str | Path | None, out: str | Path | None
+) -> Iterator[dict[str, Any]]:
+    """What every measurement is told of its data and of the folder of the shared work, which lies in ``out``."""
+    known = _source(plan.data, path)
+    if chosen.prepare is None:
+        yield known
+        return
+    with contextlib.ExitStack() as stack:
+        if out is None:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weightsmith-reproduce-")))
+        else:
+            work = Path(out) / f"{chosen.name}.work"
+        chosen.prepare(work, **known, **plan.prepare)
+        yield {**known, "work": work}
 
 
 def _source(data: str, path: str | Path | None) -> dict[str, Any]:

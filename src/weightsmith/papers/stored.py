@@ -232,20 +232,6 @@ STORED = (
 NOT_RUN: dict[str, tuple[Claim, ...]] = {
     "L4 norm": (
         Claim(
-            "figure-7",
-            "figure 7",
-            "ResNet-20, 250 steps: no benefit with soft reset and slow leaks, a benefit with fast leaks and hard "
-            "reset; "
-            "the fastest two leaks fail under hard reset.",
-            "needs a network built and trained as the paper has it",
-        ),
-        Claim(
-            "figure-8",
-            "figure 8",
-            "VGG-11 on CIFAR-100, 125 steps: as ResNet-20, with a larger gain.",
-            "needs such a network",
-        ),
-        Claim(
             "first-layer",
             "section 3.3",
             "The adjustment is more effective at the first layer than at others.",
