@@ -44,6 +44,7 @@ DOCUMENTS = {
 EXPERIMENTS = (
     "membrane",
     "variance",
+    "adjustment",
     "resnet_leaks",
     "vgg_leaks",
     "gradients",
@@ -53,11 +54,13 @@ EXPERIMENTS = (
     "schedules",
     "dropout",
     "stopping",
+    "reuse",
     "pruning",
     "fitness",
     "exponents",
     "alpha_hat",
     "group_lasso",
+    "penalties",
     "series",
 )
 """The modules of :mod:`weightsmith.papers.experiments`, in the order of the page."""

@@ -230,28 +230,6 @@ STORED = (
 """Results of other commands that carry claims of the documents."""
 
 NOT_RUN: dict[str, tuple[Claim, ...]] = {
-    "L4 norm": (
-        Claim(
-            "first-layer",
-            "section 3.3",
-            "The adjustment is more effective at the first layer than at others.",
-            "first layer alone against all",
-        ),
-        Claim(
-            "threshold",
-            "section 4.3",
-            "The best threshold is another one after the adjustment.",
-            "best factor of both over many draws",
-        ),
-    ),
-    "training": (
-        Claim(
-            "similar",
-            "transfer learning",
-            "The more similar the data, the more layers can be reused.",
-            "layers reused by similarity and rows",
-        ),
-    ),
     "pruning": (
         Claim(
             "table-1",
@@ -264,11 +242,6 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "section 3.1",
             "A small network performs as well as a support vector machine on these features.",
             "needs the licensed sheet",
-        ),
-    ),
-    "heavy tails": (
-        Claim(
-            "penalties", "theory", "A stable-rank regulariser improves training.", "accuracy with and without, tuned"
         ),
     ),
 }
