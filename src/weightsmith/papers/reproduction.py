@@ -47,6 +47,7 @@ EXPERIMENTS = (
     "adjustment",
     "resnet_leaks",
     "vgg_leaks",
+    "course",
     "gradients",
     "activations",
     "batch_norm",
@@ -99,6 +100,7 @@ class Experiment:
     draw: Callable[[SweepTable], Figure] | None = None
     prepare: Callable[..., object] | None = None
     how: str = ""
+    notes: tuple[str, ...] = ()
     minutes: float = 0.0
 
     def settings(self, quick: bool) -> Settings:
@@ -250,12 +252,15 @@ def section(made: Reproduction) -> Section:
     if chosen.draw is not None:
         drawing = functools.partial(chosen.draw, made.table)
         parts.append(Drawing("What was measured", chosen.how, drawing, made.table.rows, f"{made.experiment}.csv"))
-    parts += [_measured(chosen, made.table), Notes(_notes(made))]
+    parts += [_measured(chosen, made.table), Notes((*chosen.notes, *_notes(made)))]
     counts = {verdict: sum(finding.verdict is verdict for finding in made.findings) for verdict in _verdicts(made)}
     lead = "; ".join(f"{verdict.value}: {count}" for verdict, count in counts.items())
     about = f"{DOCUMENTS[made.document]}. {chosen.says}"
     return Section(
-        f"Reproduced: {made.experiment}", f"Verdicts on {len(rows)} claims. {lead}.", tuple(parts), about=about
+        f"Reproduced: {made.experiment}",
+        f"{'Verdict on 1 claim' if len(rows) == 1 else f'Verdicts on {len(rows)} claims'}. {lead}.",
+        tuple(parts),
+        about=about,
     )
 
 
@@ -282,7 +287,8 @@ def _measured(chosen: Experiment, table: SweepTable) -> Table:
         for summary in summaries:
             spread = "" if summary.deviation is None else f" ± {summary.deviation:.2g}"
             text = "–" if summary.mean is None else f"{summary.mean:.4g}{spread}"
-            cells.append(Shown(summary.mean, text + (f" ({summary.missing} failed)" if summary.missing else "")))
+            failed = summary.missing and summaries[0].missing  # in the first column a number is only missing after that
+            cells.append(Shown(summary.mean, text + (f" ({failed} failed)" if failed else "")))
         rows.append(tuple(cells))
     caption = "Means over seeds ± standard deviation."
     return Table(

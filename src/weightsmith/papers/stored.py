@@ -1,4 +1,4 @@
-"""Claims judged from results that other commands wrote (leaks, the course, transfer), and claims nobody ran yet.
+"""Claims judged from results that other commands wrote (leaks, transfer), and claims nobody ran yet.
 
 Each entry reads one JSON file of ``docs/results`` and applies a rule to it, as an experiment does to its rows.
 """
@@ -108,26 +108,6 @@ def _overlap(a: Any, b: Any) -> bool:
     return bool(a.low <= b.high and b.low <= a.high)
 
 
-def _course(path: Path) -> Sequence[Finding]:
-    from weightsmith.papers.course import CourseTable
-
-    table = CourseTable.from_json(path.read_text(encoding="utf-8"))
-    rows = [row for row in table.rows if row.within is not None]
-    inside = [bool(row.within) for row in rows]
-    most = max(abs(row.difference) for row in rows if row.difference is not None)
-    return [
-        by_parts(
-            "table",
-            inside,
-            f"{sum(inside)} of {len(inside)} runs of the course are within {100 * table.tolerance:g} points, the "
-            f"furthest is "
-            f"{100 * most:.2f} away",
-            ours=f"{sum(inside)} of {len(inside)}",
-            n=len(inside) * rows[0].seeds,
-        )
-    ]
-
-
 def _transfer(path: Path) -> Sequence[Finding]:
     tasks = json.loads(path.read_text(encoding="utf-8"))["tasks"]
     arms = {task: {arm["arm"]: np.array(arm["accuracies"]) for arm in found} for task, found in tasks.items()}
@@ -188,21 +168,6 @@ STORED = (
             Claim("hard", "section 5.1", "Accuracy drops with the hard reset.", "intervals apart at every leak"),
         ),
         _leaks,
-    ),
-    Stored(
-        "course",
-        "training",
-        "course.json",
-        "course.md",
-        (
-            Claim(
-                "table",
-                "code example and case study",
-                "The validation accuracies of the course's runs.",
-                "each within 1.5 points over three seeds",
-            ),
-        ),
-        _course,
     ),
     Stored(
         "transfer",
