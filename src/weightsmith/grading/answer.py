@@ -137,7 +137,7 @@ def _unknown(grades: Grades) -> str:
     narrow = sum(layer.narrow is not None for layer in fitted)
     if narrow:
         parts.append(
-            f"whether the interval of α holds in {narrow} of {len(fitted)} layers, where too little stands out from noise "
-            "(marked ~)"
+            f"whether the interval of α holds in {narrow} of {len(fitted)} layers, where too little stands out from "
+            "noise (marked ~)"
         )
     return "; ".join(parts)

@@ -33,7 +33,7 @@ def verdict_words(layers: Sequence[LayerGrade], more: str = "") -> list[tuple[st
     whole = "the whole interval of α lies"
     meanings = {
         VerdictKind.CANNOT_BE_FITTED: _statuses(layers),
-        VerdictKind.NO_HEAVY_TAIL: "no eigenvalue is larger than those of random weights, as before training; α says nothing here",
+        VerdictKind.NO_HEAVY_TAIL: "no eigenvalue is larger than random weights have; α says nothing here",
         VerdictKind.CANNOT_SAY: "; ".join(filter(None, (_doubts(layers), more))),
         VerdictKind.OVER_REGULARISED: f"{whole} below {HEAVIEST:g}: a few directions dominate",
         VerdictKind.WELL_TRAINED: f"{whole} between {HEAVIEST:g} and {LIGHTEST:g}",

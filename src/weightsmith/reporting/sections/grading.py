@@ -185,7 +185,8 @@ _SYMBOLS = {"v": "▼", "o": "●", "^": "▲", "D": "◆", "s": "■", "h": "�
 def _layer_table(layers: Sequence[LayerGrade], name: str) -> Table:
     """A row per layer of the network ``name``, in the columns in which at least one layer has a value."""
     confidences = sorted({layer.interval.confidence for layer in layers if layer.interval is not None})
-    of = f"of α, {' and '.join(f'{100 * confidence:g} %' for confidence in confidences)}, the choice of λ_min included; ~ may be too narrow"
+    levels = " and ".join(f"{100 * confidence:g} %" for confidence in confidences)
+    of = f"of α, {levels}, the choice of λ_min included; ~ may be too narrow"
     columns = tuple(replace(each, meaning=of) if each.head == "interval" else each for each in _COLUMNS.values())
     found = [_values(layer) for layer in layers]
     rows = tuple(tuple(values[key] for key in _COLUMNS) for values in found)
