@@ -36,15 +36,13 @@ def draw_lines(
     ``names`` are those of the axes; points that are not ``joined`` stand alone. Values of ``x`` that are no numbers are
     spread evenly; rows without ``y`` are left out, and so are those that ``keep`` refuses.
     """
-    from weightsmith.reporting.figures.style import house_style, legend
+    from weightsmith.reporting.figures.style import blank_figure, house_style, legend
 
     rows = [row for row in table.rows if keep(row) and row[y] is not None]
     panels = list(dict.fromkeys(row[panel] if panel else "" for row in rows))
     places, labels = _places([row[x] for row in rows])
     with house_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(3.6 * max(len(panels), 1.4), 3.0), layout="constrained")
+        figure = blank_figure(3.6 * max(len(panels), 1.4), 3.0)
         for axes, chosen in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
             inside = [row for row in rows if not panel or row[panel] == chosen]
             for number, label in enumerate(dict.fromkeys(row[line] for row in rows)):
