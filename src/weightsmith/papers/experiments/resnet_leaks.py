@@ -61,7 +61,7 @@ EXPERIMENT = Experiment(
             "steps": 250,
             "images": 100,
             "judged": 2_000,
-            "balance": "max-current",
+            "balance": "max-current:blocks=one",
         },
     ),
     quick=Settings(
@@ -77,7 +77,7 @@ EXPERIMENT = Experiment(
             "steps": 8,
             "images": 8,
             "judged": 16,
-            "balance": "max-current:images=16,steps=16",
+            "balance": "max-current:images=16,steps=16,blocks=one",
         },
     ),
     judge=_judge,
