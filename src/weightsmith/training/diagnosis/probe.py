@@ -49,6 +49,9 @@ __all__ = ["Probe"]
 _NET_INPUT = (nn.Linear, nn.Bilinear, nn.Embedding, nn.EmbeddingBag, nn.modules.conv._ConvNd)
 _SEEN = (*_NET_INPUT, nn.MultiheadAttention, *RECURRENT)
 
+# Norms in this range are exact enough in single precision; beyond, squares leave what a float can hold.
+_SQUARES = (1e-12, 1e18)
+
 
 class Probe:
     """Measures chosen steps of the training of ``network`` and judges its gradients."""
@@ -83,7 +86,7 @@ class Probe:
                 hooks.callback(_count_images(self._network, passes).remove)
                 saturation = _while_it_runs(self._network, hooks, SaturationWatch(calls))
                 for name, watch in watches.items():
-                    watch.install(hooks, passes, functools.partial(calls.append, name))
+                    watch.install(hooks, passes, calls, name)
                 yield
             ended = True
         finally:
@@ -146,12 +149,12 @@ class _Watch:
         self._scale: float | None = None
         self._time: TimeWatch | None = None
 
-    def install(self, hooks: contextlib.ExitStack, passes: list[int], called: Callable[[], None]) -> None:
+    def install(self, hooks: contextlib.ExitStack, passes: list[int], calls: list[str], name: str) -> None:
         """Listen to the layer until ``hooks`` is closed; ``passes`` holds the images of each forward pass so far."""
 
         def forward(layer: nn.Module, inputs: Any, output: Any) -> None:
-            called()
-            if inputs and isinstance(inputs[0], Tensor) and inputs[0].is_floating_point():
+            calls.append(name)
+            if len(calls) == 1 and inputs and isinstance(inputs[0], Tensor) and inputs[0].is_floating_point():
                 self._scale = _scale(inputs[0].detach())
             output = _seen_output(layer, output)
             if output is None:
@@ -159,7 +162,7 @@ class _Watch:
             if isinstance(layer, nn.RNN | nn.RNNCell) and layer.nonlinearity == "tanh":
                 self._flat.append(flat_share("tanh", output))
             # The step may end before its backward pass, when the loss is not finite.
-            self._output_finite &= bool(output.detach().isfinite().all())
+            self._output_finite &= _all_finite(output.detach())
             if output.requires_grad:
                 images = passes[-1] if passes else len(output)
                 _listen(hooks, output, functools.partial(self._arrived, len(passes), images))
@@ -217,7 +220,11 @@ def _idle_units(layer: nn.Module, gradient: Tensor) -> Tensor:
     """Which units no part of the gradient moves, although they have weights: those set to zero are gone on purpose."""
     positions = len(layer.kernel_size) if isinstance(layer, nn.modules.conv._ConvNd) else 0
     unit = gradient.dim() - 1 - positions
-    idle = ~(gradient != 0).movedim(unit, 0).flatten(1).any(1)
+    others = [axis for axis in range(gradient.dim()) if axis != unit]
+    idle: Tensor = (torch.linalg.vector_norm(gradient, dim=others) if others else gradient) == 0
+    if others and bool(idle.any()):  # squares of small numbers may be zero where the numbers are not
+        rows = gradient.movedim(unit, 0)[idle]
+        idle[idle.clone()] = ~(rows != 0).flatten(1).any(1)
     weight = getattr(layer, "weight", None)
     if isinstance(layer, nn.Linear) and isinstance(weight, Tensor):
         idle &= (weight.detach() != 0).any(1)
@@ -288,14 +295,21 @@ def _count_images(network: nn.Module, passes: list[int]) -> RemovableHandle:
 def _squares_per_image(gradient: Tensor, images: int) -> Tensor:
     """The squared norm of the part of ``gradient`` that belongs to each image."""
     shape = list(gradient.shape)
-    if images in shape:
-        rows = gradient.movedim(shape.index(images), 0).reshape(images, -1)
-    elif shape and shape[0] % images == 0:  # windows or time steps folded into the batch
-        rows = gradient.reshape(images, -1)
-    else:  # it cannot be assigned to images: every image gets the same share
-        return (_norm([gradient]).square() / images).expand(images)
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return norms.square()
+    if images not in shape:
+        if not shape or shape[0] % images:  # it cannot be assigned to images: every image gets the same share
+            return (_norm([gradient]).square() / images).expand(images)
+        gradient = gradient.reshape(images, -1)  # windows or time steps folded into the batch
+    own = gradient.shape.index(images)
+    others = [axis for axis in range(gradient.dim()) if axis != own]
+    norms: Tensor = torch.linalg.vector_norm(gradient, dim=others) if others else gradient.abs()
+    if not bool(((norms > _SQUARES[0]) & (norms < _SQUARES[1])).all()):
+        norms = torch.linalg.vector_norm(gradient, dim=others, dtype=torch.float64) if others else norms
+    return norms.to(torch.float64).square()
+
+
+def _all_finite(x: Tensor) -> bool:
+    """Whether there is neither NaN nor infinity; of finite numbers the sum may overflow, and they are looked at."""
+    return bool(x.sum().isfinite()) or bool(x.isfinite().all())
 
 
 def _norm(tensors: Sequence[Tensor]) -> Tensor:
