@@ -105,8 +105,7 @@ def tried(name: str, sample: Sample, change: Callable[[bytes, int], bytes], numb
             return place
 
         content = path.read_bytes()
-        place.write_bytes(content)
-        return _read_all(name, build, reader, numbers, place)
+        return _read_all(name, build, reader, numbers, path)
 
 
 def hostile(reader: Callable[[Path], object], valid: Path) -> Found:

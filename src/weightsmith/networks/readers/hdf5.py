@@ -206,7 +206,7 @@ class _Child:
         with theirs:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=environment, pass_fds=[theirs.fileno()],
+                env=environment, pass_fds=[theirs.fileno()], process_group=0,  # out of reach of Ctrl-C
             )  # fmt: skip
         self._channel, self._owner = ours, os.getpid()
         atexit.unregister(self.stop)
