@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-import weightsmith
+import weightsmith.cli
 from weightsmith.cli import app as module
 from weightsmith.core.errors import FileRefused, UsageError
 
@@ -92,3 +92,16 @@ def test_debug_shows_the_traceback(tmp_path):
     answer = subprocess.run(command, capture_output=True, text=True)
     assert "Traceback" in answer.stderr
     assert "FileRefused" in answer.stderr
+
+
+def test_an_interrupt_during_the_imports_is_one_line_too(monkeypatch, capsys):
+    class Importing:
+        @property
+        def main(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "weightsmith.cli.app", Importing())
+    with pytest.raises(SystemExit) as ended:
+        weightsmith.cli.main(["--help"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "weightsmith: interrupted\n"

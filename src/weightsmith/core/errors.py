@@ -57,7 +57,11 @@ def brief(value: object, longest: int = 120) -> str:
     >>> brief("a" * 5000, 20)
     "'aaaaaaaaa…aaaaaaaa'"
     """
-    text = repr(value)
+    return _cut(repr(value), longest)
+
+
+def _cut(text: str, longest: int) -> str:
+    """The text without its middle, if it is long."""
     return text if len(text) <= longest else f"{text[: longest // 2]}…{text[len(text) - (longest - 1) // 2 :]}"
 
 
@@ -102,7 +106,7 @@ class DataMismatch(WeightsmithError, ValueError):
 
 
 class FileRefused(WeightsmithError):
-    """A file that cannot be read, or must not be; names the file and the reason.
+    """A file that cannot be read, or must not be; names the file and the reason, in one line of bounded length.
 
     >>> raise FileRefused("model.pt", "it asks for os.system")
     Traceback (most recent call last):
@@ -113,7 +117,7 @@ class FileRefused(WeightsmithError):
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
         self.path, self.reason = fspath(path), reason
-        super().__init__(f"{self.path}: {reason}")
+        super().__init__(f"{_cut(self.path, 400)}: {_cut(' '.join(reason.split()), 500)}")
 
     def __reduce__(self) -> tuple[type[FileRefused], tuple[str, str]]:
         return type(self), (self.path, self.reason)
