@@ -71,7 +71,7 @@ def answer(grades: Grades) -> Answer:
     >>> from weightsmith.grading.grade import grade
     >>> from weightsmith.networks import mlp
     >>> print(answer(grade(mlp(64, 32, 10, seed=0))).look)
-    nothing; no layer is broken, looks like noise or has an α outside 2 to 6
+    nothing: no layer is broken or has an α outside 2 to 6; 2 look like noise, with few eigenvalues (below 64)
     """
     return Answer(_graded(grades), _look(grades), _unknown(grades))
 
@@ -115,7 +115,9 @@ def _look(grades: Grades) -> str:
     concerns = [(_concern(layer), -layer.parameters, index) for index, layer in enumerate(grades.layers)]
     found = sorted((concern, size, index) for concern, size, index in concerns if concern is not None)
     if not found:
-        return "nothing; no layer is broken, looks like noise or has an α outside 2 to 6"
+        small = sum(layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL for layer in grades.layers)
+        doubt = f"; {small} look{'s' * (small == 1)} like noise, with few eigenvalues (below {_TESTED})"
+        return "nothing: no layer is broken or has an α outside 2 to 6" + doubt * (small > 0)
     first = [grades.layers[index] for _, _, index in found[:_MOST]]
     parts = [f"{layer.name}, {layer.words}{_what_to_do(layer)}" for layer in first]
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
