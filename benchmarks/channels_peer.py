@@ -4,7 +4,7 @@
 
 Layers but the last lose channels in 100 steps until the target is met: L1 evenly in all layers, Taylor's expansion and
 group norms ranked over the whole network. Taylor's gradients come from 1,000 labelled training images. All 10,000 test
-images judge the network as cut, and after an epoch of fine-tuning on 12,500 labelled training images.
+images judge the network as cut; with ``--tune`` also after an epoch on 12,500 labelled training images.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class PeerCell(Record):
     as_cut: Interval
     tuned: Interval | None
     seconds: float
-    tuning: float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,13 +66,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all cells that are not in the journal yet, and write them for the page of ``benchmarks.channels``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "channels_peer", help="where cells are kept")
+    parser.add_argument("--tune", action="store_true", help="also fine-tune for an epoch")
     given = parser.parse_args(arguments)
+    call = {"tune": given.tune, **versions("torch-pruning")}
     wanted = [(criterion, target) for target in _TARGETS for criterion in _CRITERIA]
-    with pinned_threads(1), Journal(given.folder / "cells.jsonl", versions("torch-pruning")) as journal:
+    with pinned_threads(1), Journal(given.folder / "cells.jsonl", call) as journal:
         data = ws.data.load("cifar10")
         for key in wanted:
             if str(key) not in journal:
-                cell = _cell(data, *key)
+                cell = _cell(data, *key, tune=given.tune)
                 journal.append(str(key), cell.to_dict(), cell.seconds)
                 print(*key, cell.parameters, cell.macs, cell.as_cut.value, cell.tuned, file=sys.stderr, flush=True)
             found = tuple(PeerCell.from_dict(journal[str(key)]) for key in wanted if str(key) in journal)
@@ -82,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _cell(data: Any, criterion: str, target: str) -> PeerCell:
+def _cell(data: Any, criterion: str, target: str, *, tune: bool) -> PeerCell:
     network = ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / f"{_NETWORK}.safetensors")
     example = inputs_of(network, data.train.x[:1])
     before = _sizes(network, example)
@@ -90,12 +91,6 @@ def _cell(data: Any, criterion: str, target: str) -> PeerCell:
     pruned = _pruned(network, data, criterion, target, example)
     seconds = time.process_time() - begin
     after = _sizes(pruned, example)
-    some = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[:_TUNED]
-    begin = time.process_time()
-    run = fine_tuned(
-        pruned, dataclasses.replace(data, train=data.train.take(some), test=None), ws.FineTune.parse(_TUNE), seed=0
-    )
-    tuning = time.process_time() - begin
     return PeerCell(
         network=_NETWORK,
         criterion=criterion,
@@ -103,10 +98,15 @@ def _cell(data: Any, criterion: str, target: str) -> PeerCell:
         parameters=after["params"] / before["params"],
         macs=after["macs"] / before["macs"],
         as_cut=ws.evaluate(pruned, data).accuracy,
-        tuned=ws.evaluate(run.network, data).accuracy,
+        tuned=_tuned(pruned, data) if tune else None,
         seconds=seconds,
-        tuning=tuning,
     )
+
+
+def _tuned(pruned: nn.Module, data: Any) -> Interval:
+    some = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[:_TUNED]
+    rows = dataclasses.replace(data, train=data.train.take(some), test=None)
+    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).accuracy
 
 
 def _sizes(network: nn.Module, example: torch.Tensor) -> dict[str, float]:

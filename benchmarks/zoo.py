@@ -41,7 +41,7 @@ _RESULTS = _ROOT / "docs" / "results"
 _READING = "## How to read it"
 _KEEP, _RATIO = 0.67, 0.18  # of the parameters; of the channels: 0.82² = 0.67
 _ROWS, _CLASSES, _SIZE = 32, 10, 64
-_RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError)
+_RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError, ArithmeticError)
 _OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": False},
     "inception_v3": {"aux_logits": False, "init_weights": False},

@@ -68,7 +68,15 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
         warnings.simplefilter("ignore")
         try:
             return torch_pruning.DependencyGraph().build_dependency(twin, example_inputs=example.clone(), verbose=False)
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError, KeyError) as error:
+        except (
+            RuntimeError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            AssertionError,
+            ArithmeticError,
+        ) as error:
             recurrent = [
                 f"{name} ({type(m).__name__})" for name, m in twin.named_modules() if isinstance(m, nn.RNNBase)
             ]
