@@ -22,6 +22,7 @@ from typing import Any
 
 import weightsmith as ws
 from benchmarks import channels_unfitted
+from benchmarks.channels_peer import PeerResults
 from benchmarks.measure import machine
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Record, versions
@@ -153,9 +154,7 @@ def _page(results: Results) -> str:
         cells = [cell for cell in results.cells if cell.network == name]
         if cells:
             parts.append(f"## {shown}, {_percent(cells[0].whole)} % whole\n\n{_table(cells)}")
-    draws = _draws(results.cells)
-    if draws:
-        parts.append(draws)
+    parts += filter(None, (_draws(results.cells), _peer()))
     older = channels_unfitted.Results.from_json((_RESULTS / "channels_unfitted.json").read_text(encoding="utf-8"))
     parts += [_READING, f"`{results.command}` · {results.machine}", channels_unfitted.section(older)]
     return "\n\n".join(parts) + "\n"
@@ -195,6 +194,26 @@ def _draws(cells: Sequence[Cell]) -> str:
         "| network | target | refitted | distilled |",
     ]
     return "\n".join([*head, "|---|---|---|---|", *lines])
+
+
+def _peer() -> str:
+    """What Torch-Pruning's criteria leave of the same network, where ``benchmarks.channels_peer`` was run."""
+    path = _RESULTS / "channels_peer.json"
+    if not path.exists():
+        return ""
+    lines = [
+        "## Torch-Pruning beside it\n",
+        "ResNet-20 (distiller), all layers but the last, in 100 steps until the target is met: L1 evenly in all\n"
+        "layers, Taylor and group norm ranked over the whole network. As cut: its users train afterwards.\n",
+        "| target | criterion | parameters left | operations left | as cut | CPU s |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {cell.target} | {cell.criterion} | {cell.parameters:.1%} | {cell.macs:.1%} | {_percent(cell.as_cut)} | "
+        f"{cell.seconds:.0f} |"
+        for cell in PeerResults.from_json(path.read_text(encoding="utf-8")).cells
+    ]
+    return "\n".join(lines)
 
 
 def _spread(found: Sequence[Interval]) -> str:
