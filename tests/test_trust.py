@@ -1,4 +1,4 @@
-"""A small share of ``make trust``: damaged files of every format, a failing disk, kills, one folder."""
+"""A small share of ``make trust`` (benchmarks/trust): damaged files of every format, a failing disk, kills."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.memory import bytes_text, free_memory
 from weightsmith.core.storage import reading
 from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor, shown
 from weightsmith.networks.sealed import check_seal, is_sealed
@@ -110,6 +111,9 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with reading(path), safe_open(path, framework="pt") as file:
             yield file
+    except MemoryError as error:
+        size, free = bytes_text(file_size(path)), bytes_text(free_memory())
+        raise FileRefused(path, f"has {size} to be mapped into memory, and {free} are free") from error
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
         raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)})") from error
