@@ -164,7 +164,7 @@ def test_resuming_uses_what_was_written_not_what_is_computed_again(tmp_path):
     ],
 )
 def test_the_folder_of_another_call_is_refused_by_what_differs(tmp_path, changes, words):
-    given = {"network": mlp(4, 8, 3), "data": rows(), "epochs": 2}
+    given = {"network": mlp(4, 8, 3), "data": rows(), "schedule": 0.01, "epochs": 2}
     train(**given, out=tmp_path)
     before = content(tmp_path)
     with pytest.raises(UsageError, match=f"belongs to another call .*{words}"):
