@@ -41,6 +41,7 @@ class TrainingState(Record):
     best_epoch: int = 0
     stopped_early: bool = False
     probes: tuple[dict[str, Any], ...] = ()
+    stopped_by_hook: str | None = None
 
 
 class Checkpoints:
