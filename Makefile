@@ -16,7 +16,7 @@ LONG := $(ROUNDED)/$(shell printf 'a-folder-with-a-long-name/%.0s' 1 2 3 4 5)
 # worksteal: neighbours stay in one worker, so that what they share is made once.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo dist test test-all test-rounding test-roundings check format bench peers browser docs picture clean help
+.PHONY: trust demo dist test test-all test-rounding test-roundings check format bench peers browser docs picture clean help
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ peers: $(PEERS)/.installed ## a second environment with the peers, and the refer
 
 bench: $(PEERS)/.installed ## speed against the peers, in one run; writes docs/results/
 	$(ONE_THREAD) $(PEERS)/bin/python -m benchmarks.run $(ARGS)
+
+trust: $(VENV)/.dev ## what is promised about files, kills and interrupts, tried in bulk; writes docs/results/trust.md
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.trust $(ARGS)
 
 browser: ## Chromium and axe-core, for the tests that open the report in a browser (apt-get and npm)
 	command -v chromium || command -v chromium-browser || command -v google-chrome || \

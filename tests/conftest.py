@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import functools
 import gc
+import ipaddress
 import json
 import os
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +22,34 @@ import torch
 from weightsmith.networks.precision import how_python_ends
 
 torch.set_num_threads(1)
+
+
+def _stay_on_this_machine(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook of all tests: no connection beyond this machine, whatever library asks for it.
+
+    A datagram socket that is only connected sends nothing: Dask looks up its own address that way.
+    """
+    if event not in ("socket.connect", "socket.sendto"):
+        return
+    opened, address = arguments[0], arguments[1]
+    if not isinstance(address, tuple) or (event == "socket.connect" and opened.type == socket.SOCK_DGRAM):
+        return
+    if not ipaddress.ip_address(socket.gethostbyname(str(address[0]))).is_loopback and address[0] not in _own_names():
+        raise RuntimeError(f"a test wants to connect to {address}: tests stay on this machine")
+
+
+@functools.cache
+def _own_names() -> set[str]:
+    """The addresses of this machine: what a socket can be bound to is one of them."""
+    found = {"0.0.0.0", "::"}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with contextlib.suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+        found.add(probe.getsockname()[0])
+    return found
+
+
+sys.addaudithook(_stay_on_this_machine)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import pkgutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -236,3 +237,11 @@ def test_importing_changes_nothing_and_loads_little():
     heavy |= {"matplotlib", "tensorboard"}
     assert not heavy & {name.split(".")[0] for name in rooms}
     assert len(rooms) <= 180, rooms
+
+
+def test_no_test_reaches_beyond_this_machine():
+    """The audit hook in conftest.py is at work; addresses of documentation (RFC 5737) belong to nobody."""
+    with pytest.raises(RuntimeError, match="stay on this machine"):
+        socket.create_connection(("192.0.2.1", 9), timeout=1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=5).close()

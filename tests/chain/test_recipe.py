@@ -139,6 +139,16 @@ def test_errors_name_the_line_and_the_key(text, said):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [("data = \n", "is not TOML: .*line 1"), ("a = " + "[" * 9_000, "TOML|deeply")]
+)
+def test_a_file_that_is_no_toml_is_refused_as_a_file(text, said, tmp_path):
+    (tmp_path / "r.toml").write_text(text)
+    with pytest.raises(FileRefused, match=said) as caught:
+        read_recipe(tmp_path / "r.toml")
+    assert str(caught.value).count("r.toml") == 1
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_recipes_that_come_with_it_can_be_read(name):
     assert Recipe.parse(example(name), name).stages

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-import weightsmith
+import weightsmith.cli
 from weightsmith.cli import app as module
 from weightsmith.core.errors import FileRefused, UsageError
 
@@ -69,6 +69,16 @@ def test_a_value_out_of_range_is_one_line_with_the_range(run):
         (FileRefused("a.pt", "bad\nnews"), 3, "weightsmith: a.pt: bad news\n"),
         (UsageError("no"), 2, "weightsmith: no\n"),
         (KeyboardInterrupt(), 130, "weightsmith: interrupted\n"),
+        (
+            MemoryError("Unable to allocate 9. GiB"),
+            1,
+            "weightsmith: not enough memory, 5 bytes are free (Unable to allocate 9. GiB)\n",
+        ),
+        (
+            RuntimeError("can't allocate memory: you tried to allocate 7 bytes"),
+            1,
+            "weightsmith: not enough memory, 5 bytes are free (can't allocate memory: you tried to allocate 7 bytes)\n",
+        ),
         (PermissionError(13, "Permission denied", "there"), 3, "weightsmith: there: Permission denied\n"),
     ],
 )
@@ -77,6 +87,7 @@ def test_errors_become_a_line_and_a_code(run, monkeypatch, error, code, line):
         raise error
 
     monkeypatch.setattr(module, "app", fail)
+    monkeypatch.setattr(module, "free_memory", lambda: 5)
     answer = run("inspect", "a.pt")
     assert (answer.code, answer.err) == (code, line)
 
@@ -92,3 +103,16 @@ def test_debug_shows_the_traceback(tmp_path):
     answer = subprocess.run(command, capture_output=True, text=True)
     assert "Traceback" in answer.stderr
     assert "FileRefused" in answer.stderr
+
+
+def test_an_interrupt_during_the_imports_is_one_line_too(monkeypatch, capsys):
+    class Importing:
+        @property
+        def main(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "weightsmith.cli.app", Importing())
+    with pytest.raises(SystemExit) as ended:
+        weightsmith.cli.main(["--help"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "weightsmith: interrupted\n"

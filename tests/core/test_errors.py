@@ -60,3 +60,11 @@ def test_foreign_values_are_cut_in_messages():
     assert len(brief(long)) == 120
     assert brief("short") == "'short'"
     assert len(str(UnknownName("data set", long, ["digits"]))) < 250
+
+
+def test_a_refusal_is_one_line_of_bounded_length_whatever_the_file_says():
+    refused = FileRefused("folder/" + "x" * 5_000, "holds\n" + "y" * 5_000)
+    assert len(str(refused)) < 1_000
+    assert "\n" not in str(refused)
+    assert str(refused).startswith("folder/xxx")
+    assert refused.path == "folder/" + "x" * 5_000

@@ -106,9 +106,6 @@ def test_a_flipped_bit_anywhere_is_refused(written, stride):
         damaged = bytearray(whole)
         damaged[offset] ^= 1 << bit
         written.write_bytes(damaged)
-        if offset == len(whole) - 1:  # without its line end the last row was never finished
-            assert read_journal(written).values == dict(list(ROWS.items())[:-1])
-            continue
         with pytest.raises(FileRefused, match=r"journal\.jsonl: line \d"):
             read_journal(written)
         if offset % 50 == 0:  # opening goes through the same check, and leaves the damaged file as it is

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from weightsmith.core import memory
-from weightsmith.core.memory import free_memory
+from weightsmith.core.errors import UsageError
+from weightsmith.core.memory import check_memory, free_memory
 
 
 def test_the_least_of_machine_container_and_limit_counts(monkeypatch):
@@ -40,3 +41,12 @@ def test_an_address_limit_leaves_what_is_not_taken_yet():
     )
     assert before < 1 << 30
     assert abs(less - (200 << 20)) < 4 << 20
+
+
+def test_what_does_not_fit_is_refused_with_both_figures(monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 2_000_000_000)
+    check_memory("a small thing", 1_999_999_999, "nothing is needed")
+    with pytest.raises(
+        UsageError, match=r"^a thing takes 3\.2 GB of memory at once, and 2\.0 GB are free; be smaller$"
+    ):
+        check_memory("a thing", 3.2e9, "be smaller")

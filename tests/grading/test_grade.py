@@ -6,6 +6,10 @@ import csv
 import json
 import logging
 import math
+import re
+import struct
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -552,3 +556,28 @@ def test_seeds_change_no_hard_verdict_on_resnets_and_most_layers_have_an_answer(
         usable += sum(firm) + sum(layer.words.startswith("leans") for layer in layers)
     assert fitted > 250
     assert usable >= 0.6 * fitted
+
+
+LIMITED = """
+import resource, sys
+import weightsmith.cli
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+weightsmith.cli.main(["grade", sys.argv[1]])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="address limits are Linux's")
+def test_a_layer_beyond_an_address_limit_is_refused_with_the_figures(tmp_path):
+    """20,000 × 20,000 under 2 GB: the file has holes and takes no room on the disk."""
+    side, path = 20_000, tmp_path / "large.safetensors"
+    offsets = [0, 4 * side * side]
+    header = json.dumps({"fc.weight": {"dtype": "F32", "shape": [side, side], "data_offsets": offsets}}).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + struct.pack("<4f", 1, 2, 3, 4))
+        file.truncate(8 + len(header) + offsets[1])
+    done = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert re.fullmatch(
+        r"weightsmith: .*large.safetensors: .*1\.6 GB .*memory, and [0-9.]+ [GM]B are free\n", done.stderr
+    )

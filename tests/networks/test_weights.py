@@ -124,8 +124,8 @@ def test_a_wrong_name_suggests_the_right_one(tmp_path):
 
 def test_a_tensor_larger_than_the_machine_is_refused(tmp_path, monkeypatch):
     save_file({"a": torch.ones(100)}, tmp_path / "m.safetensors")
-    monkeypatch.setattr("weightsmith.networks.weights._physical_memory", lambda: 300.0)
-    with pytest.raises(FileRefused, match="'a' needs 0 GB"):
+    monkeypatch.setattr("weightsmith.networks.weights.free_memory", lambda: 300)
+    with pytest.raises(FileRefused, match="'a' needs 400 bytes of memory, and 300 bytes are free"):
         open_weights(tmp_path / "m.safetensors").tensor("a")
 
 

@@ -116,7 +116,12 @@ def read_recipe(path: str | Path) -> Recipe:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileRefused(path, f"is not text in UTF-8 (byte {error.start})") from error
-    return Recipe.parse(text, str(path))
+    try:
+        return Recipe.parse(text, str(path))
+    except UsageError as error:
+        if isinstance(error.__cause__, tomllib.TOMLDecodeError | RecursionError):  # the file, not what it asks for
+            raise FileRefused(path, str(error).removeprefix(str(path)).lstrip(": ")) from error
+        raise
 
 
 class _Reader:

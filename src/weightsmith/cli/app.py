@@ -45,6 +45,7 @@ from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._verb_options import examples_of
 from weightsmith.cli.terminal import Attention, say_error
 from weightsmith.core.errors import WeightsmithError
+from weightsmith.core.memory import bytes_text, free_memory
 
 __all__ = ["app", "main"]
 
@@ -129,6 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _INTERRUPTED
     except Attention as notice:
         say_error(str(notice))
+        code = 1
+    except (MemoryError, RuntimeError) as error:  # torch has no type of its own for memory that is not there
+        said = str(error).partition("\n")[0]
+        if debug or not (isinstance(error, MemoryError) or "can't allocate memory" in said):
+            raise
+        say_error(f"not enough memory, {bytes_text(free_memory())} are free ({said or 'no figure'})")
         code = 1
     except OSError as error:  # other system errors: a folder, a full disk, a name too long
         if debug:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weightsmith._version import __version__
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli.terminal import out, print_json
+from weightsmith.core.errors import how_to_install
 
 if TYPE_CHECKING:
     from weightsmith.reporting.parts import Table
@@ -66,7 +67,7 @@ def doctor(as_json: given.AsJson = False) -> None:
         ),
         look_at=tuple(f"{package.name} is missing: pip install '{package.name}{package.asked}'" for package in needed),
         try_next=(
-            *(f"pip install 'weightsmith[{extra}]' for {_EXTRAS[extra]}" for extra in absent),
+            *(f"{how_to_install(extra)}, for {_EXTRAS[extra]}" for extra in absent),
             *(_way_out(name) for name in failing),
         ),
     )

@@ -14,12 +14,14 @@ import functools
 import multiprocessing
 import os
 import reprlib
+import signal
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,22 @@ def _process_context() -> tuple[Any, ...]:
     return os.getpid(), Path.cwd(), dict(os.environ), tuple(sys.path)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold back Ctrl-C while processes are started: they inherit the mask, so that only this process is interrupted.
+
+    A terminal sends it to all; a worker would print a traceback, or die and be taken for lost.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     """One process; it is started by its first task, and ends on request, when idle for long, or with its parent."""
 
@@ -77,13 +95,15 @@ class _Worker:
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
         self._theirs = theirs
         self._future: Future[Any] | None = None
-        self._executor = ProcessPoolExecutor(
-            max_workers=1, timeout=_IDLE_SECONDS, initializer=_exit_with_parent, initargs=(theirs,), env=_ONE_THREAD
-        )
+        with _interrupts_held():
+            self._executor = ProcessPoolExecutor(
+                max_workers=1, timeout=_IDLE_SECONDS, initializer=_exit_with_parent, initargs=(theirs,), env=_ONE_THREAD
+            )
 
     def submit(self, run: Callable[[Any], Any], task: Any) -> Future[Any]:
         """Start ``run(task)``; raises loky's BrokenProcessPool if the process died while idle."""
-        future: Future[Any] = self._executor.submit(run, task)
+        with _interrupts_held():
+            future: Future[Any] = self._executor.submit(run, task)
         self._future = future
         return future
 

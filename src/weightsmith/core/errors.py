@@ -31,6 +31,7 @@ __all__ = [
     "WeightsmithError",
     "WorkerLost",
     "brief",
+    "how_to_install",
 ]
 
 
@@ -56,7 +57,11 @@ def brief(value: object, longest: int = 120) -> str:
     >>> brief("a" * 5000, 20)
     "'aaaaaaaaa…aaaaaaaa'"
     """
-    text = repr(value)
+    return _cut(repr(value), longest)
+
+
+def _cut(text: str, longest: int) -> str:
+    """The text without its middle, if it is long."""
     return text if len(text) <= longest else f"{text[: longest // 2]}…{text[len(text) - (longest - 1) // 2 :]}"
 
 
@@ -78,12 +83,17 @@ class UnknownName(UsageError, LookupError):
         return type(self), (self.what, self.name, self.known)
 
 
+def how_to_install(extra: str) -> str:
+    """The command that brings an extra. The project is on no package index: it runs in a clone."""
+    return f"pip install '.[{extra}]' in your clone of weightsmith"
+
+
 class MissingExtra(UsageError, ImportError):
     """An optional package is needed and not installed; names the extra that brings it."""
 
     def __init__(self, what: str, extra: str) -> None:
         self.what, self.extra = what, extra
-        super().__init__(f"{what} needs an optional package: pip install 'weightsmith[{extra}]'")
+        super().__init__(f"{what} needs an optional package: {how_to_install(extra)}")
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         return type(self), (self.what, self.extra)
@@ -96,7 +106,7 @@ class DataMismatch(WeightsmithError, ValueError):
 
 
 class FileRefused(WeightsmithError):
-    """A file that cannot be read, or must not be; names the file and the reason.
+    """A file that cannot be read, or must not be; names the file and the reason, in one line of bounded length.
 
     >>> raise FileRefused("model.pt", "it asks for os.system")
     Traceback (most recent call last):
@@ -107,7 +117,7 @@ class FileRefused(WeightsmithError):
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
         self.path, self.reason = fspath(path), reason
-        super().__init__(f"{self.path}: {reason}")
+        super().__init__(f"{_cut(self.path, 400)}: {_cut(' '.join(reason.split()), 500)}")
 
     def __reduce__(self) -> tuple[type[FileRefused], tuple[str, str]]:
         return type(self), (self.path, self.reason)

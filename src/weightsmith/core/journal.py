@@ -133,6 +133,8 @@ def read_journal(path: str | Path) -> JournalContent:
                 content = _with_line(path, number, line, content)
             elif len(line) == _LONGEST or content is None:
                 raise FileRefused(path, f"line {number} is not a line of a journal")
+            elif _is_whole(line[:-1] + b"\n", content):
+                raise FileRefused(path, f"line {number} is damaged: its line end is")
     if content is None:
         raise FileRefused(path, "is empty, not a journal")
     return content
@@ -162,6 +164,16 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict) or "digest" not in row:
         raise FileRefused(path, f"line {number} is not a line of a journal")
     return row
+
+
+def _is_whole(line: bytes, before: JournalContent) -> bool:
+    """Whether ``line`` is the next one of the journal: a kill leaves less of it, and never another line end."""
+    try:
+        row = json.loads(line)
+        digest = row.pop("digest") if isinstance(row, dict) else None
+        return digest is not None and _is_line(line, before.digest, row, digest)
+    except (ValueError, KeyError, RecursionError):
+        return False
 
 
 def _is_line(line: bytes, digest_before: str, row: dict[str, Any], digest: Any) -> bool:

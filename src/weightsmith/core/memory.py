@@ -6,7 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["bytes_text", "free_memory"]
+from weightsmith.core.errors import UsageError
+
+__all__ = ["bytes_text", "check_memory", "free_memory"]
 
 _CGROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -17,6 +19,12 @@ _CGROUPS = (
 def free_memory() -> int:
     """Bytes that this process can still take: the least of what machine, container (cgroup) and ulimit leave."""
     return max(0, min(_of_machine(), _of_container(), _of_limits()))
+
+
+def check_memory(what: str, size: float, way: str) -> None:
+    """Refuse ``what`` before it is begun if it takes ``size`` bytes and fewer are free; ``way`` is the way out."""
+    if size > (free := free_memory()):
+        raise UsageError(f"{what} takes {bytes_text(size)} of memory at once, and {bytes_text(free)} are free; {way}")
 
 
 def bytes_text(size: float) -> str:

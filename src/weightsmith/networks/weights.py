@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ import torch
 from torch import Tensor
 
 from weightsmith.core.errors import FileRefused, UnknownName
+from weightsmith.core.memory import bytes_text, free_memory
 
 __all__ = ["Entry", "LeftOut", "Weights", "as_float", "open_weights"]
 
@@ -152,9 +152,11 @@ class Weights(ABC):
             raise FileRefused(self.path, "was changed or removed since it was opened: open it again")
 
     def check_memory(self, what: str, needed: int) -> None:
-        """Refuse what needs more bytes than this machine has, before they are asked for."""
-        if needed > _physical_memory():
-            raise FileRefused(self.path, f"{what} needs {needed / 1e9:,.0f} GB of memory")
+        """Refuse what needs more bytes than are free, before they are asked for."""
+        if needed > (free := free_memory()):
+            raise FileRefused(
+                self.path, f"{what} needs {bytes_text(needed)} of memory, and {bytes_text(free)} are free"
+            )
 
     def is_real(self, name: str) -> bool:
         """Whether the values of ``name`` are real numbers, if need be after scaling; otherwise it is a buffer."""
@@ -221,10 +223,3 @@ def _check_plausible(path: Path, name: str, shape: tuple[int, ...]) -> None:
         raise FileRefused(path, f"a tensor is called {name[:60]!r}: control characters in a name")
     if len(shape) > 64 or math.prod(max(1, size) for size in shape) >= 1 << 60:
         raise FileRefused(path, f"tensor {name[:60]!r} has an impossible shape")
-
-
-def _physical_memory() -> float:
-    """Bytes of memory this machine has; no limit where the system does not say."""
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return math.inf
-    return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-import sys
+import signal
 from pathlib import Path
 
 import h5py
@@ -19,11 +20,25 @@ def no_limit(monkeypatch):
 
 
 @pytest.fixture
-def listed(capfdbinary):
-    def run(path: Path, begin: int = 0, *dataset: str) -> bytes:
-        h5listing.main(str(path), begin, path.stat().st_size - begin, *dataset)
-        sys.stdout.flush()
-        return capfdbinary.readouterr().out
+def answered(monkeypatch):
+    monkeypatch.setattr(signal, "alarm", lambda seconds: 0)
+
+    def run(path: Path, begin: int = 0, operation: str = "list", dataset: str = "", size: int = 0) -> tuple[str, bytes]:
+        out = io.BytesIO()
+        h5listing.answer(out, [60, str(path), begin, path.stat().st_size - begin, operation, dataset, size])
+        answer = out.getvalue()
+        assert len(answer) == 9 + int.from_bytes(answer[1:9], "little")
+        return answer[:1].decode(), answer[9:]
+
+    return run
+
+
+@pytest.fixture
+def listed(answered):
+    def run(*arguments) -> bytes:
+        mark, content = answered(*arguments)
+        assert mark == "+"
+        return content
 
     return run
 
@@ -55,7 +70,7 @@ def test_listing(listed, tmp_path):
 
 
 def test_values_of_a_packed_dataset(listed, tmp_path):
-    content = listed(write(tmp_path / "m.h5"), 0, "packed", "3200")
+    content = listed(write(tmp_path / "m.h5"), 0, "read", "packed", 3200)
     assert np.frombuffer(content, "<f8").tolist() == list(range(400))
 
 
@@ -66,10 +81,29 @@ def test_a_stretch_of_a_file(listed, tmp_path):
     assert direct == shifted
 
 
-def test_a_tree_without_end_is_refused(listed, tmp_path):
+def test_all_values_with_their_places(listed, tmp_path):
+    content = listed(write(tmp_path / "m.h5"), 0, "values")
+    head = int.from_bytes(content[:8], "little")
+    index = json.loads(content[8 : 8 + head])
+    assert set(index) == {"again", "layers/dense/vars/0", "packed"}
+    packed = index["packed"]
+    values = np.frombuffer(content[8 + head + packed["offset"] :][:3200], packed["dtype"])
+    assert values.tolist() == list(range(400))
+
+
+def test_what_the_library_raises_is_the_reason(answered, tmp_path):
+    (tmp_path / "m.h5").write_bytes(b"nothing of the kind")
+    mark, reason = answered(tmp_path / "m.h5")
+    assert mark == "!"
+    assert b"signature" in reason
+
+
+def test_a_tree_without_end_is_refused(answered, listed, tmp_path):
     with h5py.File(tmp_path / "m.h5", "w") as file:
         file["deep/" * 70 + "x"] = np.ones(1)
-    assert "more groups" in json.loads(listed(tmp_path / "m.h5"))["refused"]
+    mark, reason = answered(tmp_path / "m.h5")
+    assert mark == "-"
+    assert b"more groups" in reason
     with h5py.File(tmp_path / "ring.h5", "w") as file:
         inner = file.create_group("a/b")
         inner["back"] = file["a"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
-import signal
 import subprocess
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from weightsmith.core.errors import FileRefused, MissingExtra
+from weightsmith.networks.readers import hdf5
 from weightsmith.networks.readers.hdf5 import Dataset, Hdf5File
 
 
@@ -52,24 +53,78 @@ def test_sixteen_bits_said_to_be_bfloat16(tmp_path):
     assert torch.equal(file.read(file.datasets["w"]), values)
 
 
-def crashed(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.CompletedProcess([], -signal.SIGSEGV, b"", b"")
+def child_that(does: str) -> str:
+    """A script in place of the child: it takes a request and the handle of the answer, and then ``does``."""
+    return (
+        "import json, os, socket, sys, time\n"
+        "text, [handle], _, _ = socket.recv_fds(socket.socket(fileno=int(sys.argv[1])), 65536, 1)\n" + does
+    )
 
 
-def hung(*arguments: object, **options: object) -> None:
-    raise subprocess.TimeoutExpired("h5", 60)
-
-
-def babbling(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.CompletedProcess([], 0, b"hello", b"")
-
-
-@pytest.mark.parametrize(("child", "reason"), [(crashed, "crashed on it"), (hung, "60 s"), (babbling, "not be listed")])
-def test_a_child_that_fails_refuses_the_file(child, reason, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("os.abort()", "crashed on it"),
+        ("os.write(handle, b'+' + (9).to_bytes(8, 'little') + b'cut'); os._exit(0)", "crashed on it"),
+        ("time.sleep(60)", "in 1 s"),
+        ("os.write(handle, b'+' + (5).to_bytes(8, 'little') + b'hello'); os._exit(0)", "not be listed"),
+    ],
+)
+def test_a_child_that_fails_refuses_the_file(does, reason, tmp_path, monkeypatch):
     (tmp_path / "m.h5").write_bytes(b"anything")
-    monkeypatch.setattr(subprocess, "run", child)
+    (tmp_path / "child.py").write_text(child_that(does))
+    monkeypatch.setattr(hdf5, "_SCRIPT", tmp_path / "child.py")
+    monkeypatch.setattr(hdf5, "_PATIENCE", 1)
+    child = hdf5._Child()
+    monkeypatch.setattr(hdf5, "_CHILD", child)
     with pytest.raises(FileRefused, match=reason):
         opened(tmp_path / "m.h5")
+    if child._process is not None:
+        child._process.kill()
+    child.stop()
+
+
+def test_a_file_that_blocks_the_library_is_given_up_in_time(tmp_path, monkeypatch):
+    """A pipe blocks whoever opens it: the fork that tries is ended, the next file is read by the same child."""
+    os.mkfifo(tmp_path / "pipe.h5")
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file["plain"] = np.ones(3)
+    opened(tmp_path / "m.h5")
+    before = hdf5._CHILD._process
+    monkeypatch.setattr(hdf5, "_PATIENCE", 1)
+    with pytest.raises(FileRefused, match="in 1 s"):
+        Hdf5File(tmp_path / "pipe.h5", 0, 100)
+    monkeypatch.setattr(hdf5, "_PATIENCE", 60)
+    assert opened(tmp_path / "m.h5").datasets["plain"].shape == (3,)
+    assert hdf5._CHILD._process is before
+
+
+def test_one_child_for_many_files_and_a_new_one_if_it_is_gone(tmp_path):
+    for number in range(3):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["plain"] = np.full(3, number)
+    children = set()
+    for number in range(3):
+        file = opened(tmp_path / f"{number}.h5")
+        assert file.read(file.datasets["plain"]).tolist() == [number] * 3
+        children.add(hdf5._CHILD._process.pid)
+    assert len(children) == 1
+    hdf5._CHILD._process.kill()
+    hdf5._CHILD._process.wait()
+    assert opened(tmp_path / "1.h5").datasets["plain"].shape == (3,)
+    assert hdf5._CHILD._process.pid not in children
+
+
+def test_a_fork_of_this_process_asks_a_child_of_its_own(tmp_path):
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file["plain"] = np.ones(3)
+    opened(tmp_path / "m.h5")
+    context = multiprocessing.get_context("fork")
+    asked = context.Process(target=opened, args=(tmp_path / "m.h5",))
+    asked.start()
+    asked.join(60)
+    assert asked.exitcode == 0
+    assert opened(tmp_path / "m.h5").datasets["plain"].shape == (3,)
 
 
 @pytest.mark.slow

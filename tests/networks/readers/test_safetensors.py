@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from weightsmith.core.errors import FileRefused
 from weightsmith.networks.readers.safetensors import SafetensorsWeights
@@ -82,3 +83,16 @@ def test_a_file_that_changes_is_refused(tmp_path: Path):
     path.unlink()
     with pytest.raises(FileRefused, match="changed or removed"):
         weights.tensor("w")
+
+
+@pytest.mark.parametrize("beside", ["record.json", "journal.jsonl"])
+@pytest.mark.parametrize("name", ["network", "epoch-0003"])
+def test_a_network_stripped_of_its_seal_does_not_pass_in_a_result_folder(tmp_path, name, beside):
+    network = nn.Sequential(nn.Linear(3, 2))
+    save_file(network.state_dict(), tmp_path / f"{name}.safetensors")
+    assert len(SafetensorsWeights(tmp_path / f"{name}.safetensors").entries) == 2  # a folder of another tool
+    (tmp_path / beside).write_text("{}")
+    with pytest.raises(FileRefused, match="without the seal"):
+        SafetensorsWeights(tmp_path / f"{name}.safetensors")
+    save_file(network.state_dict(), tmp_path / "other.safetensors")
+    assert len(SafetensorsWeights(tmp_path / "other.safetensors").entries) == 2

@@ -9,8 +9,11 @@ import torch
 from tests.spiking.networks import KINDS, NEURONS, SpikeRecorder, inputs, network
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.graph import INPUT, Neurons
+from weightsmith.spiking.files import load_spiking, save_spiking
+from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Pool, Synapses
+from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.reference import StepEngine
@@ -242,3 +245,22 @@ def test_thresholds_one_float_apart():
         spikes.append(simulate(changed, x, 1).spikes()["relu1"])
     assert spikes[0] == 0
     assert spikes[1] == int((current >= 1.0).sum()) > 10
+
+
+def test_a_tiny_file_that_describes_tens_of_gigabytes_is_refused_with_the_figure(tmp_path, monkeypatch):
+    """A convolution of one weight on an input of 2^27 values."""
+    nodes = [
+        Synapses("conv", INPUT, torch.ones(1, 1, 1, 1)),
+        Neurons("spikes", "conv", torch.ones(1)),
+        Pool("pool", "spikes", kernel=(1 << 13, 1 << 14), stride=(1, 1)),
+        Flatten("flat", "pool"),
+        Synapses("scores", "flat", torch.ones(2, 1)),
+    ]
+    large = SpikingNetwork(tuple(nodes), (1, 1 << 13, 1 << 14), IF(), Constant(), Card())
+    path = save_spiking(large, tmp_path / "large.safetensors")
+    assert path.stat().st_size < 3_000
+    monkeypatch.setattr("weightsmith.core.memory.free_memory", lambda: 8_000_000_000)
+    with pytest.raises(
+        UsageError, match=r"402,653,188 values .* takes 14\.5 GB of memory at once, and 8\.0 GB are free"
+    ):
+        simulate(load_spiking(path), torch.zeros(1), 16)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.memory import check_memory
 from weightsmith.core.records import Record
 from weightsmith.grading.choices import Method, Precision
 
@@ -127,6 +128,11 @@ def _by_gram(matrix: Tensor, exponent: int, precision: Precision) -> NDArray[np.
     rank_update = blas.dsyrk if precision == "float64" else blas.ssyrk
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     size = tall.shape[1]
+    check_memory(
+        f"the spectrum of a {len(tall):,} × {size:,} matrix in {precision}",
+        (size * size + _BLOCK) * np.dtype(precision).itemsize,
+        "float32 takes half of what float64 takes (precision=), and layers= leaves the layer out",
+    )
     gram = np.zeros((size, size), dtype=precision, order="F")
     for rows in torch.split(tall, max(1, _BLOCK // size)):
         block = _values(rows, exponent, precision)

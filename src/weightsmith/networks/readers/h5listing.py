@@ -1,28 +1,36 @@
-"""The HDF5 subprocess: list the contents of a file, or print one packed dataset.
+"""The HDF5 subprocess: list a file, or answer with the values of one dataset or of all.
 
 The HDF5 library crashes on some damaged files (measured: one in a few thousand with flipped bytes), so it never runs
 in the user's process. This file is executed as a script and needs nothing but h5py:
 
-    python h5listing.py FILE BEGIN LENGTH [DATASET SIZE]
+    python h5listing.py CHANNEL          read requests from the socket CHANNEL, until it is closed
+    python h5listing.py - REQUEST        answer one request on standard output (where there is no fork)
 
-It prints JSON, or the values of DATASET in C order. What could lead out of the file is refused here.
+A request is a line of JSON ``[patience, path, begin, length, operation, dataset, size]`` and comes with the file that
+the answer goes to. Each is answered by a fork of this process, which has h5py imported already: a start takes half a
+second, a fork some milliseconds, and a damaged file ends, or spoils, its own fork alone. An answer is a mark
+(``+`` content, ``-`` refused, ``!`` the library's own error), eight bytes of length, and content. No answer: a crash.
+What could lead out of the file is refused here.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
-__all__ = ["main"]
+__all__ = ["answer", "main", "serve"]
 
 _MOST_OBJECTS = 200_000
 _MOST_DEPTH = 64
 _MOST_TEXT = 64 << 20
 _MOST_EXPANSION = 200
 _ALWAYS_ALLOWED = 64 << 20
-_MEMORY = 4 << 30
+_MEMORY = 256 << 20  # besides twice the file and four times the values asked for
 _ATTRIBUTES = ("name", "layer_names", "weight_names", "model_config", "keras_version", "backend")
 
 
@@ -60,19 +68,27 @@ class _Window(io.RawIOBase):
 
 
 def _limit_memory(more: int) -> None:
+    """Refuse this process more address space than it has now and ``more``; where that is not known, 4 GB and more."""
     try:
         import resource
     except ImportError:  # not on Windows
         return
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY + more, _MEMORY + more))
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        taken = 4 << 30
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = taken + more if hard == resource.RLIM_INFINITY else min(taken + more, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 def _plain(value: Any) -> Any:
     """An attribute as text or a list of texts; other types are of no interest."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    if isinstance(value, str):
-        return value[:_MOST_TEXT]
+    if isinstance(value, str):  # h5py gives bytes that are no text as lone surrogates, which cannot be written
+        return value[:_MOST_TEXT].encode("utf-8", "replace").decode()
     if hasattr(value, "tolist"):
         listed = value.tolist()
         return [_plain(item) for item in listed] if isinstance(listed, list) else _plain(listed)
@@ -122,6 +138,8 @@ def _listing(root: Any, length: int) -> dict[str, Any]:
         path, group, depth = todo.pop()
         for name in group:
             full = f"{path}/{name}" if path else name
+            if not full.isascii() and full != _plain(full):
+                raise _Refused(f"the name {full!a} is not text")
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 raise _Refused(f"{full!r} is a link to somewhere else")
             item = group[name]
@@ -139,21 +157,114 @@ def _listing(root: Any, length: int) -> dict[str, Any]:
     return {"groups": groups, "datasets": datasets}
 
 
-def main(path: str, begin: int, length: int, dataset: str | None = None, size: str = "0") -> None:
-    """List the file, or write the values of one dataset, to standard output."""
+def _values(root: Any) -> Iterator[bytes]:
+    """All values: eight bytes of length, JSON with type, shape and offset of every dataset (or its text), then they."""
+    import numpy as np
+
+    index: dict[str, Any] = {}
+    arrays: list[Any] = []
+    offset = 0
+    for name, item in _datasets(root, "", set()):
+        value = item[()]
+        if item.dtype.kind in "fiub":
+            array = np.ascontiguousarray(value)
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            index[name] = {"dtype": array.dtype.str, "shape": list(item.shape), "offset": offset}
+            arrays.append(array)
+            offset += array.nbytes
+        else:
+            index[name] = {"text": _text(value)}
+    head = json.dumps(index).encode()
+    yield len(head).to_bytes(8, "little") + head
+    for array in arrays:
+        yield array.tobytes()
+
+
+def _text(value: Any) -> Any:
+    """Text, or lists of it; anything else has no form here."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_text(item) for item in value]
+    if isinstance(value, bytes | str):
+        return _plain(value)
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def _datasets(group: Any, path: str, seen: set[Any]) -> Iterator[tuple[str, Any]]:
+    """Every dataset, groups in their order; a group with two names could contain itself."""
     import h5py
 
-    _limit_memory(2 * int(size))
-    out = sys.stdout.buffer
+    address = h5py.h5o.get_info(group.id).addr
+    if address in seen:
+        raise _Refused(f"the group {path!r} has two names")
+    seen.add(address)
+    for name in group:
+        inner = f"{path}/{name}" if path else name
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            yield from _datasets(item, inner, seen)
+        elif isinstance(item, h5py.Dataset):
+            yield inner, item
+
+
+def answer(out: BinaryIO, request: list[Any]) -> None:
+    """Answer one request; whatever the library raises is the reason why the file is refused."""
+    import h5py
+
+    patience, path, begin, length, operation, dataset, size = request
+    if hasattr(signal, "alarm"):
+        signal.alarm(patience)  # ends this process, also in the middle of the library's own code
+    _limit_memory(_MEMORY + 2 * length + 4 * size)
     try:
         with h5py.File(io.BufferedReader(_Window(path, begin, length), 1 << 16), "r") as file:
-            if dataset is None:
-                out.write(json.dumps(_listing(file, length)).encode())
+            if operation == "list":
+                blocks = [json.dumps(_listing(file, length)).encode()]
+            elif operation == "values":
+                blocks = list(_values(file))
             else:
-                out.write(file[dataset][()].tobytes())
+                blocks = [file[dataset][()].tobytes()]
+        mark = b"+"
     except _Refused as error:
-        out.write(json.dumps({"refused": str(error)}).encode())
+        mark, blocks = b"-", [str(error).encode(errors="replace")]
+    except Exception as error:  # noqa: BLE001 (a damaged file makes the library raise anything)
+        mark, blocks = b"!", [f"{type(error).__name__}: {error}".encode(errors="replace")[:500]]
+    out.write(mark + sum(map(len, blocks)).to_bytes(8, "little"))
+    for block in blocks:
+        out.write(block)
+    out.flush()
+
+
+def serve(channel: int) -> None:
+    """Answer requests until the other end of ``channel`` is closed: however that process ends, this one ends too."""
+    import socket
+
+    import h5py  # noqa: F401 (for all forks)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the other process's affair
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no fork is waited for
+    with socket.socket(fileno=channel) as connection:
+        while True:
+            text, handles, _, _ = socket.recv_fds(connection, 1 << 16, 1)
+            while text and not text.endswith(b"\n"):
+                text += connection.recv(1 << 16)
+            if not text:
+                return
+            if os.fork() == 0:
+                connection.close()
+                with os.fdopen(handles[0], "wb") as out:
+                    answer(out, json.loads(text))
+                os._exit(0)
+            os.close(handles[0])
+
+
+def main(channel: str, request: str = "") -> None:
+    """Run as a script."""
+    if request:
+        answer(sys.stdout.buffer, json.loads(request))
+    else:
+        serve(int(channel))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
+    main(*sys.argv[1:])

@@ -1,18 +1,24 @@
 """HDF5 without the library in this process: a child process lists the file, values are read directly by offset.
 
 Plain datasets (all that Keras writes) are byte ranges, read straight from the file. Only packed ones go through the
-child again. If it crashes, hangs or is refused memory, the file is refused and nothing else happens.
+child again. If it crashes, hangs or is refused memory, the file is refused and nothing else happens. One child serves
+all files of this process, by a fork for each request, and ends with it.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import itertools
 import json
 import math
 import os
+import select
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +31,10 @@ from torch import Tensor
 from weightsmith.core.errors import FileRefused, MissingExtra
 from weightsmith.networks.readers.ranges import read_tensor, shown
 
-__all__ = ["Dataset", "Hdf5File"]
+__all__ = ["Dataset", "Hdf5File", "ask_library"]
 
 _SCRIPT = Path(__file__).with_name("h5listing.py")
-_PATIENCE = 60.0
+_PATIENCE = 60  # seconds
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Hdf5File:
             raise MissingExtra("reading Keras and HDF5 files", "keras")
         self.path = path
         self._begin, self._length = begin, length
-        listing = self._parsed(self._child())
+        listing = self._parsed(ask_library(path, begin, length, "list"))
         self.groups: Mapping[str, Mapping[str, Any]] = listing["groups"]
         self.datasets: dict[str, Dataset] = {}
         for item in listing["datasets"]:
@@ -96,7 +102,9 @@ class Hdf5File:
             values = read_tensor(self.path, self._begin + dataset.offset, dataset.shape, dtype)
         else:
             size = math.prod(dataset.shape) * dtype.itemsize
-            content = bytearray(self._child(dataset.path, str(size)))
+            content = bytearray(
+                ask_library(self.path, self._begin, self._length, "read", dataset=dataset.path, size=size)
+            )
             if len(content) != size:
                 raise FileRefused(self.path, f"dataset {shown(dataset.path)} is damaged")
             values = torch.frombuffer(content, dtype=torch.uint8).view(dtype).reshape(dataset.shape)
@@ -106,26 +114,110 @@ class Hdf5File:
             values = torch.from_numpy(turned.astype(turned.dtype.newbyteorder("="))).reshape(dataset.shape)
         return values
 
-    def _child(self, *dataset: str) -> bytes:
-        section = [str(self.path), str(self._begin), str(self._length)]
-        # -P keeps this folder off the child's path, where files are called like the packages they read.
-        command = [sys.executable, "-P", str(_SCRIPT), *section, *dataset]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, env=environment, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise FileRefused(self.path, f"could not be listed by the HDF5 library in {_PATIENCE:.0f} s") from error
-        if done.returncode:
-            last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            reason = "crashed on it" if done.returncode < 0 else f"says {shown(last[:100])}"
-            raise FileRefused(self.path, f"is a damaged or cut-off HDF5 file (the library {reason})")
-        return done.stdout
-
     def _parsed(self, output: bytes) -> dict[str, Any]:
         try:
             listing: dict[str, Any] = json.loads(output)
         except ValueError as error:
             raise FileRefused(self.path, "could not be listed by the HDF5 library") from error
-        if "refused" in listing:
-            raise FileRefused(self.path, " ".join(str(listing["refused"]).split()))
         return listing
+
+
+def ask_library(path: Path, begin: int, length: int, operation: str, *, dataset: str = "", size: int = 0) -> bytes:
+    """What the HDF5 library says to ``operation`` ("list", "read" a dataset, all "values") on a byte range of a file.
+
+    ``size`` is what the values take: the child may take four times that, twice the range and 256 MB more.
+    """
+    if importlib.util.find_spec("h5py") is None:
+        raise MissingExtra("reading Keras and HDF5 files", "keras")
+    request = json.dumps([_PATIENCE, str(path.absolute()), begin, length, operation, dataset, size])
+    started = time.monotonic()
+    answer = _CHILD.ask(request) if hasattr(os, "fork") else _asked_once(request)
+    mark, content = answer[:1], answer[9:]
+    if not mark or len(content) != int.from_bytes(answer[1:9], "little"):
+        if time.monotonic() - started >= _PATIENCE:
+            raise FileRefused(path, f"could not be read by the HDF5 library in {_PATIENCE} s")
+        raise FileRefused(path, "is a damaged or cut-off HDF5 file (the library crashed on it)")
+    if mark == b"+":
+        return content
+    reason = " ".join(content.decode(errors="replace").split())
+    if mark == b"-":
+        raise FileRefused(path, reason)
+    raise FileRefused(path, f"is a damaged or cut-off HDF5 file (the library says {shown(reason[:100])})")
+
+
+def _command(*words: str) -> tuple[list[str], dict[str, str]]:
+    # -P keeps this folder off the child's path, where files are called like the packages they read.
+    command = [sys.executable, "-P", str(_SCRIPT), *words]
+    return command, {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def _asked_once(request: str) -> bytes:
+    """The answer of a child of its own, where processes cannot fork."""
+    command, environment = _command("-", request)
+    try:
+        return subprocess.run(command, capture_output=True, timeout=_PATIENCE, env=environment, check=False).stdout
+    except subprocess.TimeoutExpired:
+        return b""
+
+
+class _Child:
+    """The child process that answers for all files; started when it is first asked, and anew if it is gone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._owner = 0
+
+    def ask(self, request: str) -> bytes:
+        """The answer, cut short or empty if the fork that should give it died."""
+        ours, theirs = os.pipe()
+        with os.fdopen(ours, "rb", buffering=0) as answers:
+            try:
+                with self._lock:
+                    self._send(request.encode() + b"\n", theirs)
+            finally:
+                os.close(theirs)
+            end, blocks = time.monotonic() + _PATIENCE + 1, []
+            while select.select([answers], [], [], max(0.0, end - time.monotonic()))[0]:
+                block = answers.read(1 << 20)
+                if not block:
+                    break
+                blocks.append(block)
+        return b"".join(blocks)
+
+    def _send(self, line: bytes, handle: int) -> None:
+        if self._channel is None or self._owner != os.getpid():  # a fork of this process asks a child of its own
+            self._start()
+        try:
+            socket.send_fds(self._connected(), [line], [handle])
+        except OSError:  # someone ended it
+            self.stop()
+            self._start()
+            socket.send_fds(self._connected(), [line], [handle])
+
+    def _connected(self) -> socket.socket:
+        assert self._channel is not None
+        return self._channel
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        command, environment = _command(str(theirs.fileno()))
+        with theirs:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=environment, pass_fds=[theirs.fileno()], process_group=0,  # out of reach of Ctrl-C
+            )  # fmt: skip
+        self._channel, self._owner = ours, os.getpid()
+        atexit.unregister(self.stop)
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """End the child; it also ends by itself when this process does."""
+        if self._channel is not None and self._process is not None and self._owner == os.getpid():
+            self._channel.close()
+            self._process.wait()
+        self._channel = self._process = None
+
+
+_CHILD = _Child()

@@ -7,6 +7,7 @@ networks. A file with our seal is read once from end to end to check it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.core.memory import bytes_text, free_memory
 from weightsmith.core.storage import reading
 from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor, shown
 from weightsmith.networks.sealed import check_seal, is_sealed
@@ -40,8 +42,15 @@ _TYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
+# What weightsmith writes into a result folder, sealed, beside a record or a journal.
+_RESULT = re.compile(r"(network|checkpoint|epoch-\d+)\.safetensors")
 # The library's own limit; stated here because the header is parsed before anything else is known.
 _MOST_HEADER = 100_000_000
+
+
+def _is_result(path: Path) -> bool:
+    beside = (path.parent / name for name in ("record.json", "journal.jsonl"))
+    return _RESULT.fullmatch(path.name) is not None and any(file.is_file() for file in beside)
 
 
 class SafetensorsWeights(Weights):
@@ -67,6 +76,12 @@ class SafetensorsWeights(Weights):
         self._length = file_size(path)
         if is_sealed(metadata):
             check_seal(path, metadata)
+        elif _is_result(path):
+            raise FileRefused(
+                path,
+                "lies in a result folder without the seal that weightsmith's networks have: it was replaced or stripped"
+                " of it; move it out of the folder to read it as the file of another tool",
+            )
         super().__init__(path, stored, metadata=metadata, left_out=left_out)
 
     def _read(self, name: str) -> Tensor:
@@ -96,6 +111,9 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with reading(path), safe_open(path, framework="pt") as file:
             yield file
+    except MemoryError as error:
+        size, free = bytes_text(file_size(path)), bytes_text(free_memory())
+        raise FileRefused(path, f"has {size} to be mapped into memory, and {free} are free") from error
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
         raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)})") from error

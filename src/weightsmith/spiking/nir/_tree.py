@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from weightsmith.core.errors import FileRefused, MissingExtra
-from weightsmith.networks.readers.hdf5 import Hdf5File
+from weightsmith.networks.readers.hdf5 import Hdf5File, ask_library
 from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, shown
 
 __all__ = ["read_tree"]
 
-_SCRIPT = Path(__file__).with_name("_values.py")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_PATIENCE = 120.0
 _MOST_EXPANSION = 200
 _ALWAYS_ALLOWED = 64 << 20
 _MOST_PLACES = 100_000
-_MEMORY = 4 << 30
 
 
 def read_tree(path: Path) -> dict[str, Any]:
@@ -35,7 +29,7 @@ def read_tree(path: Path) -> dict[str, Any]:
     if importlib.util.find_spec("h5py") is None:
         raise MissingExtra("reading NIR files", "nir")
     total = _checked_total(path, Hdf5File(path, 0, length), length)
-    content = _child(path, total)
+    content = ask_library(path, 0, length, "values", size=total)
     head = int.from_bytes(content[:8], "little")
     index = read_json(path, content[8 : 8 + head], "its list of values")
     tree: dict[str, Any] = {}
@@ -78,18 +72,3 @@ def _array(path: Path, content: bytes, begin: int, name: str, facts: dict[str, A
     if offset + count * dtype.itemsize > len(content):
         raise FileRefused(path, f"{shown(name)} is cut short")
     return np.frombuffer(content, dtype, count, offset).reshape(shape).copy()[()]
-
-
-def _child(path: Path, total: int) -> bytes:
-    # -P keeps this folder off the child's path, where a file is called like the package it reads.
-    command = [sys.executable, "-P", str(_SCRIPT), str(path), str(_MEMORY + 4 * total)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, env=environment, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise FileRefused(path, f"could not be read by the HDF5 library in {_PATIENCE:.0f} s") from error
-    if done.returncode or len(done.stdout) < 8:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        reason = "crashed on it" if done.returncode < 0 else f"says {shown(last[:100])}"
-        raise FileRefused(path, f"is a damaged or cut-off HDF5 file (the library {reason})")
-    return done.stdout

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
+from weightsmith.core.memory import check_memory
 from weightsmith.core.options import check_int
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
@@ -31,6 +32,7 @@ from weightsmith.spiking.simulation.tally import Tally
 __all__ = ["Engine", "Part", "Path", "check_device", "run_block", "simulate", "simulate_trains"]
 
 Path = Literal["auto", "events", "dense", "steps"]
+_TOGETHER = 16  # steps of a chunk
 Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (rows, steps, classes), counts (rows, steps)
 
 
@@ -82,6 +84,7 @@ def simulate(
     """Run ``network`` on inputs as they come from the data; see :meth:`SpikingNetwork.run`."""
     length = check_int("steps", steps)
     check_device(device)
+    _check_memory(network, length)
     if not isinstance(x, Tensor):
         raise UsageError(f"inputs are a tensor of rows or images, not {type(x).__name__}; torch.as_tensor makes one")
     return _run(
@@ -113,9 +116,20 @@ def simulate_trains(
         raise DataMismatch(f"spike trains are (images, steps, *{network.input_shape}), not {trains.shape}")
     if not np.isin(trains, (-1, 0, 1)).all():
         raise DataMismatch("spike trains are made of −1, 0 and +1 only")
+    _check_memory(network, trains.shape[1])
     given = Trains(np.ascontiguousarray(trains, np.int8))
     length = check_int("steps", trains.shape[1])
     return _run(network, given, length, precision=precision, early=early, observers=observers, device=device, path=path)
+
+
+def _check_memory(network: SpikingNetwork, steps: int) -> None:
+    """Refuse a network of which not even one image can be run: a tiny file may describe any number of units."""
+    values, together = sum(math.prod(shape) for shape in network.shapes.values()), min(steps, _TOGETHER)
+    check_memory(
+        f"one image of this network, {values:,} values in each of {together} steps,",
+        values * (2 * together + 4),
+        "it can be run where there is more, or made smaller",
+    )
 
 
 def _run(
