@@ -40,7 +40,6 @@ epochs = 4
 
 [reduce]
 by = "angles:30"
-latency = false
 
 [spike]
 steps = 4
