@@ -219,7 +219,7 @@ class Parameter:
     def _checked_instance(self, value: Any) -> Any:
         """A value that is of one of the types, where these are all classes; a path may be of any type of path."""
         classes = [kind for kind in self.kinds if inspect.isclass(kind) and typing.get_origin(kind) is None]
-        known = (*classes, os.PathLike) if Path in classes else tuple(classes)
+        known: tuple[type, ...] = (*classes, os.PathLike) if Path in classes else tuple(classes)
         if self.imported and len(classes) == len(self.kinds) and not isinstance(value, known):
             raise OptionError(f"{self.name} must be {type_text(self.hint)}, not {brief(value)}")
         return value
