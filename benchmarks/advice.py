@@ -175,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
                 made = [layer.to_dict() for layer in measure(seed, _rows())]
                 journal.append(str(seed), made, time.monotonic() - start)
             found += [Graded.from_dict(layer) for layer in journal[str(seed)]]
-    command = f"python -m benchmarks.advice --seeds {asked.seeds}"
+    command = f"python -m benchmarks.advice --seeds {asked.seeds} --work FOLDER"
     results = Results(command, machine(), tuple(found), Origin(seed=_FIRST_SEED, versions=versions("numba", "scipy")))
     write_atomic(asked.out / "advice.json", results.to_json(indent=1) + "\n")
     write_atomic(asked.out / "advice.md", page(results))

@@ -43,7 +43,20 @@ from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.simulation.responses import Responses
 from weightsmith.spiking.simulation.simulate import simulate, simulate_trains
 
-__all__ = ["agree", "arms", "case", "cases", "check_small", "memory", "ours", "ours_streamed", "work"]
+__all__ = [
+    "Within",
+    "agree",
+    "arms",
+    "case",
+    "cases",
+    "check_small",
+    "memory",
+    "network_of",
+    "ours",
+    "ours_streamed",
+    "outcome_of",
+    "work",
+]
 
 STEPS, LONG, BATCH, RATE = 75, 1000, 32, 0.07
 _CALIBRATION = 2  # images, enough for rates of 7 % on 32 others
@@ -77,7 +90,7 @@ def ours(
     """Our engine on given spikes (T, B, 3, 32, 32)."""
     network = _network(tuple(weights), tuple(thresholds), precision, reset, leak)
     trains = spikes.transpose(0, 1).contiguous().to(torch.int8).numpy()
-    return _outcome(simulate_trains(network, trains, precision=precision))
+    return outcome_of(simulate_trains(network, trains, precision=precision))
 
 
 def ours_streamed(
@@ -86,7 +99,7 @@ def ours_streamed(
     """The same with spikes drawn as it goes, from images of the kind that ``input_spikes`` has: for memory."""
     network = _network(tuple(weights), tuple(thresholds), precision, "soft", 1.0)
     images = torch.rand((batch, 3, 32, 32), generator=torch.Generator().manual_seed(0)) * 2 - 1
-    return _outcome(simulate(network, images, steps, precision=precision))
+    return outcome_of(simulate(network, images, steps, precision=precision))
 
 
 @functools.lru_cache(maxsize=4)
@@ -116,7 +129,13 @@ def _network(
     return quantised(network) if precision == "int8" else network
 
 
-def _outcome(responses: Responses) -> Outcome:
+def network_of(given: Work, precision: Precision) -> SpikingNetwork:
+    """Our network for this work."""
+    return _network(tuple(given.weights), tuple(given.thresholds), precision, given.reset, given.leak)
+
+
+def outcome_of(responses: Responses) -> Outcome:
+    """Spikes per layer and scores of our engine."""
     return Outcome(tuple(responses.spikes().values()), torch.from_numpy(responses.scores).float())
 
 

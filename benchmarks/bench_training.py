@@ -23,6 +23,7 @@ from benchmarks.training_peers import (
     skorch_arm,
 )
 from weightsmith.data.datasets import load
+from weightsmith.networks.models.resnet import resnet
 from weightsmith.training.clipping import ClipGlobalNorm
 from weightsmith.training.loop import train
 from weightsmith.training.optimisers import Sgd
@@ -37,7 +38,7 @@ _LOSS, _ACCURACY = 0.03, 0.04  # where the order differs: relative, and as a sha
 
 
 def cases() -> list[Case]:
-    """Two batch sizes for the dense network, one convolutional network."""
+    """Two batch sizes for the dense network, a small convolutional network and ResNet-20."""
     return [_case(name, network) for name, (network, _) in _WORKS.items()]
 
 
@@ -45,7 +46,7 @@ def work(name: str) -> Work:
     """What the case of this name has to train; made anew in every process that needs it."""
     if not os.environ.get("WEIGHTSMITH_DATA"):
         raise Unavailable("WEIGHTSMITH_DATA is not set: a folder with fashion-mnist")
-    split = load("fashion-mnist", splits=("train",)).split("train")
+    split = load("cifar10" if name.startswith("ResNet") else "fashion-mnist", splits=("train",)).split("train")
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         return _WORKS[name][1](split.x.to(torch.float32) / 255, split.y)
@@ -54,11 +55,10 @@ def work(name: str) -> Work:
 def _case(name: str, network: str) -> Case:
     given = work(name)
     _check_in_double(name, given)
-    arms = {
-        **_ordered_arms(given),
-        "Keras on torch": keras_arm(given),
-        "Keras on jax": keras_on_jax_arm(partial(work, name)),
-    }
+    arms = _ordered_arms(given)
+    if isinstance(given.network, nn.Sequential):
+        arms["Keras on torch"] = keras_arm(given)
+        arms["Keras on jax"] = keras_on_jax_arm(partial(work, name))
     told = (
         f"{network} on {len(given.y):,} images in memory, epochs: {given.epochs}, SGD at {given.rate}; loss and "
         f"accuracy per epoch; gradients clipped to the global norm {given.clip:g}, which many steps reach. Arms in "
@@ -84,7 +84,7 @@ def _ordered_arms(given: Work) -> dict[str, Arm]:
 
 def _check_in_double(name: str, given: Work) -> None:
     """Two epochs of a few batches, too few for rounding to grow."""
-    rows = 8 * given.batch + given.batch // 2
+    rows = min(8 * given.batch + given.batch // 2, 2_200 if given.x.shape[1] == 1 or given.x.dim() == 2 else 80)
     network = copy.deepcopy(given.network).double()
     short = dataclasses.replace(given, network=network, x=given.x[:rows].double(), y=given.y[:rows], epochs=2)
     ours, unclipped = _ours(short), _ours(short, clip=False)
@@ -176,5 +176,9 @@ _WORKS: dict[str, tuple[str, Callable[[Tensor, Tensor], Work]]] = {
     "CNN, batch 256": (
         _CNN,
         lambda x, y: Work(_convolutional(), x[:10_000].clone(), y[:10_000], batch=256, epochs=1, rate=0.1),
+    ),
+    "ResNet-20, batch 64": (
+        "ResNet-20 (channels 16, 32, 64; batch norm)",
+        lambda x, y: Work(resnet(20), x[:1_024].clone(), y[:1_024], batch=64, epochs=1),
     ),
 }

@@ -30,7 +30,7 @@ __all__ = ["Arm", "Outcome", "Work", "flat", "keras_arm", "keras_on_jax_arm", "l
 class Work:
     """What every arm is given: a network in its first state, images, labels, and how to train; SGD, cross-entropy."""
 
-    network: nn.Sequential
+    network: nn.Module
     x: Tensor
     y: Tensor
     batch: int
@@ -206,6 +206,8 @@ def _keras_arm(work: Work, backend: str) -> Arm:
 
     if keras.backend.backend() != backend:
         raise UnequalWork(f"Keras was imported on {keras.backend.backend()} before it was wanted on {backend}")
+    if not isinstance(work.network, nn.Sequential):
+        raise UnequalWork("only plain stacks are written in Keras' words")
     layers, first = _as_keras(work.network)
     x = (work.x.permute(0, 2, 3, 1) if work.x.dim() == 4 else work.x).contiguous().numpy()
     y = work.y.numpy()

@@ -165,7 +165,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "spike": r"conv2d \(the function conv2d\) cannot be made spiking: only as a module",
     },
     "group norm": {
-        **dict.fromkeys(_CUTS, "conv: its units pass through norm, a GroupNorm, which cannot be cut"),
         "spike": r"conv2d \(the function conv2d\) cannot be made spiking: only as a module",
     },
     "buffers": {"spike": rf"sub \(the function sub\) {_NO_FORM}"},
@@ -188,7 +187,6 @@ REFUSED: dict[str, dict[str, str]] = {
     "log softmax": {"spike": "cannot be made spiking: softmax inside: take it off"},
     "tied": {"spike": rf"sigmoid \(the function sigmoid\) {_ONLY_RELU}"},
     "residual mlp": {
-        **dict.fromkeys(_CUTS, f"blocks.0.0.weight: {_LOOSE}"),
         "spike": r"blocks.0.0 \(LayerNorm\) cannot be made spiking.*use batch norm",
     },
     "gated": {

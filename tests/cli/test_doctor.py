@@ -42,7 +42,10 @@ def test_what_is_missing_has_a_way_out(run, answers, monkeypatch):
     listed = json.loads(run("doctor", "--json").out)
     assert listed["answer"] == "Packages that weightsmith needs are missing: 1."
     assert listed["look_at"] == ["scipy is missing: pip install 'scipy>=1.13'"]
-    assert "pip install 'weightsmith[nir]' for spiking networks for other simulators" in listed["try_next"]
+    assert (
+        "pip install '.[nir]' in your clone of weightsmith, for spiking networks for other simulators"
+        in listed["try_next"]
+    )
 
 
 def test_an_illegal_instruction_ends_the_child_and_is_told(run, answers):

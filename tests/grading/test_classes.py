@@ -25,9 +25,9 @@ def test_borders_belong_to_the_well_trained():
     [
         ((0, 19, 81), "leans weakly trained (81 %)"),
         ((75, 25, 0), "leans over-regularised (75 %)"),
-        ((0, 45, 55), "cannot say (well 45, weak 55 %)"),
-        ((40, 60, 0), "cannot say (over 40, well 60 %)"),
-        ((4, 70, 26), "cannot say (well 70, weak 26 %)"),
+        ((0, 45, 55), "cannot say (45 % well, 55 % weak)"),
+        ((40, 60, 0), "cannot say (40 % over, 60 % well)"),
+        ((4, 70, 26), "cannot say (70 % well, 26 % weak)"),
         ((0, 1000, 1), "leans well trained (99 %)"),
     ],
 )

@@ -228,6 +228,30 @@ def test_words_lean_where_there_is_no_hard_verdict():
     assert rejected.words == "cannot say (power law rejected)"
 
 
+def test_an_interval_that_may_be_too_narrow_says_why():
+    torch.manual_seed(0)
+    (found,) = grade({"w.weight": torch.randn(400, 300)}, evidence="fast").layers
+
+    def reason(tail: int, spikes: int) -> str | None:
+        fit, bulk = dataclasses.replace(found.fit, tail=tail), dataclasses.replace(found.bulk, spikes=spikes)
+        return dataclasses.replace(found, fit=fit, bulk=bulk, verdict=Verdict(VerdictKind.CANNOT_SAY, "by hand")).narrow
+
+    assert reason(42, 20) == "of 42 eigenvalues in the tail only 20 are beyond what noise reaches"
+    assert reason(42, 21) is None
+    assert reason(20, 20) == "the tail has 20 of 300 eigenvalues"
+    assert reason(21, 21) is None
+    assert dataclasses.replace(found, interval=None).narrow is None
+    assert found.row()["interval_may_be_narrow"] == found.narrow
+
+
+def test_the_name_of_a_verdict_in_files_of_version_0_1_is_read():
+    written = Verdict(VerdictKind.NO_HEAVY_TAIL, "").to_dict()
+    assert written["kind"] == "looks like noise"
+    assert Verdict.from_dict(written | {"kind": "no heavy tail"}).kind is VerdictKind.NO_HEAVY_TAIL
+    with pytest.raises(ValueError, match="looks like noise"):
+        Verdict.from_dict(written | {"kind": "another"})
+
+
 def test_records_without_shares_are_read():
     torch.manual_seed(0)
     found = grade({"w.weight": torch.randn(40, 30)}, evidence="fast")

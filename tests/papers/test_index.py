@@ -37,6 +37,13 @@ def test_a_quick_run_gives_no_verdict_and_pages_are_linked(tmp_path):
     assert "<html" in (tmp_path / "reproduction.html").read_text()
 
 
+def test_a_claim_that_older_results_do_not_judge_is_not_run(tmp_path):
+    made = reproduce("membrane", quick=True)
+    write_record(tmp_path / "membrane.json", dataclasses.replace(made, quick=False, findings=made.findings[1:]))
+    (row,) = (row for row in rows_of(index_section(tmp_path)) if "reproduce membrane" in row["what we found"])
+    assert row["verdict"] == "not run"
+
+
 @pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored.name)
 def test_stored_results_are_judged(stored):
     found = stored.judge(RESULTS / stored.file)

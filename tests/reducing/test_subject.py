@@ -11,6 +11,7 @@ from torch import nn
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.data.judging import draw_rows
 from weightsmith.data.tensors import Data, Split
 from weightsmith.reducing.subject import read_subject
 from weightsmith.training.run import TrainRun
@@ -39,6 +40,11 @@ def test_methods_look_at_training_rows_and_the_test_split_judges(trained: TrainR
     again, other = (read_subject(trained, digits, rows=100, seed=seed) for seed in (0, 1))
     assert torch.equal(subject.train.x, again.train.x)
     assert not torch.equal(subject.train.x, other.train.x)
+
+
+def test_the_rows_that_judge_are_those_of_evaluate(trained: TrainRun, digits: Data) -> None:
+    subject = read_subject(trained, digits, rows=None, seed=3, test_rows=40)
+    assert torch.equal(subject.judged.x, draw_rows(digits, "test", 40, 3).part.x)
 
 
 def test_without_a_test_split_the_training_rows_judge(trained: TrainRun, digits: Data) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import mcnemar
-from weightsmith.spiking.choices import Candidate, Choice, front_of, knee_of
+from weightsmith.spiking.choices import Candidate, Choice, Verdict, front_of, knee_of
 
 POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8)
 
@@ -44,3 +44,25 @@ def test_a_choice_comes_back_from_json():
     assert Choice.from_json(choice.to_json()) == choice
     assert (choice.chosen.steps, choice.best_exportable.neuron, choice.chosen.loss) == (2, "if", 25.0)
     assert Choice("", 4, (two,), taken=0, exportable=None, met=True).best_exportable is None
+
+
+@pytest.mark.parametrize(
+    ("within", "limit", "held", "open_"),
+    [
+        (1.0, None, False, True),
+        (9.0, None, True, False),
+        (2.5, None, True, True),
+        (None, 0.5, True, False),
+        (9.0, 0.1, False, False),
+    ],
+)
+def test_a_verdict_says_whether_the_wish_held_and_whether_that_is_sure(within, limit, held, open_):
+    right = [True] * 100
+    gain = mcnemar([*[False] * 2, *[True] * 98], right)
+    found = Verdict.of(gain, 0.25, within, limit)
+    assert found.loss == pytest.approx(2.0)
+    assert found.low < 2.0 < found.high < 9
+    assert (found.held, found.open) == (held, open_)
+    assert f"on the 100 test rows the wish {'held' if held else 'did not hold'}" in str(found)
+    assert ("leaves open" in str(found)) == open_
+    assert Verdict.from_json(found.to_json()) == found

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from torch import nn
 
 import weightsmith as ws
 from weightsmith.core.errors import UsageError
-from weightsmith.spiking.choosing import Wish, _best
+from weightsmith.spiking.choosing import Wish, _best, _ways
+from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.results import SpikeRecord
 
 POINTS = [(5.0, 0.1), (1.0, 0.3), (0.9, 0.5), (-0.1, 1.2)]
@@ -76,6 +78,49 @@ def test_within_points_the_least_energy():
     assert choice.met
     assert choice.chosen.energy == min(candidate.energy for candidate in good)
     assert run.record.decisions.cost.difference > -0.05
+
+
+def test_the_verdict_of_the_test_rows():
+    record = ws.spike(trained(), digits(), within=1.0, energy=0.9, watch=0).record
+    verdict, cost = record.verdict, record.decisions.cost
+    assert (verdict.within, verdict.limit, verdict.rows) == (1.0, 0.9, len(digits().test.x))
+    assert (verdict.loss, verdict.energy) == (-100 * cost.difference, record.cost.ratio)
+    assert (verdict.low, verdict.high) == (-100 * cost.interval.high, -100 * cost.interval.low)
+    assert record.notes[-1] == str(verdict)
+    assert ws.spike(trained(), digits(), steps=4, watch=0, test_rows=10).record.verdict is None
+
+
+def test_settling_and_exits_are_chosen_and_used():
+    data = digits()
+    record = ws.spike(trained(), data, neuron="if", steps=64, energy=0.9, watch=0).record
+    tried = {(each.settle, each.early) for each in record.choice.candidates}
+    assert (0, None) in tried
+    assert (0, "margin:3.0") in tried
+    taken = record.choice.chosen
+    assert (record.settings["settle"], record.settings["early"]) == (taken.settle, taken.early)
+    sooner = min(record.choice.candidates, key=lambda each: each.energy)
+    assert sooner.early is not None  # images that end take no more energy
+    assert taken.early is None or record.decisions.ended < 64
+    nir = ws.spike(trained(), data, neuron="if", steps=64, exportable="nir", watch=0, test_rows=10).record.choice
+    assert [(each.settle, each.early) for each in nir.candidates] == [(0, None)]
+
+
+@pytest.mark.parametrize(
+    ("neuron", "steps", "expected"),
+    [
+        ("if", 32, [(0, True), (3, False), (3, True)]),
+        ("if", 8, [(3, False)]),  # no image ends before its eighth step
+        ("if", 4, []),
+        ("if:signed=true", 32, [(0, True)]),
+        ("graded:5", 4, []),
+    ],
+)
+def test_ways_to_run(neuron, steps, expected):
+    network = types.SimpleNamespace(populations=[types.SimpleNamespace(name="last")])
+    spikes = np.array([0, 0, 1, *[9] * (steps - 3)])
+    found = types.SimpleNamespace(spikes_per_step={"last": spikes})
+    recipe = types.SimpleNamespace(neuron=Neuron.of(neuron), steps=steps)
+    assert [(settle, early is not None) for settle, early in _ways(recipe, network, found)] == expected
 
 
 def test_at_most_this_energy_the_least_loss():

@@ -15,6 +15,7 @@ import typer
 from weightsmith._version import __version__
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli.terminal import out, print_json
+from weightsmith.core.errors import how_to_install
 
 if TYPE_CHECKING:
     from weightsmith.reporting.parts import Table
@@ -79,7 +80,7 @@ def doctor(
         ),
         look_at=tuple(f"{package.name} is missing: pip install '{package.name}{package.asked}'" for package in needed),
         try_next=(
-            *(f"pip install 'weightsmith[{extra}]' for {_EXTRAS[extra]}" for extra in absent),
+            *(f"{how_to_install(extra)}, for {_EXTRAS[extra]}" for extra in absent),
             *(_way_out(name) for name in failing),
         ),
     )

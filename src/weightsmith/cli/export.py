@@ -15,7 +15,7 @@ from weightsmith.cli._figure_files import check_targets
 from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli._spike_records import nearby_settings, recorded_data
 from weightsmith.cli._verb_options import Options, takes_options_of
-from weightsmith.cli.terminal import print_json, raise_concerns, say_note, show
+from weightsmith.cli.terminal import files_line, out, print_json, raise_concerns, say_note, show
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
 from weightsmith.spiking.nir import export as verb
 
@@ -36,6 +36,7 @@ _IMAGES = 2
         "weightsmith export runs/spiking net.nir --data digits",
         "weightsmith export runs/spiking net.nir --rounding 8 --check norse",
         "weightsmith export runs/small --to onnx --int8 --data cifar10",
+        "weightsmith export runs/small --to huggingface hub/small",
     ),
 )
 def export(
@@ -44,7 +45,7 @@ def export(
         typer.Argument(
             metavar="NETWORK",
             readable=False,
-            help="a spiking network (its file, or spike's folder), or with --to onnx any other",
+            help="a spiking network (its file, or spike's folder), or with --to onnx or huggingface any other",
         ),
     ],
     options: Options,
@@ -56,7 +57,9 @@ def export(
             help="the NIR file to write; NET.py: a plain torch module with its weights beside it; optional for onnx",
         ),
     ] = None,
-    to: Annotated[str, typer.Option(help="nir (spiking networks, also NET.py) or onnx (all others)")] = "nir",
+    to: Annotated[
+        str, typer.Option(help="nir (spiking networks, also NET.py); onnx or huggingface (all others)")
+    ] = "nir",
     int8: Annotated[
         bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
     ] = False,
@@ -76,15 +79,18 @@ def export(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Write a spiking network as NIR or as a plain torch module, any other as ONNX, each checked.
+    """Write a network for other tools: NIR or a torch module if it is spiking, else ONNX or a Hugging Face folder.
 
     NIR comes with the spikes that it must give on a test vector.
 
     A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
     Exit code 1 if another simulator counts other spikes (--check), or the module gives others. Any other network is
     written as ONNX (--to onnx), with --int8 also in 8 bits; both are checked against the module and timed in
-    onnxruntime.
+    onnxruntime. --to huggingface writes a folder with model.safetensors, config.json and a model card with figures.
     """
+    if to == "huggingface":
+        _export_huggingface(file, target, network, as_json)
+        return
     if to == "onnx":
         export_to_onnx(file, target, network=network, int8=int8, data=data, data_path=data_path, as_json=as_json)
         return
@@ -130,9 +136,22 @@ def export(
     raise_concerns(description)
 
 
+def _export_huggingface(file: Path, target: Path | None, network: str | None, as_json: bool) -> None:
+    from weightsmith.chain.huggingface import export_huggingface
+
+    if target is None:
+        raise UsageError("give the folder to write: weightsmith export NETWORK FOLDER --to huggingface")
+    folder = export_huggingface(file, target, network=network)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    if as_json:
+        print_json({"files": [str(path) for path in paths]})
+    else:
+        out().print(files_line(paths))
+
+
 def _spiking_target(target: Path | None, to: str, int8: bool) -> Path:
     if to != "nir":
-        raise UnknownName("format", to, ("nir", "onnx"))
+        raise UnknownName("format", to, ("nir", "onnx", "huggingface"))
     if int8:
         raise UsageError("--int8 belongs to --to onnx")
     if target is None:

@@ -266,7 +266,7 @@ def _described(answer: _Answer, why: bool) -> Section:
 
     if answer.comparison is not None:
         found = tuple(line for grades in answer.several for line in concerns(grades, grades.source))
-        return dataclasses.replace(comparison_section(answer.comparison, answer.several), look_at=found)
+        return dataclasses.replace(comparison_section(answer.comparison, networks=answer.several), look_at=found)
     description = describe(answer.several[0], why=why)
     if not answer.plans:
         return description

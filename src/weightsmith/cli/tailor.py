@@ -51,7 +51,7 @@ def tailor(
 ) -> None:
     """Limits in, network out: reduced, rounded to int8, spiking, or a combination, whichever loses least.
 
-    Looks at 1,000 training rows without their labels, trains nothing, and judges the result once on the test rows.
+    Looks at 1,000 training rows without their labels and judges the result once on the test rows.
     Ctrl-C ends the search with the best so far; with --out the same command goes on. Exit code 1 if the limits are not
     kept to.
     """

@@ -1,5 +1,6 @@
-"""Other tools' entry points, so that scripts written for them run on weightsmith: ``ws.compat.WeightWatcher``."""
+"""Other tools' entry points and callbacks: ``WeightWatcher``, ``lightning_callback``, ``trainer_callback``."""
 
+from weightsmith.compat.callbacks import lightning_callback, trainer_callback
 from weightsmith.compat.weightwatcher import WeightWatcher
 
-__all__ = ["WeightWatcher"]
+__all__ = ["WeightWatcher", "lightning_callback", "trainer_callback"]

@@ -31,6 +31,7 @@ __all__ = [
     "WeightsmithError",
     "WorkerLost",
     "brief",
+    "how_to_install",
 ]
 
 
@@ -82,12 +83,17 @@ class UnknownName(UsageError, LookupError):
         return type(self), (self.what, self.name, self.known)
 
 
+def how_to_install(extra: str) -> str:
+    """The command that brings an extra. The project is on no package index: it runs in a clone."""
+    return f"pip install '.[{extra}]' in your clone of weightsmith"
+
+
 class MissingExtra(UsageError, ImportError):
     """An optional package is needed and not installed; names the extra that brings it."""
 
     def __init__(self, what: str, extra: str) -> None:
         self.what, self.extra = what, extra
-        super().__init__(f"{what} needs an optional package: pip install 'weightsmith[{extra}]'")
+        super().__init__(f"{what} needs an optional package: {how_to_install(extra)}")
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         return type(self), (self.what, self.extra)

@@ -285,8 +285,10 @@ def _decode_plain(value: Any, hint: Any, where: str) -> Any:
     if issubclass(hint, Record | Option):
         return hint.from_dict(value)
     if issubclass(hint, enum.Enum):
-        _expect(value in [member.value for member in hint], value, " | ".join(str(m.value) for m in hint), where)
-        return hint(value)
+        try:
+            return hint(value)
+        except ValueError:
+            _expect(False, value, " | ".join(str(m.value) for m in hint), where)
     if hint is float:
         _expect(isinstance(value, int | float) and not isinstance(value, bool), value, "a number", where)
         return float(value)

@@ -14,6 +14,7 @@ of damaged layers as many are called well trained.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,7 +26,6 @@ _NEAR_NOISE = 0.5
 _FEW_DIRECTIONS = 0.025
 _TESTED = 64  # eigenvalues of the smallest layers that advice was tested on
 _MOST = 3  # layers that are named
-_SHORT = 20  # eigenvalues of a tail that tells little
 
 
 def _is_near_noise(layer: LayerGrade) -> bool:
@@ -36,6 +36,10 @@ def _has_few_directions(layer: LayerGrade) -> bool:
     return layer.metrics is not None and layer.metrics.stable_rank < _FEW_DIRECTIONS * layer.N
 
 
+_REASONS = {
+    "train longer": "hardly told from random weights, train longer",
+    "cut": "far more units than it uses, cut some (weightsmith reduce)",
+}
 ADVICE: dict[str, Callable[[LayerGrade], bool]] = {"train longer": _is_near_noise, "cut": _has_few_directions}
 """What can be advised, and when; the first that applies is given."""
 
@@ -58,7 +62,7 @@ class Answer:
     @property
     def lines(self) -> tuple[str, str, str]:
         """The three, each with its name."""
-        return f"Graded: {self.graded}", f"Look first at: {self.look}", f"Not told by weights: {self.unknown}"
+        return f"Graded: {self.graded}", f"Look first at: {self.look}", f"Weights do not tell: {self.unknown}"
 
 
 def answer(grades: Grades) -> Answer:
@@ -67,7 +71,7 @@ def answer(grades: Grades) -> Answer:
     >>> from weightsmith.grading.grade import grade
     >>> from weightsmith.networks import mlp
     >>> print(answer(grade(mlp(64, 32, 10, seed=0))).look)
-    none; no layer is broken, near noise or outside the range of α
+    nothing: no layer is broken or has an α outside 2 to 6; 2 look like noise, with few eigenvalues (below 64)
     """
     return Answer(_graded(grades), _look(grades), _unknown(grades))
 
@@ -78,13 +82,15 @@ def _graded(grades: Grades) -> str:
     fitted = [layer for layer in grades.layers if layer.fitted]
     if not fitted:
         return f"0 of {covered.layers} {covered.unit}: none could be fitted"
+    which = f"{covered.fitted} of {covered.layers} {covered.unit}{share}"
     if any(layer.verdict.kind is VerdictKind.NOT_JUDGED for layer in fitted):
-        return f"{covered.fitted} of {covered.layers} {covered.unit}{share}; no verdicts without evidence"
+        return f"{which}; no verdicts without evidence"
+    firm = [layer for layer in fitted if layer.verdict.kind is not VerdictKind.CANNOT_SAY]
     leaning = sum(layer.words.startswith("leans") for layer in fitted)
-    unsure = sum(layer.verdict.kind is VerdictKind.CANNOT_SAY for layer in fitted)
-    parts = [f"{len(fitted) - unsure} with a firm verdict", f"{unsure} that cannot say"]
-    lean = f" ({leaning} of them lean{'s' * (leaning == 1)} to a class)" if leaning else ""
-    return f"{covered.fitted} of {covered.layers} {covered.unit}{share}: {', '.join(parts)}{lean}"
+    kinds = Counter(layer.words for layer in firm)
+    detail = f" ({', '.join(f'{words}: {count}' for words, count in kinds.most_common())})" if firm else ""
+    undecided = len(fitted) - len(firm) - leaning
+    return f"{which}. Clear verdict: {len(firm)}{detail}; leaning to one: {leaning}; undecided: {undecided}"
 
 
 _URGENT = (Status.NON_FINITE, Status.ZERO, Status.CONSTANT)
@@ -98,7 +104,7 @@ def _concern(layer: LayerGrade) -> int | None:
         return None
     if layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL and layer.evals < _TESTED:
         return None  # so few eigenvalues hardly ever stand out from noise
-    order = ("no heavy tail", "weakly trained", "over-regularised", "leans weakly", "leans over-regularised")
+    order = ("looks like noise", "weakly trained", "over-regularised", "leans weakly", "leans over-regularised")
     place = next((index for index, words in enumerate(order) if layer.words.startswith(words)), None)
     if place is not None:
         return len(_URGENT) + place
@@ -109,20 +115,31 @@ def _look(grades: Grades) -> str:
     concerns = [(_concern(layer), -layer.parameters, index) for index, layer in enumerate(grades.layers)]
     found = sorted((concern, size, index) for concern, size, index in concerns if concern is not None)
     if not found:
-        return "none; no layer is broken, near noise or outside the range of α"
-    parts = []
-    for _, _, index in found[:_MOST]:
-        layer = grades.layers[index]
-        what = advice(layer) or ("find out why" if not layer.fitted else "no tested advice")
-        parts.append(f"{layer.name}, {layer.words}: {what}")
+        small = sum(layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL for layer in grades.layers)
+        doubt = f"; {small} look{'s' * (small == 1)} like noise, with few eigenvalues (below {_TESTED})"
+        return "nothing: no layer is broken or has an α outside 2 to 6" + doubt * (small > 0)
+    first = [grades.layers[index] for _, _, index in found[:_MOST]]
+    parts = [f"{layer.name}, {layer.words}{_what_to_do(layer)}" for layer in first]
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-    return "; ".join(parts) + more
+    untested = any(layer.fitted and advice(layer) is None for layer in first)
+    limit = f". Advice is tested for dense layers of {_TESTED} eigenvalues or more; the others get none" * untested
+    return "; ".join(parts) + more + limit
+
+
+def _what_to_do(layer: LayerGrade) -> str:
+    if not layer.fitted:
+        return ": find out why"
+    kind = advice(layer)
+    return "" if kind is None else f": {_REASONS[kind]}"
 
 
 def _unknown(grades: Grades) -> str:
-    parts = ["accuracy, overfitting to wrong labels"]
-    short = sum(layer.fit is not None and layer.fit.tail < _SHORT for layer in grades.layers)
-    if short:
-        parts.append(f"much about {short} layers with tails of fewer than {_SHORT} eigenvalues")
-    parts.append("whether a bulk of noise reaches into the tail (then the interval is too narrow)")
+    parts = ["how accurate the network is, or whether it learned wrong labels"]
+    fitted = [layer for layer in grades.layers if layer.interval is not None]
+    narrow = sum(layer.narrow is not None for layer in fitted)
+    if narrow:
+        parts.append(
+            f"whether the interval of α holds in {narrow} of {len(fitted)} layers, where too little stands out from "
+            "noise (marked ~)"
+        )
     return "; ".join(parts)

@@ -39,7 +39,7 @@ class ClassShares(Record):
 
     >>> shares = ClassShares.of(np.array([1.5, 3.0, 4.0, 5.0, 7.0]))
     >>> shares.best, shares.well_trained, shares.words
-    ('well trained', 0.6, 'cannot say (over 20, well 60, weak 20 %)')
+    ('well trained', 0.6, 'cannot say (20 % over, 60 % well, 20 % weak)')
     """
 
     over_regularised: float
@@ -81,11 +81,11 @@ class ClassShares(Record):
 
     @property
     def words(self) -> str:
-        """``leans weakly trained (81 %)``, or ``cannot say (well 45, weak 55 %)``: short enough for a table."""
+        """``leans weakly trained (81 %)``, or ``cannot say (45 % well, 55 % weak)``: short enough for a table."""
         if self.leans:
             return f"leans {self.best} ({_percent(self.share)} %)"
-        parts = [f"{name[:4]} {_percent(share)}" for name, share in self.by_class.items() if share >= _NAMED]
-        return f"cannot say ({', '.join(parts)} %)"
+        parts = [f"{_percent(share)} % {name[:4]}" for name, share in self.by_class.items() if share >= _NAMED]
+        return f"cannot say ({', '.join(parts)})"
 
 
 def _percent(share: float) -> int:

@@ -92,7 +92,7 @@ def grade(
     >>> from weightsmith.networks import mlp
     >>> grades = grade(mlp(64, 32, 10, seed=0))
     >>> [(layer.name, layer.status.value, layer.verdict.kind.value) for layer in grades.layers]
-    [('dense1', 'fitted', 'no heavy tail'), ('output', 'fitted', 'no heavy tail')]
+    [('dense1', 'fitted', 'looks like noise'), ('output', 'fitted', 'looks like noise')]
     >>> grades.coverage.line
     '2 of 2 layers fitted, with 2,368 of 2,410 parameters (98.26 %)'
     """

@@ -1,7 +1,7 @@
 """The verdict on a layer from its numbers; the first of these questions that applies decides.
 
 1. Can the layer be fitted? Otherwise its status is the verdict.
-2. Does any eigenvalue lie beyond the edge of the noise (Marchenko–Pastur, at 1 %)? Otherwise there is no heavy tail,
+2. Does any eigenvalue lie beyond the edge of the noise (Marchenko–Pastur, at 1 %)? Otherwise it looks like noise,
    whatever α says: α is between 2 and 6 on a quarter of all matrices of pure noise.
 3. Is the power law rejected (p < 0.1), or does the interval of α reach into more than one class? Then there is no
    verdict at this confidence; the shares of the classes (:mod:`weightsmith.grading.classes`) say which way it leans.

@@ -13,7 +13,7 @@ from weightsmith.core.errors import DataMismatch, FileRefused, OptionError, Unkn
 from weightsmith.core.records import Lineage
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.card import Card, card_of, with_card
-from weightsmith.networks.editing.int8 import int8_outline, is_int8_file
+from weightsmith.networks.editing.int8 import folded, int8_outline, is_int8_file
 from weightsmith.networks.editing.resizing import output_units, resize, units_with
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
@@ -168,13 +168,16 @@ def _filled_int8(
     path = weights.path
     if card.architecture is not None:
         built = card.architecture.build()
-    elif isinstance(given, str) and is_factory(given) and not card.widths:
+    elif isinstance(given, str) and is_factory(given):
         built = Factory.parse(given).build()
-    elif given is None or isinstance(given, str | Architecture) or card.widths:
-        way = "load the network that it was rounded from" if card.widths else f"give load(…, network={card.factory!r})"
-        raise UsageError(f"{path}: is a module of your own with 8-bit layers, and its card cannot build it: {way}")
+    elif given is None or isinstance(given, str | Architecture):
+        way = f"load(…, network={card.factory!r})" if card.factory else "network=, the function that builds it"
+        raise UsageError(f"{path}: is a module of your own with 8-bit layers, and its card cannot build it: give {way}")
     else:
         built = unwrapped(given if isinstance(given, nn.Module) else given())
+    if card.widths and card.architecture is None:
+        built, _ = folded(built, None)  # the file has no batch norms
+        _reduce(built, weights, {name: name for name in weights.entries if name in built.state_dict()}, card.widths)
     made = int8_outline(built)
     state = made.state_dict()
     found = {name: entry.shape for name, entry in weights.stored.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -91,8 +92,9 @@ def _rows(folder: Path) -> Iterator[_Row]:
         for claim in chosen.claims:
             if full:
                 file, one = full[-1]
-                (finding,) = (each for each in one.findings if each.claim == claim.name)
-                yield _Row(chosen.document, claim, finding, file.with_suffix(".md").relative_to(folder).as_posix())
+                page = file.with_suffix(".md").relative_to(folder).as_posix()
+                findings = {found.claim: found for found in one.findings}
+                yield _Row(chosen.document, claim, findings.get(claim.name) or _newer(claim, chosen.name), page)
             else:
                 yield _Row(chosen.document, claim, not_run(claim), "")
     for stored in STORED:
@@ -104,6 +106,11 @@ def _rows(folder: Path) -> Iterator[_Row]:
             )
     for document, claims in NOT_RUN.items():
         yield from (_Row(document, claim, not_run(claim), "") for claim in claims)
+
+
+def _newer(claim: Claim, name: str) -> Finding:
+    """A claim that the experiment did not judge yet when its results were written."""
+    return dataclasses.replace(not_run(claim), found=f"newer than these results: weightsmith reproduce {name}")
 
 
 def _table(document: str, title: str, rows: list[_Row], links: bool) -> Table:

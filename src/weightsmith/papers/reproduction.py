@@ -9,11 +9,13 @@ that measures one setting with one seed, the settings, and the rule by which ver
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,10 @@ DOCUMENTS = {
 EXPERIMENTS = (
     "membrane",
     "variance",
+    "adjustment",
+    "resnet_leaks",
+    "vgg_leaks",
+    "course",
     "gradients",
     "activations",
     "batch_norm",
@@ -49,11 +55,13 @@ EXPERIMENTS = (
     "schedules",
     "dropout",
     "stopping",
+    "reuse",
     "pruning",
     "fitness",
     "exponents",
     "alpha_hat",
     "group_lasso",
+    "penalties",
     "series",
 )
 """The modules of :mod:`weightsmith.papers.experiments`, in the order of the page."""
@@ -61,12 +69,13 @@ EXPERIMENTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run: the settings, the seeds, the data, and what is the same for ``all`` settings."""
+    """What is run: the settings, the seeds, the data, what is the same for ``all`` settings, options of ``prepare``."""
 
     each: Sequence[Mapping[str, Any]]
     seeds: Sequence[int] = (0, 1, 2)
     data: str = ""
     all: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    prepare: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +84,8 @@ class Experiment:
 
     ``measure(seed=…, data=…, **setting)`` gives one row of numbers; ``judge(table)`` the findings, one for each claim.
     ``shows`` are the columns of the page's table, means over seeds. ``minutes`` is the CPU time of a full run, as
-    measured; ``needs`` the data set of a full run, for which a quick one takes the embedded digits.
+    measured. ``prepare(work, data=…, …)`` is work that all settings share, a trained network say: it is done once,
+    into the folder ``work``, which ``measure`` then gets too.
     """
 
     name: str
@@ -88,7 +98,9 @@ class Experiment:
     judge: Callable[[SweepTable], Sequence[Finding]]
     shows: tuple[str, ...]
     draw: Callable[[SweepTable], Figure] | None = None
+    prepare: Callable[..., object] | None = None
     how: str = ""
+    notes: tuple[str, ...] = ()
     minutes: float = 0.0
 
     def settings(self, quick: bool) -> Settings:
@@ -145,16 +157,19 @@ def reproduce(
     if not taken:
         raise UsageError(f"{chosen.name} needs at least one seed")
     started = time.process_time()
-    table = sweep(
-        functools.partial(chosen.measure, **_source(plan.data, path), **plan.all),
-        plan.each,
-        seeds=taken,
-        journal=None if out is None else Path(out) / f"{chosen.name}.journal.jsonl",
-        workers=workers,
-        cluster=cluster,
-        inputs={"data": _digest(plan.data, path), **{name: str(value) for name, value in plan.all.items()}},
-        on_row=on_row,
-    )
+    fixed = {name: str(value) for name, value in (*plan.all.items(), *plan.prepare.items())}
+    inputs = {"data": _digest(plan.data, path), **fixed}
+    with _prepared(chosen, plan, path, out) as known:
+        table = sweep(
+            functools.partial(chosen.measure, **known, **plan.all),
+            plan.each,
+            seeds=taken,
+            journal=None if out is None else Path(out) / f"{chosen.name}.journal.jsonl",
+            workers=workers,
+            cluster=cluster,
+            inputs=inputs,
+            on_row=on_row,
+        )
     made = Reproduction(
         experiment=chosen.name,
         document=chosen.document,
@@ -170,6 +185,24 @@ def reproduce(
     if out is not None:
         _write(chosen, made, Path(out))
     return made
+
+
+@contextlib.contextmanager
+def _prepared(
+    chosen: Experiment, plan: Settings, path: str | Path | None, out: str | Path | None
+) -> Iterator[dict[str, Any]]:
+    """What every measurement is told of its data and of the folder of the shared work, which lies in ``out``."""
+    known = _source(plan.data, path)
+    if chosen.prepare is None:
+        yield known
+        return
+    with contextlib.ExitStack() as stack:
+        if out is None:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weightsmith-reproduce-")))
+        else:
+            work = Path(out) / f"{chosen.name}.work"
+        chosen.prepare(work, **known, **plan.prepare)
+        yield {**known, "work": work}
 
 
 def _source(data: str, path: str | Path | None) -> dict[str, Any]:
@@ -219,12 +252,15 @@ def section(made: Reproduction) -> Section:
     if chosen.draw is not None:
         drawing = functools.partial(chosen.draw, made.table)
         parts.append(Drawing("What was measured", chosen.how, drawing, made.table.rows, f"{made.experiment}.csv"))
-    parts += [_measured(chosen, made.table), Notes(_notes(made))]
+    parts += [_measured(chosen, made.table), Notes((*chosen.notes, *_notes(made)))]
     counts = {verdict: sum(finding.verdict is verdict for finding in made.findings) for verdict in _verdicts(made)}
     lead = "; ".join(f"{verdict.value}: {count}" for verdict, count in counts.items())
     about = f"{DOCUMENTS[made.document]}. {chosen.says}"
     return Section(
-        f"Reproduced: {made.experiment}", f"Verdicts on {len(rows)} claims. {lead}.", tuple(parts), about=about
+        f"Reproduced: {made.experiment}",
+        f"{'Verdict on 1 claim' if len(rows) == 1 else f'Verdicts on {len(rows)} claims'}. {lead}.",
+        tuple(parts),
+        about=about,
     )
 
 
@@ -251,7 +287,8 @@ def _measured(chosen: Experiment, table: SweepTable) -> Table:
         for summary in summaries:
             spread = "" if summary.deviation is None else f" ± {summary.deviation:.2g}"
             text = "–" if summary.mean is None else f"{summary.mean:.4g}{spread}"
-            cells.append(Shown(summary.mean, text + (f" ({summary.missing} failed)" if summary.missing else "")))
+            failed = summary.missing and summaries[0].missing  # in the first column a number is only missing after that
+            cells.append(Shown(summary.mean, text + (f" ({failed} failed)" if failed else "")))
         rows.append(tuple(cells))
     caption = "Means over seeds ± standard deviation."
     return Table(

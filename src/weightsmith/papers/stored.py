@@ -1,4 +1,4 @@
-"""Claims judged from results that other commands wrote (leaks, the course, transfer), and claims nobody ran yet.
+"""Claims judged from results that other commands wrote (leaks, transfer), and claims nobody ran yet.
 
 Each entry reads one JSON file of ``docs/results`` and applies a rule to it, as an experiment does to its rows.
 """
@@ -9,11 +9,10 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from weightsmith.core.statistics import rank_correlation
+from weightsmith.core.statistics import Comparison, Interval, rank_correlation
 from weightsmith.papers.claims import Claim, Finding, Verdict, by_parts, paired, worded
 
 __all__ = ["NOT_RUN", "STORED", "Stored", "not_run"]
@@ -32,36 +31,28 @@ class Stored:
 
 
 def _leaks(path: Path) -> Sequence[Finding]:
-    from weightsmith.core.statistics import Comparison
     from weightsmith.spiking.sweep.results import SpikeSweep
 
     found = SpikeSweep.from_json(path.read_text(encoding="utf-8"))
-    gains: dict[tuple[float, str], Comparison] = {
-        (each.leak, each.reset): each.gain for each in found.chosen if each.gain is not None
-    }
+    gains = {(each.leak, each.reset): each.gain for each in found.chosen if each.gain is not None}
+    tests = {(each.leak, each.reset): each.baseline_test for each in found.chosen}
+    return [*_gains_of(gains, found.test_images), *_losses_of(tests, found.test_images)]
+
+
+def _gains_of(gains: dict[tuple[float, str], Comparison], images: int) -> Sequence[Finding]:
+    """What the adjustment gains: at every leak and reset, with the leak, without leak."""
     sides = [_side(gain) for gain in gains.values()]
     speeds = sorted({leak for leak, _ in gains})
     both = [sum(gains[leak, reset].difference for reset in ("soft", "hard")) / 2 for leak in speeds]
     trend = rank_correlation([1 - leak for leak in speeds], both)
     none = gains[1.0, "soft"]
-    tests = {(each.leak, each.reset): each.baseline_test for each in found.chosen}
-    leaks = sorted({leak for leak, _ in tests}, reverse=True)
-    resets = [
-        None
-        if _overlap(tests[leak, "soft"], tests[leak, "hard"])
-        else tests[leak, "soft"].value > tests[leak, "hard"].value
-        for leak in leaks
-    ]
-    fastest = [tests[1.0, reset].low > tests[leaks[-1], reset].high for reset in ("soft", "hard")]
-    images = found.test_images
     better = [f"leak {leak:g}, {reset} reset" for (leak, reset), gain in gains.items() if _side(gain)]
     return [
         by_parts(
             "all",
             sides,
             f"better beyond the interval in {sides.count(True)} of {len(sides)} scenarios, worse in "
-            f"{sides.count(False)}, "
-            f"{sides.count(None)} inside the noise",
+            f"{sides.count(False)}, {sides.count(None)} inside the noise",
             ours=f"{sides.count(True)} of {len(sides)} better",
             n=images,
         ),
@@ -82,6 +73,20 @@ def _leaks(path: Path) -> Sequence[Finding]:
             n=images,
             p=none.p,
         ),
+    ]
+
+
+def _losses_of(tests: dict[tuple[float, str], Interval], images: int) -> Sequence[Finding]:
+    """What leak and hard reset cost the network that is not adjusted."""
+    leaks = sorted({leak for leak, _ in tests}, reverse=True)
+    resets = [
+        None
+        if _overlap(tests[leak, "soft"], tests[leak, "hard"])
+        else tests[leak, "soft"].value > tests[leak, "hard"].value
+        for leak in leaks
+    ]
+    fastest = [tests[1.0, reset].low > tests[leaks[-1], reset].high for reset in ("soft", "hard")]
+    return [
         by_parts(
             "leak",
             [bool(each) for each in fastest],
@@ -99,33 +104,13 @@ def _leaks(path: Path) -> Sequence[Finding]:
     ]
 
 
-def _side(compared: Any) -> bool | None:
+def _side(compared: Comparison) -> bool | None:
     """Whether it is better beyond its interval (True), worse (False), or neither."""
     return compared.difference > 0 if compared.decided else None
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def _overlap(a: Interval, b: Interval) -> bool:
     return bool(a.low <= b.high and b.low <= a.high)
-
-
-def _course(path: Path) -> Sequence[Finding]:
-    from weightsmith.papers.course import CourseTable
-
-    table = CourseTable.from_json(path.read_text(encoding="utf-8"))
-    rows = [row for row in table.rows if row.within is not None]
-    inside = [bool(row.within) for row in rows]
-    most = max(abs(row.difference) for row in rows if row.difference is not None)
-    return [
-        by_parts(
-            "table",
-            inside,
-            f"{sum(inside)} of {len(inside)} runs of the course are within {100 * table.tolerance:g} points, the "
-            f"furthest is "
-            f"{100 * most:.2f} away",
-            ours=f"{sum(inside)} of {len(inside)}",
-            n=len(inside) * rows[0].seeds,
-        )
-    ]
 
 
 def _transfer(path: Path) -> Sequence[Finding]:
@@ -190,21 +175,6 @@ STORED = (
         _leaks,
     ),
     Stored(
-        "course",
-        "training",
-        "course.json",
-        "course.md",
-        (
-            Claim(
-                "table",
-                "code example and case study",
-                "The validation accuracies of the course's runs.",
-                "each within 1.5 points over three seeds",
-            ),
-        ),
-        _course,
-    ),
-    Stored(
         "transfer",
         "training",
         "transfer.json",
@@ -230,42 +200,6 @@ STORED = (
 """Results of other commands that carry claims of the documents."""
 
 NOT_RUN: dict[str, tuple[Claim, ...]] = {
-    "L4 norm": (
-        Claim(
-            "figure-7",
-            "figure 7",
-            "ResNet-20, 250 steps: no benefit with soft reset and slow leaks, a benefit with fast leaks and hard "
-            "reset; "
-            "the fastest two leaks fail under hard reset.",
-            "needs a network built and trained as the paper has it",
-        ),
-        Claim(
-            "figure-8",
-            "figure 8",
-            "VGG-11 on CIFAR-100, 125 steps: as ResNet-20, with a larger gain.",
-            "needs such a network",
-        ),
-        Claim(
-            "first-layer",
-            "section 3.3",
-            "The adjustment is more effective at the first layer than at others.",
-            "first layer alone against all",
-        ),
-        Claim(
-            "threshold",
-            "section 4.3",
-            "The best threshold is another one after the adjustment.",
-            "best factor of both over many draws",
-        ),
-    ),
-    "training": (
-        Claim(
-            "similar",
-            "transfer learning",
-            "The more similar the data, the more layers can be reused.",
-            "layers reused by similarity and rows",
-        ),
-    ),
     "pruning": (
         Claim(
             "table-1",
@@ -278,11 +212,6 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "section 3.1",
             "A small network performs as well as a support vector machine on these features.",
             "needs the licensed sheet",
-        ),
-    ),
-    "heavy tails": (
-        Claim(
-            "penalties", "theory", "A stable-rank regulariser improves training.", "accuracy with and without, tuned"
         ),
     ),
 }

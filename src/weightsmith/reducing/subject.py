@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.datasets import as_data, load_all
+from weightsmith.data.judging import drawn_to_judge
 from weightsmith.data.sources import Source
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of, weights_digest
@@ -65,7 +66,7 @@ def read_subject(
     count = _outputs(module, example)
     labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
     chosen = drawn(len(train), rows, seed, "training rows")
-    judging = drawn(len(known.split(split)), test_rows, seed, "test rows")
+    judging = torch.from_numpy(drawn_to_judge(len(known.split(split)), test_rows, seed))
     looked_at = Split(train.x[chosen], labels["train"][chosen])
     _check_rows(known, looked_at)
     return Subject(

@@ -33,7 +33,7 @@ _MOST_ROWS = 1_000  # rows shown of a table; its CSV has all of them
 _MOST_CSV = 500_000  # bytes of data for one table or drawing
 _LONGEST_CELL = 500
 _LONG = 14  # rows from which a table scrolls
-_SENTENCE = 26  # letters from which a cell may wrap
+_PHRASE, _SENTENCE = 26, 60  # letters from which a cell may wrap, and from which its column is a wide one
 _SORTABLE = 3  # rows from which a table is sortable
 _PREFIX = re.compile(r"\s*how to read it\s*:\s*", re.IGNORECASE)
 
@@ -156,7 +156,9 @@ def _table(table: Table) -> Block:
 
 
 def _head(column: Column, texts: Sequence[str]) -> _Head:
-    look = "number" if column.numeric else "text" if max(map(len, texts), default=0) > _SENTENCE else "words"
+    longest = max(map(len, texts), default=0)
+    words = "words" if longest <= _PHRASE else "phrase" if longest <= _SENTENCE else "text"
+    look = "number" if column.numeric else words
     return _Head(plain(column.head, LONGEST_NAME), plain(column.meaning), column.numeric, look)
 
 

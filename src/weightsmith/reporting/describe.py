@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 from weightsmith.core.errors import UsageError
@@ -33,6 +34,9 @@ _SECTIONS = {
 
 A record of a room above names its own: ``described_by = "chain.diff.section.diff_section"``.
 """
+
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def describe(result: Any, name: str = "", **asked: Any) -> Section:
@@ -69,4 +73,6 @@ _WHOLE = (
 def _name(record: Any) -> str:
     """The network's own name, if the result has none; what has a description of its own names itself."""
     named = getattr(record, "source", None) or getattr(record, "network", None)
+    if _DIGEST.fullmatch(str(named)):
+        return "your network"  # a module without a text form is known by its digest
     return str(named or ("" if hasattr(record, "described_by") else "unnamed"))

@@ -36,7 +36,7 @@ def grading_page(
     networks, comparison = _sorted_out(grades, comparison)
     labels = network_labels([network.source for network in networks])
     share = max(1, spectra // max(1, len(networks))) if spectra > 0 else 0
-    sections: list[Section] = [] if comparison is None else [comparison_section(comparison, networks)]
+    sections: list[Section] = [] if comparison is None else [comparison_section(comparison, networks=networks)]
     sections += [
         grading_section(network, label, spectra=share) for network, label in zip(networks, labels, strict=True)
     ]

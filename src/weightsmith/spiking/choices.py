@@ -14,7 +14,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.core.statistics import Comparison
 
-__all__ = ["Candidate", "Choice", "front_of", "knee_of"]
+__all__ = ["Candidate", "Choice", "Verdict", "front_of", "knee_of"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -22,6 +22,7 @@ class Candidate(Record):
     """A conversion, what it loses on training rows (``gain`` is paired with the network) and what it costs.
 
     ``energy`` is a share of the network's. ``obstacle`` says why it cannot be written as NIR, and is None if it can.
+    ``settle`` steps are left out of the sums, and ``early`` is the rule by which images end sooner, if any.
     """
 
     neuron: str
@@ -32,6 +33,8 @@ class Candidate(Record):
     energy: float
     obstacle: str | None
     front: bool = False
+    settle: int = 0
+    early: str | None = None
 
     @property
     def loss(self) -> float:
@@ -64,6 +67,52 @@ class Choice(Record):
     def best_exportable(self) -> Candidate | None:
         """The best of those that NIR can express."""
         return None if self.exportable is None else self.candidates[self.exportable]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Verdict(Record):
+    """Whether a wish held on the test rows, which the choice did not see.
+
+    ``loss`` in points with its 95 % interval from ``low`` to ``high`` (None where all differences are equal), paired
+    with the network on the same rows; ``energy`` as a share of the network's. ``within`` and ``limit`` are the wish.
+    """
+
+    loss: float
+    low: float | None
+    high: float | None
+    energy: float
+    rows: int
+    within: float | None
+    limit: float | None
+
+    @classmethod
+    def of(cls, gain: Comparison, energy: float, within: float | None, limit: float | None) -> Verdict:
+        """The verdict on a gain of accuracy over the network, and a share of its energy."""
+        span = gain.interval
+        low, high = (None, None) if span is None else (-100 * span.high, -100 * span.low)
+        return cls(-100 * gain.difference, low, high, energy, gain.n, within, limit)
+
+    @property
+    def held(self) -> bool:
+        """Whether the wish was met by what was measured, whatever the interval leaves open."""
+        return (self.within is None or self.loss <= self.within) and (self.limit is None or self.energy <= self.limit)
+
+    @property
+    def open(self) -> bool:
+        """Whether the interval of the loss holds what was wished: other rows may say otherwise."""
+        known = None not in (self.within, self.low, self.high)
+        return known and self.low <= self.within < self.high  # type: ignore[operator]  # none of them is None
+
+    def __str__(self) -> str:
+        span = "" if self.low is None else f" [{self.low:+.1f}, {self.high:+.1f}]"
+        loss = f"{self.loss:+.1f} points lost{span}" + (
+            "" if self.within is None else f", at most {self.within:g} wished"
+        )
+        share = f"{100 * self.energy:.0f} % of the energy"
+        share += "" if self.limit is None else f", at most {100 * self.limit:g} % wished"
+        words = "the wish held" if self.held else "the wish did not hold"
+        doubt = " (the interval leaves open whether it does on others)" if self.open else ""
+        return f"on the {self.rows:,} test rows {words}{doubt}: {loss}; {share}"
 
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:

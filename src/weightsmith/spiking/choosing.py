@@ -3,12 +3,14 @@
 Candidates are made of three kinds of neurons, each with the thresholds and the calibration that suit it, and of several
 numbers of steps. Every one is prepared as it would be for the test rows and measured on training rows that calibration
 does not see, paired with the network; of each kind the steps go up until the loss is below ``_ENOUGH`` points, since
-more would only cost more. The test rows are not looked at.
+more would only cost more. The longest run of a kind is then tried with the first steps left out of the sums (plain
+neurons, by the delay of the last population) and with an early exit. The test rows are not looked at.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,11 +33,14 @@ from weightsmith.spiking.conversion.subject import Subject
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.energy.cost import Prices, UnitCounts, spike_cost
 from weightsmith.spiking.graph import Gate, Neurons, Node
+from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, Graded, Neuron
 from weightsmith.spiking.nir.exchange import nir_obstacle
+from weightsmith.spiking.simulation.exits import Margin
+from weightsmith.spiking.simulation.responses import Responses
 from weightsmith.spiking.simulation.simulate import simulate
 
-__all__ = ["Wish", "choose"]
+__all__ = ["Wish", "choose", "delay_of"]
 
 _ROWS = 512
 _ENOUGH = 0.25  # points: fewer cannot be told from none on so many rows
@@ -96,11 +101,15 @@ def choose(
         for steps in kind.steps:
             candidate = _with(recipe, kind, steps)
             prepared = prepare(held, candidate)
-            made.append((_measured(prepared, candidate, x, (labels, plain), prices), prepared, candidate))
+            measured = functools.partial(_measured, prepared, candidate, x, (labels, plain), prices)
+            found, responses = measured()
+            made.append((found, prepared, candidate))
             if progress is not None:
                 progress(number * 100 + min(99, steps), 100 * len(kinds))
-            if made[-1][0].loss <= _ENOUGH:
+            if found.loss <= _ENOUGH:
                 break
+        for settle, early in [] if wish.nir else _ways(candidate, prepared.network, responses):
+            made.append((measured(settle=settle, early=early)[0], prepared, candidate))
     choice, prepared, settings = _chosen(made, wish, len(rows))
     if why is not None and "neuron" not in fixed and not wish.nir:
         choice = dataclasses.replace(choice, left_out=(f"graded neurons were not tried: {why}",))
@@ -151,23 +160,65 @@ def _measured(
     x: Tensor,
     known: tuple[NDArray[Any], NDArray[np.bool_]],
     prices: Prices,
-) -> Candidate:
+    *,
+    settle: int = 0,
+    early: Margin | None = None,
+) -> tuple[Candidate, Responses]:
     """A candidate on the rows ``x``, of which ``known`` has the labels, and whether the network is right."""
     labels, plain = known
     counts = UnitCounts(prepared.network)
     found = simulate(
-        prepared.network, x, recipe.steps, seed=recipe.seed, precision=recipe.precision, observers=(counts,)
+        prepared.network,
+        x,
+        recipe.steps,
+        seed=recipe.seed,
+        precision=recipe.precision,
+        early=early,
+        settle=settle,
+        observers=(counts,),
     )
     cost = spike_cost(prepared.network, found, counts, prices)
-    return Candidate(
+    only_here = "NIR has neither settling nor an early exit" if settle or early is not None else None
+    candidate = Candidate(
         neuron=str(recipe.neuron),
         balance=str(recipe.balance),
         calibrate=None if recipe.calibrate is None else str(recipe.calibrate),
         steps=recipe.steps,
         gain=mcnemar(found.answers[:, -1] == labels, plain),
         energy=cost.energy if cost.ratio is None else cost.ratio,
-        obstacle=nir_obstacle(prepared.network),
+        obstacle=nir_obstacle(prepared.network) or only_here,
+        settle=settle,
+        early=None if early is None else str(early),
     )
+    return candidate, found
+
+
+def _ways(recipe: ConversionSettings, network: SpikingNetwork, found: Responses) -> list[tuple[int, Margin | None]]:
+    """Steps left out of the sums and early exits to try on a run.
+
+    Graded neurons say most in their first step; signed ones correct what early steps said, which must then count.
+    """
+    if isinstance(recipe.neuron, Graded):
+        return []
+    rule = Margin(3.0)
+    exits = [rule] if rule.least < recipe.steps else []
+    settle = 0 if recipe.neuron.signed else delay_of(found.spikes_per_step[network.populations[-1].name])
+    ways: list[tuple[int, Margin | None]] = [(0, rule) for rule in exits]
+    if 0 < settle <= recipe.steps // 2:
+        ways += [(settle, None), *((settle, rule) for rule in exits)]
+    return ways
+
+
+def delay_of(spikes: NDArray[np.integer]) -> int:
+    """The steps before a population first fires at half the rate of the second half of the run.
+
+    So long does what went in need to get there, all layers before it included.
+
+    >>> delay_of(np.array([0, 0, 1, 6, 9, 10, 10, 10]))
+    3
+    """
+    rate = spikes[len(spikes) // 2 :].mean()
+    return int(np.argmax(spikes >= rate / 2))
 
 
 def _no_graded(recipe: ConversionSettings, nodes: Sequence[Node]) -> str | None:

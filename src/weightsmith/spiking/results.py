@@ -12,7 +12,7 @@ from weightsmith.core.display import Displayed
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
-from weightsmith.spiking.choices import Choice
+from weightsmith.spiking.choices import Choice, Verdict
 from weightsmith.spiking.conversion.balance import ThresholdRange
 from weightsmith.spiking.conversion.calibrate import Calibration
 from weightsmith.spiking.energy.cost import SpikeCost
@@ -100,6 +100,7 @@ class SpikeRecord(Record):
     """The record of a conversion, without weights and durations.
 
     ``obstacle`` says why the network cannot be written as NIR; it is None where it can, and in older records.
+    ``verdict`` says whether a wish held on the test rows.
     """
 
     settings: dict[str, Any]
@@ -117,6 +118,7 @@ class SpikeRecord(Record):
     calibration: Calibration | None = None
     choice: Choice | None = None
     obstacle: str | None = None
+    verdict: Verdict | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -98,10 +98,10 @@ def spike(
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
-    With ``within`` or ``energy`` neuron, thresholds, calibration and steps are chosen on training rows, as far as they
-    are not given, and the one that was chosen is tested once; without any option about the conversion the knee of the
-    front of accuracy and energy is chosen. Else the neuron is ``if``, thresholds are found by percentile, and the steps
-    are 64. The record's ``choice`` has all candidates.
+    With ``within`` or ``energy`` neuron, thresholds, calibration, steps, settling and early exit are chosen on training
+    rows, as far as they are not given, and the one that was chosen is tested once (the record's ``verdict``); without
+    any option about the conversion the knee of the front of accuracy and energy is chosen. Else the neuron is ``if``,
+    thresholds are found by percentile, and the steps are 64. The record's ``choice`` has all candidates.
 
     Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
     without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``). ``adjust``
@@ -184,10 +184,12 @@ class _Call:
 
 
 class _Converted(NamedTuple):
-    """The spiking network, the conversion that made it, the choice it was taken from, and notes."""
+    """The spiking network, the conversion that made it, how it is run, the choice it was taken from, and notes."""
 
     prepared: Prepared
     recipe: ConversionSettings
+    settle: int
+    early: Margin | None
     choice: Choice | None
     notes: tuple[str, ...]
 
@@ -199,6 +201,7 @@ def _convert(subject: Subject, call: _Call) -> _Converted:
 
     choice: Choice | None = None
     recipe, notes = call.recipe, tuple[str, ...]()
+    settle, early = call.settle, call.early
     if call.wish is None:
         prepared = prepare(subject, recipe, for_stage(call.progress, "balancing"))
     else:
@@ -210,19 +213,22 @@ def _convert(subject: Subject, call: _Call) -> _Converted:
             prices=call.prices,
             progress=for_stage(call.progress, "choosing"),
         )
+        settle, rule = choice.chosen.settle, choice.chosen.early
+        early = None if rule is None else Exit.of(rule)  # type: ignore[assignment]  # the family has one member
         notes = choice.left_out
         if not choice.met:
             notes += (f"no candidate meets the wish ({call.wish}) on training rows; the nearest was taken",)
     notes += prepared.notes
-    if call.early is not None and call.early.least >= recipe.steps:
-        notes += (f"no image ends early: {call.early} lets every image run for all {recipe.steps} steps",)
-    return _Converted(prepared, recipe, choice, notes)
+    if early is not None and early.least >= recipe.steps:
+        notes += (f"no image ends early: {early} lets every image run for all {recipe.steps} steps",)
+    return _Converted(prepared, recipe, settle, early, choice, notes)
 
 
 def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, Any]) -> SpikeRun:
     """Run the spiking network on the rows that judge, and record accuracy and cost."""
     from weightsmith.networks.models.architecture import architecture_of
     from weightsmith.spiking._recording import cost_of, decisions_of, populations_of, watched
+    from weightsmith.spiking.choices import Verdict
     from weightsmith.spiking.energy.cost import UnitCounts
     from weightsmith.spiking.files import spiking_digest
     from weightsmith.spiking.nir.exchange import nir_obstacle
@@ -237,8 +243,8 @@ def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, An
         recipe.steps,
         seed=recipe.seed,
         precision=recipe.precision,
-        early=call.early,
-        settle=call.settle,
+        early=made.early,
+        settle=made.settle,
         observers=(counts,),
         device=call.device,
         progress=for_stage(call.progress, "running"),
@@ -248,24 +254,33 @@ def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, An
         "balance": str(recipe.balance),
         "calibrate": None if recipe.calibrate is None else str(recipe.calibrate),
         "steps": recipe.steps,
+        "settle": made.settle,
+        "early": None if made.early is None else str(made.early),
     }
     architecture = architecture_of(subject.network)
+    decisions = decisions_of(subject, responses)
+    cost = cost_of(subject, prepared, recipe, responses, counts=counts, prices=call.prices)
+    verdict, wish = None, call.wish
+    if wish is not None and (wish.within, wish.energy) != (None, None):
+        energy = cost.energy if cost.ratio is None else cost.ratio
+        verdict = Verdict.of(decisions.cost, energy, wish.within, wish.energy)
     record = SpikeRecord(
         settings={"data": subject.data.name, **settings},
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         steps=recipe.steps,
         populations=populations_of(prepared, recipe, responses),
-        decisions=decisions_of(subject, responses),
-        cost=cost_of(subject, prepared, recipe, responses, counts=counts, prices=call.prices),
+        decisions=decisions,
+        cost=cost,
         adjustment=prepared.adjustment,
-        watched=watched(subject, prepared, recipe, call.early, call.watch) if call.watch else None,
+        watched=watched(subject, prepared, recipe, made.early, call.watch) if call.watch else None,
         paths=responses.paths,
-        notes=made.notes,
+        notes=made.notes if verdict is None else (*made.notes, str(verdict)),
         result=spiking_digest(prepared.network),
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
         calibration=prepared.calibration,
         choice=made.choice,
         obstacle=nir_obstacle(prepared.network),
+        verdict=verdict,
     )
     return SpikeRun(record, prepared.network)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -8,6 +10,8 @@ from weightsmith.chain.tailor import cutting
 from weightsmith.chain.tailor.configurations import PruningStep
 from weightsmith.chain.tailor.cutting import Cutter
 from weightsmith.chain.tailor.rows import divided
+from weightsmith.data.tensors import Split
+from weightsmith.reducing.budget import divergence
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +44,26 @@ def test_it_is_what_reduce_makes_of_the_same_rows(digits_mlp, data):
     x = data.test.x
     assert torch.equal(ours(x).argmax(1), theirs(x).argmax(1))
     assert torch.allclose(ours(x), theirs(x), rtol=1e-4, atol=1e-3)
+
+
+def test_a_distilled_cut_comes_nearer_without_a_label(digits_mlp, data):
+    network = ws.load(digits_mlp)
+    step = PruningStep("error", "params", 0.2, "error")
+    taught = dataclasses.replace(step, recover="distill:epochs=6")
+    wrong = dataclasses.replace(data, train=Split(data.train.x, data.train.y.flip(0)))
+    makers = [Cutter(network, each, seed=0, batch=64, threads=1) for each in (data, wrong)]
+    cut, distilled, without = makers[0].cut(step), makers[0].cut(taught), makers[1].cut(taught)
+    x = ws.data.load("digits").test.x
+    with torch.no_grad():
+        before, after = (divergence(network(x), made(x)) for made in (cut, distilled))
+    assert after < before
+    assert torch.equal(distilled(x), without(x))
+
+
+def test_the_smallest_cut_is_known_before_anything_is_measured(digits_mlp, data):
+    network = ws.load(digits_mlp)
+    cutter = Cutter(network, data, seed=0, batch=64, threads=1)
+    made = cutter.cut(PruningStep("error", "params", cutter.least("params", 1) + 1e-5, "error"))
+    left, whole = (sum(value.numel() for value in each.parameters()) for each in (made, network))
+    assert left == pytest.approx(cutter.least("params", 1) * whole)
+    assert cutter.least("params", 4) > cutter.least("params", 1)

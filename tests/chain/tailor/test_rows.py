@@ -5,6 +5,7 @@ import torch
 
 from weightsmith.chain.tailor.rows import divided
 from weightsmith.core.errors import DataMismatch
+from weightsmith.data.judging import draw_rows
 from weightsmith.data.tensors import Data, Split
 
 
@@ -39,7 +40,7 @@ def test_without_a_test_split_the_validation_rows_judge():
     found = divided(data(train=TRAIN, validation=VALIDATION), rows=20, test_rows=8, seed=0)
     assert found.judged.split == "validation"
     assert len(found.judging.test) == 8
-    assert torch.bincount(found.judging.test.y).tolist() == [2, 2, 2, 2]
+    assert torch.equal(found.judging.test.x, draw_rows(data(validation=VALIDATION), "validation", 8, 0).part.x)
     assert (found.train.rows, found.selection.rows, found.train.of) == (15, 5, 40)
 
 

@@ -14,9 +14,12 @@ from .test_candidates import candidate
 class Invented:
     """Ways cost what they should, but for a fifth of the network that no cut makes cheaper for spikes."""
 
-    def __init__(self, *, refuse=(), faithful=0.02, base=0.2):
+    def __init__(self, *, refuse=(), faithful=0.02, base=0.2, least=0.0):
         self.candidates, self.spent, self.refuse, self.faithful, self.base = [], 0.0, refuse, faithful, base
-        self.told = []
+        self.told, self._least = [], least
+
+    def least(self, measure, multiple):
+        return self._least
 
     def find(self, config):
         return next((each for each in self.candidates if each.way == config), None)
@@ -99,6 +102,19 @@ def test_a_limit_on_the_time_cuts_in_multiples_and_measures():
     assert {each.way.cut.multiple for each in cuts} == {8}
     assert cuts[-1].time <= 0.5
     assert len(cuts) <= 3
+
+
+def test_no_cut_goes_below_the_smallest_possible_one():
+    runner, _ = tried(Limits(params=5), least=0.03123)
+    cuts = [each.way.cut.keep for each in runner.candidates if each.kind == "reduced"]
+    assert cuts == [0.0313]
+
+
+def test_a_cut_that_differs_by_more_than_is_allowed_is_distilled():
+    near, far = (tried(Limits(params=100, points=0.1), faithful=faithful)[0] for faithful in (0.1, 0.5))
+    assert near.told[-1] == "cut to 50 % of the parameters"
+    assert far.told[-2:] == ["cut to 50 % of the parameters", "cut to 50 % of the parameters, distilled"]
+    assert not any("distilled" in told for told in tried(Limits(params=1), faithful=0.5, least=0.1)[0].told)  # missed
 
 
 def test_two_limits_are_met_by_the_tighter_cut():

@@ -190,11 +190,46 @@ def test_a_spiking_network_is_refused(digits, network):
         tailor(snn, digits, params=0.5)
 
 
-def test_a_reduced_module_of_ones_own_in_int8_is_written_and_named_when_it_cannot_be_read(digits, tmp_path):
+class Own(nn.Module):
+    """A module of one's own: batch norm, pooling, no architecture of ours."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.hidden, self.out = nn.Linear(8 * 16, 24), nn.Linear(24, 10)
+
+    def forward(self, x):
+        x = torch.max_pool2d(torch.relu(self.norm(self.first(x.reshape(-1, 1, 8, 8)))), 2)
+        return self.out(torch.relu(self.hidden(x.flatten(1))))
+
+
+def test_a_reduced_module_of_ones_own_in_int8_is_read_by_the_function_that_builds_it(digits, tmp_path):
     torch.manual_seed(0)
-    own = nn.Sequential(nn.Flatten(), nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)).eval()
-    found = tailor(own, digits, bytes="20%", **QUICK, out=tmp_path)
+    found = tailor(Own().eval(), digits, bytes="20%", **QUICK, out=tmp_path)
     assert found.record.best.kind == "reduced, int8"
     assert weights_digest(open_weights(tmp_path / "network.safetensors")) == found.record.result
-    with pytest.raises(UsageError, match="load the network that it was rounded from"):
+    again = ws.load(tmp_path, network=Own)
+    assert torch.equal(again(digits.test.x[:9]), found.network(digits.test.x[:9]))
+    with pytest.raises(UsageError, match="the function that builds it"):
         ws.load(tmp_path)
+
+
+def test_an_int8_network_is_written_as_an_onnx_file_too(network, digits, tmp_path):
+    pytest.importorskip("onnxruntime")
+    from weightsmith.networks.runtime.onnx_network import OnnxNetwork
+
+    found = tailor(network, digits, bytes="30%", **QUICK, out=tmp_path)
+    assert found.record.best.kind == "int8"
+    theirs = OnnxNetwork(tmp_path / "network-int8.onnx").scores(digits.test.x[:100])
+    same = theirs.argmax(1) == found.network(digits.test.x[:100]).argmax(1)
+    assert same.double().mean() > 0.95
+    assert any("network-int8.onnx" in note for note in found.record.notes)
+    tailor(network, digits, params="50%", **QUICK, out=tmp_path)
+    assert not (tmp_path / "network-int8.onnx").exists()
+
+
+def test_a_limit_beyond_every_cut_gives_the_smallest_one(network, digits):
+    found = tailor(network, digits, params="0.1%", **QUICK)
+    assert found.record.verdict is Verdict.NOT_MET
+    assert found.record.best.kind == "reduced"
+    assert {layer.out_features for layer in found.network.modules() if isinstance(layer, nn.Linear)} == {1, 10}

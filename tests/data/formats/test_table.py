@@ -229,6 +229,16 @@ def test_a_first_column_without_a_name_numbers_the_rows_and_is_no_input(tmp_path
     assert "no inputs: the columns column 1" in part.notes
 
 
+def test_a_column_called_id_is_no_input_if_its_values_all_differ(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,a,b,label\n1,0.5,2,x\n2,0.1,3,y\n3,0.2,4,x\n")
+    found = Table(str(path)).read()["train"]
+    assert found.x.shape == (3, 2)
+    assert "no inputs: the columns id" in found.notes
+    path.write_text("id,a,b,label\n1,0.5,2,x\n1,0.1,3,y\n3,0.2,4,x\n")
+    assert Table(str(path)).read()["train"].x.shape == (3, 3)
+
+
 def test_a_sheet_with_an_empty_first_cell_and_merged_header_cells(tmp_path, recwarn):
     path = tmp_path / "sheet.xlsx"
     book = Workbook()

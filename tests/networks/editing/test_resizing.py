@@ -44,6 +44,7 @@ PAIRS = {
     "the slides' batch norm": (SeedBatchNorm2d(5), SeedBatchNorm2d(3), (2, 3, 4, 4)),
     "instance norm": (nn.InstanceNorm2d(5, affine=True), nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)),
     "group norm": (nn.GroupNorm(2, 6), nn.GroupNorm(2, 4), (2, 4, 3, 3)),
+    "group norm, whole groups": (nn.GroupNorm(3, 6), nn.GroupNorm(2, 4), (2, 4, 3, 3)),
     "group norm, each alone": (nn.GroupNorm(6, 6), nn.GroupNorm(4, 4), (2, 4, 3, 3)),
     "layer norm": (nn.LayerNorm(5), nn.LayerNorm(3), (2, 3)),
     "layer norm of images": (nn.LayerNorm((5, 4, 4)), nn.LayerNorm((3, 4, 4)), (2, 3, 4, 4)),

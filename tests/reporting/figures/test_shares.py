@@ -31,7 +31,11 @@ def test_bars_are_as_long_as_the_shares(make_alpha, make_layer, make_network):
     assert bars["over-regularised"] == [(0, 0), (0, 1), (0, 0)]
     assert bars["well trained"] == [(0, pytest.approx(20)), (1, pytest.approx(98)), (0, 0)]
     assert bars["weakly trained"] == [(pytest.approx(20), pytest.approx(80)), (pytest.approx(99), 1), (0, 0)]
-    assert [text.get_text() for text in axes.texts] == ["leans weakly trained (80 %)", "well trained", "no heavy tail"]
+    assert [text.get_text() for text in axes.texts] == [
+        "leans weakly trained (80 %)",
+        "well trained",
+        "looks like noise",
+    ]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "noise"]
 
 

@@ -20,7 +20,7 @@ def networks(make_layer, make_network, make_pareto):
 
 def test_a_row_per_measure_and_a_column_per_network(networks, read):
     comparison = compare(networks)
-    reader = read(comparison_section(comparison, networks))
+    reader = read(comparison_section(comparison, networks=networks))
     rows = reader.table("Measures of all networks")
     assert [row["measure"] for row in rows] == [measure.name for measure in comparison.measures]
     alpha = next(row for row in rows if row["measure"] == "alpha")
@@ -38,7 +38,7 @@ def test_a_row_per_measure_and_a_column_per_network(networks, read):
 def test_with_accuracies_correlations_stand_beside_them(read):
     networks = [grade(ws.networks.mlp(24, 12 + 4 * seed, 10, seed=seed), evidence="none") for seed in range(3)]
     comparison = compare(networks, accuracy=[90.0, 91.0, 92.0])
-    reader = read(comparison_section(comparison, networks))
+    reader = read(comparison_section(comparison, networks=networks))
     assert reader.section.lead.endswith(comparison.sentence)
     assert reader.notes == [*comparison.notes, comparison.partials[0].words, *comparison.ranking.lines]
     (p,) = [column.meaning for column in reader.section["Measures of all networks"].columns if column.head == "p of τ"]
@@ -61,4 +61,4 @@ def test_a_comparison_alone_needs_no_grades(networks, read):
 
 def test_networks_without_layers_are_compared_too(make_network, read):
     empty = [make_network(source="a.pt"), make_network(source="b.pt")]
-    assert read(comparison_section(compare(empty), empty)).drawings == []
+    assert read(comparison_section(compare(empty), networks=empty)).drawings == []

@@ -54,8 +54,8 @@ def test_the_table_of_layers_is_the_record(section, grades):
             assert row["interval"] == pytest.approx(layer.interval.high - layer.interval.low)
             assert (row["p of fit"], row["spikes"]) == (layer.goodness.p, layer.bulk.spikes)
     shown = section.texts("Layers")[0]
-    interval = grades.layers[0].interval
-    assert shown["interval"] == f"[{interval.low:.2f}, {interval.high:.2f}]"
+    interval, narrow = grades.layers[0].interval, grades.layers[0].narrow
+    assert shown["interval"] == ("~" if narrow else "") + f"[{interval.low:.2f}, {interval.high:.2f}]"
     assert shown["α"] == f"{grades.layers[0].alpha:.2f}"
     assert section.texts("Layers")[1]["verdict"].endswith(" zero")
     assert shown["size"] == "64 × 48"
@@ -63,7 +63,9 @@ def test_the_table_of_layers_is_the_record(section, grades):
 
 
 def test_what_verdicts_rest_on_is_a_detail_unless_asked_for(grades, section):
-    assert [row["because"] for row in section.table("Why")] == [layer.verdict.because for layer in grades.layers]
+    for row, layer in zip(section.table("Why"), grades.layers, strict=True):
+        assert row["because"].startswith(layer.verdict.because)
+        assert row["because"].endswith(layer.narrow or layer.verdict.because)
     assert section.table("Why")[1]["because"] == "zero: all weights are zero"
     assert section.section["Why"].detail
     assert not grading_section(grades, "x", why=True)["Why"].detail

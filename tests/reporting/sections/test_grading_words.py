@@ -33,10 +33,10 @@ def test_only_verdicts_that_occur_are_explained_in_their_order(layer):
     kinds = (VerdictKind.WEAKLY_TRAINED, VerdictKind.WELL_TRAINED, VerdictKind.OVER_REGULARISED)
     layers = [judged(layer, kind) for kind in (*kinds, VerdictKind.NO_HEAVY_TAIL)]
     assert told(layers, "--why") == [
-        "no heavy tail: no eigenvalue lies beyond what noise reaches, whatever α is",
-        "over-regularised: the whole interval of α lies below 2",
+        "looks like noise: no eigenvalue is larger than random weights have; α says nothing here",
+        "over-regularised: the whole interval of α lies below 2: a few directions dominate",
         "well trained: the whole interval of α lies between 2 and 6",
-        "weakly trained: the whole interval of α lies above 6",
+        "weakly trained: the whole interval of α lies above 6: little beyond its random start",
     ]
     assert told([]) == []
 

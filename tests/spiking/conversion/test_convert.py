@@ -448,7 +448,7 @@ BEFORE_THE_RELU = {
     "leaky": (lambda s, x: F.leaky_relu(x), "leaky_relu.*only ReLU"),
     "tanh": (lambda s, x: x.tanh(), r"tanh \(the method tanh\).*only ReLU"),
     "softmax": (lambda s, x: F.softmax(x, dim=1), "softmax inside: take it off"),
-    "cat": (lambda s, x: torch.cat([x, x], 1)[:, :4], "cat.*joins signals"),
+    "cat": (lambda s, x: torch.cat([x, x], 2)[:, :, ::2], "cat.*joined by channels"),
     "norm": (lambda s, x: F.layer_norm(x, (8, 8)), "layer_norm.*use batch norm"),
     "batch norm twice": (
         lambda s, x: s.bn(F.relu(s.bn(x))),

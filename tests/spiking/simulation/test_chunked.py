@@ -17,14 +17,35 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, 
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Graded
 from weightsmith.spiking.simulation import chunked
-from weightsmith.spiking.simulation.chunked import ChunkEngine, prefers_events
+from weightsmith.spiking.simulation.chunked import ChunkEngine
 from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.simulate import run_block, simulate_trains
 from weightsmith.spiking.simulation.sources import Trains, source_of
 from weightsmith.spiking.simulation.tally import Tally
+from weightsmith.spiking.simulation.values import Values
 
 STEPS = 21
 PATHS = ("events", "dense", "auto")
+
+
+@pytest.mark.parametrize("neuron", [IF(), IF(signed=True), Graded(5)])
+def test_images_of_a_dense_layer_that_are_done_apart_fire_alike(monkeypatch, neuron):
+    found = network("residual", neuron, Constant())
+    x = inputs(found, 7)
+    whole, cut = SpikeRecorder(), SpikeRecorder()
+    monkeypatch.setattr(ChunkEngine, "_dense_firing", _all_at_once)
+    found.run(x, STEPS, path="dense", observers=[whole])
+    monkeypatch.undo()
+    monkeypatch.setattr(chunked, "_NEAR", 1)  # one image at a time
+    found.run(x, STEPS, path="dense", observers=[cut])
+    for name, train in whole.trains.items():
+        assert train.any(), name
+        assert np.array_equal(cut.trains[name], train), name
+
+
+def _all_at_once(self, node, before, target, chunk):
+    chunk.values[node.name] = Values(self._dense_product(node, before, chunk.step))
+    return self._fire(target, chunk).data
 
 
 @pytest.fixture(autouse=True)
@@ -218,14 +239,12 @@ def test_however_a_run_is_cut(monkeypatch, chunk, block):
 
 
 def test_the_choice_of_paths():
-    assert prefers_events(0, 100, 10, 10)
-    assert not prefers_events(1000, 100, 10, 10)
     few, many = torch.full((2, 64), 0.004), torch.full((2, 64), 0.9)
     found = chain(
         [
             Synapses("one", INPUT, weights(64, 64, seed=1)),
             Neurons("relu", "one", torch.full((64,), 1e6)),
-            Synapses("two", "relu", weights(3, 64, seed=2)),
+            Synapses("two", "relu", weights(64, 64, seed=2)),
         ],
         (64,),
     )

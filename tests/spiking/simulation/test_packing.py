@@ -9,7 +9,7 @@ from tests.spiking.networks import weights
 
 from weightsmith.spiking.graph import INPUT, Synapses
 from weightsmith.spiking.simulation import packing
-from weightsmith.spiking.simulation.packing import Form, columns_last, in_tiles, plain_of, table_of
+from weightsmith.spiking.simulation.packing import Form, columns_last, dense_product, in_tiles, plain_of, table_of
 
 OUTPUTS = (1, 3, 5, 8, 10, 17, 64, 100, 130)
 
@@ -131,3 +131,16 @@ def test_in_tiles():
     assert padded.shape == (6, 2, 3)
     assert np.array_equal(padded.reshape(6, 6)[:, :4], values.reshape(6, 4))
     assert np.isinf(padded.reshape(6, 6)[:, 4:]).all()
+
+
+@pytest.mark.parametrize(("positions", "kind"), [(4, np.float32), (1, np.float64), (1, np.float32)])
+def test_a_large_dense_layer_is_multiplied_without_a_second_copy_of_its_weights(monkeypatch, positions, kind):
+    node = Synapses("dense", "flat", torch.randn(11, 12, generator=torch.Generator().manual_seed(0)))
+    values = np.random.default_rng(0).integers(0, 2, (2, 3, positions, 12 // positions)).astype(kind)
+    kept = dense_product(node, values, (), (11,), None)
+    monkeypatch.setattr(packing, "_KEPT", 0)
+    monkeypatch.setattr(packing, "_OUTPUTS", 4)
+    packing._PLAIN.clear()
+    found = dense_product(node, values, (), (11,), None)
+    assert np.allclose(found, kept, atol=1e-6)
+    assert list(packing._PLAIN) == ([node] if (positions, kind) == (1, np.float32) else [])

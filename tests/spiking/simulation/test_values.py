@@ -9,7 +9,7 @@ from tests.spiking.networks import chain, levels, network
 
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
 from weightsmith.spiking.neurons import LIF
-from weightsmith.spiking.simulation.values import NeuronRows, Values
+from weightsmith.spiking.simulation.values import NeuronRows, Values, span_of
 
 
 def _drawn(shape, seed, signed, most=1):
@@ -130,3 +130,17 @@ def test_the_leak_of_the_network():
     rows = NeuronRows.of(found.populations[0], found, np.float32)
     assert rows.leak.tolist() == [[float(np.float32(0.3))] * 3]
     assert rows.threshold.shape == (1, 3)
+
+
+@pytest.mark.parametrize(("positions", "channels", "span"), [(1024, 16, 16), (49, 16, 7), (1, 4096, 1), (7, 300, 1)])
+def test_positions_that_make_a_row_of_neurons(positions, channels, span):
+    assert span_of(positions, channels) == span
+
+
+def test_thresholds_of_several_positions_in_a_row():
+    one = NeuronRows(np.array([[1.0, 2.0]]), np.array([[0.5]]), 0.0)
+    threshold, leak = one.over(3)
+    assert threshold.tolist() == [[[1, 2, 1, 2, 1, 2]]]
+    assert leak.tolist() == [[[0.5] * 3]]
+    each = NeuronRows(np.arange(8.0).reshape(4, 2), np.ones((4, 2)), 0.0)
+    assert each.over(2)[0].tolist() == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]

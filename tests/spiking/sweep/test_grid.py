@@ -10,7 +10,8 @@ import pytest
 
 from weightsmith.core.errors import WeightsmithError
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.sweep.grid import Grid, neuron_of
+from weightsmith.spiking.sweep.grid import Grid, beyond, neuron_of, widened
+from weightsmith.spiking.sweep.results import Setting
 
 VALUES: dict[str, Any] = {
     "leaks": (1.0, 0.9),
@@ -87,3 +88,24 @@ def test_what_no_sweep_can_have_is_named(change: dict[str, Any], message: str) -
     with pytest.raises(WeightsmithError, match=message) as caught:
         Grid(**{**VALUES, **change})
     assert "\n" not in str(caught.value)
+
+
+def test_a_grid_grows_where_its_winner_lies_on_the_edge():
+    race = [Setting(0.9, "soft", factor, smoothing) for factor in (0.3, 0.5) for smoothing in (1.0, 2.0, 5.0)]
+    assert widened(race, [Setting(0.9, "soft", 0.3, 2.0)]) == [
+        *race,
+        *(Setting(0.9, "soft", 0.18, smoothing) for smoothing in (1.0, 2.0, 5.0)),
+    ]
+    both = widened(race, [Setting(0.9, "soft", 0.5, 5.0)])
+    assert {setting.factor for setting in both} == {0.3, 0.5, 0.833}
+    assert {setting.smoothing for setting in both} == {1.0, 2.0, 5.0, 12.5}
+    assert len(both) == 3 * 4
+    plain = [Setting(1.0, "hard", factor, None) for factor in (0.3, 0.4, 0.5)]
+    assert widened(plain, [Setting(1.0, "hard", 0.4, None)]) == plain
+    assert [setting.factor for setting in widened(plain, [plain[0], plain[2]])] == [0.3, 0.4, 0.5, 0.225, 0.625]
+
+
+def test_values_without_a_side_have_none_beyond():
+    assert beyond([0.5], 0.5) is None
+    assert beyond([0.0, 1.0], 0.0) is None
+    assert beyond([0.0, 1.0], 1.0) == 2.0

@@ -213,3 +213,20 @@ def test_progress_is_reported() -> None:
     assert all(done == total for done, total in stages.values())
     assert stages["racing"] == (40, 40)
     assert np.isfinite(stages["testing"]).all()
+
+
+def test_the_grid_widens_while_winners_lie_on_its_edge(tmp_path: Path) -> None:
+    high = {**GRID, "leaks": (1.0,), "resets": ("soft",), "factors": (24.0, 48.0), "smoothings": (), "steps": 24}
+    fixed = spike_sweep(network(), digits(), **high)
+    assert {row.setting.factor for row in fixed.table} == {24.0, 48.0}
+    assert any("in 1 of 1 races the winner lies on the edge" in note for note in fixed.notes)
+    wider = spike_sweep(network(), digits(), **high, widen=2)
+    assert {row.setting.factor for row in wider.table} == {24.0, 48.0, 12.0, 6.0}
+    assert any(note.startswith("grids were widened 2 times") for note in wider.notes)
+    assert wider.chosen[0].baseline_test.value > fixed.chosen[0].baseline_test.value
+    # Settings of before keep their results, and a sweep that goes on reads them.
+    both = {row.setting.key: row.correct for row in wider.table if not row.lost}
+    assert all(both[row.setting.key] == row.correct for row in fixed.table if row.setting.key in both and not row.lost)
+    kept = spike_sweep(network(), digits(), **high, widen=2, out=tmp_path)
+    assert kept.table == wider.table
+    assert spike_sweep(network(), digits(), **high, widen=2, out=tmp_path) == kept

@@ -26,7 +26,6 @@ from weightsmith.spiking.sweep.work import Book, SweepWork, reached
 RECIPE = ConversionSettings(IF(), Poisson(), MaxCurrent(16, 12), None, None, "float32", 12, 0)
 GRID = Grid((1.0, 0.9), ("soft",), (0.3, 1.5), (1.0,))
 LENGTHS = (4, 12)
-NOWHERE = Book(None, {})
 
 
 @functools.cache
@@ -37,18 +36,18 @@ def subject() -> Subject:
     return read_subject(run, digits, images=20, seed=0)
 
 
-def work(book: Book = NOWHERE, **changes: Any) -> SweepWork:
+def work(book: Book | None = None, **changes: Any) -> SweepWork:
     network = prepare(subject(), RECIPE).network
-    return SweepWork(subject(), network, dataclasses.replace(RECIPE, **changes), LENGTHS, book)
+    return SweepWork(subject(), network, dataclasses.replace(RECIPE, **changes), LENGTHS, book or Book(None, {}))
 
 
 # The book
 
 
-def test_without_a_folder_everything_is_computed() -> None:
+def test_without_a_folder_everything_is_computed_once() -> None:
     values = iter((1, 2))
     with Book(None, {}) as book:
-        assert [book.entry("a", lambda: next(values)) for _ in range(2)] == [1, 2]
+        assert [book.entry(key, lambda: next(values)) for key in "aab"] == [1, 1, 2]
 
 
 def test_what_is_written_is_not_computed_again(tmp_path: Path) -> None:

@@ -119,6 +119,73 @@ def test_units_that_never_fire_are_dead(digits):
     assert "exactly zero" in found.layers[0].reason
 
 
+class Sequences(nn.Module):
+    """A recurrent layer over 64 time steps whose last state is classified."""
+
+    def __init__(self, kind, scale=1.0, orthogonal=False):
+        super().__init__()
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(0)
+            self.recurrent, self.output = kind(3, 32, batch_first=True), nn.Linear(32, 4)
+            if orthogonal:
+                nn.init.orthogonal_(self.recurrent.weight_hh_l0)
+        self.recurrent.weight_hh_l0.data.mul_(scale)
+
+    def forward(self, x):
+        return self.output(self.recurrent(x.reshape(len(x), 64, 3))[0][:, -1])
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    x = torch.randn(128, 64 * 3, generator=torch.Generator().manual_seed(0))
+    return 0.3 * x, torch.arange(128) % 4
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_a_gradient_that_does_not_reach_the_first_time_steps_vanishes(sequences, kind):
+    found = diagnose(Sequences(kind, scale=0.05), sequences)
+    assert found.health is Health.VANISHING
+    assert names_of(found, Health.VANISHING) == ["recurrent"]
+    assert "through time the gradient at the first step is" in found.sentence
+    assert "of 64 steps" in found.sentence
+
+
+def test_recurrent_layers_that_reach_the_first_time_step_are_healthy(sequences):
+    assert diagnose(Sequences(nn.RNN, orthogonal=True), sequences).health is Health.HEALTHY
+    network = Sequences(nn.LSTM)
+    with torch.no_grad():
+        network.recurrent.bias_hh_l0[32:64] = 4.0  # an open forget gate
+    assert diagnose(network, sequences).health is Health.HEALTHY
+
+
+def test_most_units_dead_is_not_healthy(digits):
+    network = mlp(64, 32, 32, 10)
+    nn.init.constant_(network.dense2.bias[:29], -1e3)
+    found = diagnose(network, digits)
+    assert found.health is Health.DEAD
+    assert names_of(found, Health.DEAD) == ["dense2"]
+    assert "no image gave 91% of its units a gradient" in found.sentence
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "tanh"])
+def test_units_beyond_the_bend_are_saturated(digits, activation):
+    network = mlp(64, 32, 32, 10, activation=activation)
+    network.dense2.weight.data.mul_(100)
+    found = diagnose(network, digits)
+    assert found.health is Health.SATURATED
+    assert names_of(found, Health.SATURATED) == ["dense2"]
+
+
+@pytest.mark.parametrize("factor", [1000.0, 1e-3])
+def test_badly_scaled_inputs_are_blamed_first(digits, factor):
+    x = digits.normalisation.apply(digits.train.x) * factor
+    found = diagnose(mlp(64, 32, 32, 10), (x, digits.train.y))
+    assert found.health is Health.BADLY_SCALED
+    assert found.sentence.startswith("inputs badly scaled")
+    normed = mlp(64, 32, 32, 10, input_norm=True)
+    assert diagnose(normed, (x, digits.train.y)).health is Health.HEALTHY  # batch norm in front takes any scale
+
+
 def test_numbers_that_are_not_finite_are_named_and_not_recorded(digits):
     network = mlp(64, 32, 32, 10)
     with torch.no_grad():

@@ -329,19 +329,79 @@ class Attention(nn.Module):
         return self.output(self.recurrent(mixed)[0][:, -1])
 
 
-def test_layers_whose_net_input_is_hidden_are_judged_by_what_reaches_their_weights():
+def test_attention_and_recurrent_layers_are_seen_by_their_outputs():
     network, (x, y) = filled(Attention()), batch(5, 4, 4)
     layers = by_name(probed(network, x, y))
-    assert list(layers) == ["attention", "attention.out_proj", "recurrent", "output"]
-    for name in ("attention", "attention.out_proj", "recurrent"):
-        assert layers[name].sensitivity == (None,)
-        assert layers[name].update[0] > 0
+    assert list(layers) == ["attention", "recurrent", "output"]
+    mixed = network.attention(x, x, x)[0].detach().requires_grad_()
+    states = network.recurrent(mixed)[0]
+    loss = F.cross_entropy(network.output(states[:, -1]), y)
+    for name, gradient in zip(layers, torch.autograd.grad(loss, [mixed, states]), strict=False):
+        expected = float(gradient.flatten(1).norm(dim=1).sum())
+        assert layers[name].sensitivity[0] == pytest.approx(expected, rel=0.5)  # the weights have moved a step since
         assert layers[name].health is Health.HEALTHY
-        assert "cannot be seen" in layers[name].reason
     with torch.no_grad():
         network.output.weight.zero_()
     layers = by_name(probed(network, x, y))
     assert layers["recurrent"].health is Health.DEAD
+
+
+class Hidden(nn.Module):
+    """A layer of one's own: nothing says which of its tensors is the net input."""
+
+    def __init__(self):
+        super().__init__()
+        self.matrix = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x):
+        return torch.tanh(x @ self.matrix)
+
+
+def test_a_layer_of_ones_own_is_not_measured():
+    layers = by_name(probed(filled(nn.Sequential(Hidden(), nn.Linear(4, 3))), *batch(5, 4)))
+    assert layers["0"].sensitivity == (None,)
+    assert layers["0"].update[0] > 0
+    assert layers["0"].health is Health.NOT_MEASURED
+    assert "was not measured" in layers["0"].reason
+
+
+def test_a_state_with_the_projection_of_an_attention_layer_apart_is_taken():
+    network, (x, y) = filled(Attention()), batch(5, 4, 4)
+    state = probed(network, x, y).to_state()
+    older = {**state, "order": ["attention", "attention.out_proj", "recurrent", "output"]}
+    older["readings"] = {**state["readings"], "attention.out_proj": state["readings"]["attention"]}
+    assert Probe.from_state(network, older).to_state() == state
+
+
+@pytest.mark.parametrize("functional", [True, False])
+def test_idle_units_and_flat_activations_are_seen_whether_modules_or_functions(functional):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution, self.dense, self.output = nn.Conv2d(1, 4, 3), nn.Linear(4, 4), nn.Linear(4, 3)
+            self.relu, self.tanh = (F.relu, torch.tanh) if functional else (nn.ReLU(), nn.Tanh())
+
+        def forward(self, x):
+            return self.output(self.tanh(self.dense(self.relu(self.convolution(x)).mean((2, 3)))))
+
+    network, (x, y) = filled(Two()), batch(5, 1, 6, 6)
+    with torch.no_grad():
+        network.convolution.bias[:] = torch.tensor([1.0, -99.0, 1.0, -99.0])
+        network.dense.weight.mul_(0.1)
+        network.dense.bias[:] = torch.tensor([5.0, 5.0, -5.0, 0.0])
+    layers = by_name(probed(network, x, y, rate=0.0))
+    assert layers["convolution"].dead == 0.5
+    assert layers["dense"].saturated == 0.75
+    assert layers["dense"].health is Health.SATURATED
+    assert layers["output"].dead == 0.0
+
+
+def test_units_whose_weights_are_zero_are_not_counted_as_dead():
+    network, (x, y) = filled(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))), batch(5, 4)
+    with torch.no_grad():
+        network[0].weight[:4] = 0.0
+        network[0].bias[:4] = -1.0
+    assert by_name(probed(network, x, y))["0"].dead == 0.0
 
 
 def test_a_parametrised_layer_is_one_layer():

@@ -13,12 +13,15 @@ from weightsmith.training.diagnosis.gradients import (
     SHRUNK,
     Health,
     Reading,
+    ThroughTime,
 )
 from weightsmith.training.diagnosis.verdicts import judge
 
 
-def reading(sensitivity=1.0, *, update=0.01, gradient=1.0, uses=1, finite=True, output_finite=True, trained=True):
-    return Reading(sensitivity, update, gradient, uses, finite, output_finite, trained)
+def reading(
+    sensitivity=1.0, *, update=0.01, gradient=1.0, uses=1, finite=True, output_finite=True, trained=True, **more
+):
+    return Reading(sensitivity, update, gradient, uses, finite, output_finite, trained, **more)
 
 
 def seen(*sensitivities, **others):
@@ -127,7 +130,60 @@ def test_dead_means_exactly_zero_at_the_last_probe():
     assert healths(two(seen(0.0)))["dense1"] is Health.DEAD
     hidden = reading(None, gradient=0.0, uses=0)
     assert healths(two([hidden]))["dense1"] is Health.DEAD
-    assert healths(two([reading(None, gradient=0.1, uses=0)]))["dense1"] is Health.HEALTHY
+
+
+def test_what_was_not_measured_is_not_called_healthy():
+    found = two([reading(None, gradient=0.1, uses=0)])
+    assert healths(found) == {"dense1": Health.NOT_MEASURED, "output": Health.HEALTHY}
+    assert found.health is Health.NOT_MEASURED
+    assert not found.health.calls_for_action
+    assert found.sentence.startswith("gradients healthy in 1 of 2 layers")
+    assert found.sentence.endswith("; not measured in dense1")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "health"),
+    [
+        (SHRUNK * 0.99, Health.VANISHING),
+        (SHRUNK * 1.01, Health.HEALTHY),
+        (GROWN * 0.99, Health.HEALTHY),
+        (GROWN * 1.01, Health.EXPLODING),
+    ],
+)
+def test_through_time_the_first_step_is_compared_with_the_last(ratio, health):
+    found = two([reading(through_time=ThroughTime(ratio, 9, 64))])
+    assert healths(found)["dense1"] is health
+    assert found.layers[0].through_time == ratio
+    assert ("through time" in found.sentence) is (health is not Health.HEALTHY)
+    assert ("it reaches 9 of 64 steps" in found.sentence) is (health is Health.VANISHING)
+
+
+def test_a_unit_is_dead_that_no_later_probe_moves():
+    idle = ["1111", "1110", "1110", "1111"]  # the later half has three units in common
+    found = two([reading(idle=marks) for marks in idle])
+    assert found.layers[0].dead == 0.75
+    assert found.layers[0].health is Health.HEALTHY  # not more than three quarters
+    assert "no image gave 75% of its units a gradient" in found.layers[0].reason
+    assert healths(two([reading(idle="11111")]))["dense1"] is Health.DEAD
+    apart = two([reading(idle="11111"), reading(idle="00011"), reading(idle="11100"), reading(idle="00011")])
+    assert apart.layers[0].dead == 0.0
+
+
+def test_flat_activations_are_judged_but_not_those_of_the_outputs():
+    flat = reading(saturated=0.51)
+    found = two([flat], [flat])
+    assert healths(found) == {"dense1": Health.SATURATED, "output": Health.HEALTHY}
+    assert "51% of the activations behind it are flat" in found.sentence
+    assert two([reading(saturated=0.49)]).health is Health.HEALTHY
+
+
+@pytest.mark.parametrize("scale", [0.009, 10.1])
+def test_badly_scaled_inputs_are_blamed_before_the_layers(scale):
+    found = two([reading(1e9, scale=scale)], [reading(scale=99.0)])
+    assert found.health is Health.BADLY_SCALED
+    assert found.sentence.startswith(f"inputs badly scaled (a root mean square of {scale:.3g} enters dense1")
+    assert "exploding in dense1" in found.sentence
+    assert two([reading(scale=1.0)], [reading(scale=99.0)]).health is Health.HEALTHY
 
 
 def test_zero_below_the_smallest_float_is_vanishing():
@@ -180,6 +236,9 @@ def test_the_sentence_of_a_healthy_network_gives_the_range():
                 finite=st.booleans(),
                 output_finite=st.booleans(),
                 trained=st.booleans(),
+                idle=st.none() | st.sampled_from(["000", "111", "011"]),
+                saturated=st.none() | st.floats(0, 1),
+                through_time=st.none() | st.builds(ThroughTime, st.floats(0, 1e30), st.just(1), st.just(3)),
             ),
             min_size=3,
             max_size=3,

@@ -12,10 +12,11 @@ from typing import Literal
 
 from weightsmith.core.records import Record
 
-__all__ = ["KINDS", "Configuration", "Conversion", "Kind", "PruningStep"]
+__all__ = ["KINDS", "Configuration", "Conversion", "Kind", "Measure", "PruningStep"]
 
 Kind = Literal["whole", "reduced", "int8", "reduced, int8", "spiking", "reduced and spiking"]
 KINDS: tuple[Kind, ...] = ("whole", "reduced", "int8", "reduced, int8", "spiking", "reduced and spiking")
+Measure = Literal["params", "macs"]
 _MEASURES = {"params": "parameters", "macs": "operations"}
 
 
@@ -24,7 +25,7 @@ class PruningStep(Record):
     """A reduction: the method, the target, the plan for the layers, and the recovery (text forms)."""
 
     by: str
-    measure: Literal["params", "macs"]
+    measure: Measure
     keep: float
     plan: str = "uniform"
     recover: str | None = None
@@ -36,9 +37,11 @@ class PruningStep(Record):
         return f"{self.measure}:{self.keep:g}" + (f",multiple={self.multiple}" if self.multiple > 1 else "")
 
     def __str__(self) -> str:
-        if (self.by, self.plan, self.recover) == ("error", "error", None):
+        distilled = (self.recover or "").startswith("distill")
+        if (self.by, self.plan) == ("error", "error") and (distilled or self.recover is None):
             channels = f", in multiples of {self.multiple} channels" if self.multiple > 1 else ""
-            return f"cut to {100 * self.keep:.4g} % of the {_MEASURES[self.measure]}{channels}"
+            words = f"cut to {100 * self.keep:.4g} % of the {_MEASURES[self.measure]}{channels}"
+            return f"{words}, distilled" if distilled else words
         return ", ".join(filter(None, (self.by, self.target, self.plan, self.recover)))
 
 

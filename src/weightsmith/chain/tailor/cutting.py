@@ -1,7 +1,7 @@
 """Cut a network to any size in seconds: the sensitivities of its units are measured once, readers are refitted.
 
 What :func:`weightsmith.reduce` does with ``by="error"``, ``plan="error"`` and a least-squares refit, for several
-targets with one measurement of what each unit costs.
+targets with one measurement of what each unit costs; and what ``recover="distill"`` does, if a step asks for it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import functools
 
 from torch import nn
 
-from weightsmith.chain.tailor.configurations import PruningStep
+from weightsmith.chain.tailor.configurations import Measure, PruningStep
 from weightsmith.data.tensors import Data
-from weightsmith.networks.operations import count_operations
 from weightsmith.reducing.budget import Sensitivities, best_budget, sensitivities
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.error import LeastError
+from weightsmith.reducing.recovery.distilling import distilled, watched_layers
+from weightsmith.reducing.recovery.recover import Distill
 from weightsmith.reducing.refitting.options import LeastSquares
-from weightsmith.reducing.rounds import Task, carry_out
+from weightsmith.reducing.rounds import Outcome, Task, carry_out
 from weightsmith.reducing.subject import Subject, read_subject
 from weightsmith.reducing.surgery.sites import Site, find_sites
 from weightsmith.reducing.surgery.sizes import SizeModel, Target
@@ -34,10 +35,27 @@ class Cutter:
     def __init__(self, network: nn.Module, data: Data, *, seed: int, batch: int, threads: int) -> None:
         self._network, self._data = network, data
         self._seed, self._batch, self._threads = seed, batch, threads
+        self._outcomes: dict[str, Outcome] = {}
 
     def cut(self, step: PruningStep) -> nn.Module:
-        """The network cut to the target of ``step``, and refitted."""
-        target = Target.parse(step.target)
+        """The network cut to the target of ``step``, refitted, and distilled if it says so; no label is read."""
+        if step.target not in self._outcomes:
+            self._outcomes[step.target] = self._refitted(Target.parse(step.target))
+        found = self._outcomes[step.target]
+        if step.recover is None:
+            return found.network
+        data, sites = self._data, self._sites
+        return distilled(
+            self._subject.network,
+            found.network,
+            dataclasses.replace(data, validation=data.split("test")),
+            Distill.parse(step.recover),
+            watched_layers(sites, {site.name: site.kept for site in found.sites}),
+            seed=self._seed,
+            threads=self._threads,
+        ).network
+
+    def _refitted(self, target: Target) -> Outcome:
         budget, _ = best_budget(self._known, self._sizes, target)
         task = Task(
             method=LeastError(),
@@ -55,11 +73,12 @@ class Cutter:
             folder=None,
             progress=None,
         )
-        return carry_out(self._subject, self._sites, task).network
+        return carry_out(self._subject, self._sites, task)
 
-    def macs(self, network: nn.Module) -> int:
-        """The operations of a network for one input, the zeros of the padding included, as reduce counts them."""
-        return count_operations(network, self._subject.example[:1]).total
+    def least(self, measure: Measure, multiple: int) -> float:
+        """The share of parameters or operations left with one unit (or ``multiple``) of every layer that can be cut."""
+        fewest = {name: min(multiple, units) for name, units in self._sizes.units.items()}
+        return self._sizes.size(fewest, measure) / self._sizes.size({}, measure)
 
     @functools.cached_property
     def _subject(self) -> Subject:

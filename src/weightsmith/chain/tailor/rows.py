@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import stream
 from weightsmith.data.datasets import as_data, load_all
+from weightsmith.data.judging import drawn_to_judge
 from weightsmith.data.sources import Source
-from weightsmith.data.splits import stratified_split
 from weightsmith.data.tensors import Data, Split
 
 __all__ = ["Divided", "RowsUsed", "divided"]
@@ -76,7 +75,7 @@ def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divid
     drawn = stream(seed, "tailoring rows").permutation(len(train))[: min(rows, len(train))]
     looked = max(1, len(drawn) * 3 // 4)
     looked_at, checked = (train.take(torch.from_numpy(np.sort(part))) for part in (drawn[:looked], drawn[looked:]))
-    judging = judged.take(_some(judged, test_rows, seed))
+    judging = judged.take(drawn_to_judge(len(judged), test_rows, seed))
     return Divided(
         choosing=_with(known, looked_at, checked),
         judging=_with(known, looked_at, judging),
@@ -84,13 +83,6 @@ def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divid
         selection=RowsUsed("train", len(checked), len(train), checked.digest()),
         judged=RowsUsed(judging_split, len(judging), len(judged), judging.digest()),
     )
-
-
-def _some(split: Split, count: int | None, seed: int) -> Tensor:
-    """The indices of ``count`` rows, stratified by class (None: all)."""
-    if count is None or count >= len(split):
-        return torch.arange(len(split))
-    return torch.from_numpy(stratified_split(split.y, (count, len(split) - count), seed)[0])
 
 
 def _with(known: Data, train: Split, test: Split) -> Data:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import functools
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.chain.tailor.candidates import Candidate
-from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, Measure, PruningStep
 from weightsmith.chain.tailor.cutting import Cutter
 from weightsmith.chain.tailor.judging import Answered, answered, right_answers
 from weightsmith.chain.tailor.rows import Divided
@@ -26,6 +27,7 @@ from weightsmith.networks.evaluation import inputs_of, scores
 from weightsmith.networks.files import load, read_card, save
 from weightsmith.networks.operations import count_operations
 from weightsmith.networks.rounding import tensor_bytes, to_int8
+from weightsmith.networks.runtime.onnx_files import export_onnx, quantise_onnx
 from weightsmith.networks.weights import open_weights
 from weightsmith.reducing.budget import divergence
 from weightsmith.reducing.latency import compare_latency
@@ -116,6 +118,13 @@ class CandidateRunner:
         """Whether it was made or refused in this search."""
         return self.find(config) is not None or any(refusal.way == config for refusal in self.refusals)
 
+    def least(self, measure: Measure, multiple: int = 1) -> float:
+        """The share of the network that no cut can go below; 0 if none is possible, which trying one will tell."""
+        try:
+            return self._cutter.least(measure, multiple)
+        except (UsageError, DataMismatch):
+            return 0.0
+
     def go(self, config: Configuration, stage: str) -> Candidate | None:
         """Make and measure a configuration, or read its result from the journal; None if it is refused."""
         if self.knows(config):
@@ -169,6 +178,27 @@ class CandidateRunner:
         if config.key not in self._built:
             self._built[config.key] = self._make(config)
         return self._built[config.key]
+
+    def written_as_onnx(self, config: Configuration, path: Path) -> tuple[str, ...]:
+        """Write an int8 network as onnxruntime's quantiser makes it of the same rows; a note of what came of it."""
+        path.unlink(missing_ok=True)
+        if config.numbers != "int8":
+            return ()
+        plain = self._plain(config)
+        inputs = inputs_of(plain, self._looked_at[:_RANGED])
+        try:
+            with pinned_threads(self.conditions.threads), tempfile.TemporaryDirectory() as folder:
+                whole = Path(folder) / "network.onnx"
+                export_onnx(plain, whole, inputs)
+                found = quantise_onnx(plain, whole, path, inputs)
+        except MissingExtra:
+            return ()
+        except UsageError as error:
+            return (f"no ONNX file was written: {error}",)
+        return (
+            f"{path.name} is the same in 8 bits for onnxruntime: {found.bytes:,} bytes, the class of the float32 "
+            f"network on {100 * found.agreement:.1f} % of {found.rows} rows looked at",
+        )
 
     def _make(self, config: Configuration) -> nn.Module | SpikingNetwork:
         if config.conversion is not None:

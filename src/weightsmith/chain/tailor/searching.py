@@ -7,6 +7,9 @@ on operations and parameters ask for themselves. So every way needs one cut, at 
     keep of the operations = min(limit on operations, limit on energy / e)
     keep of the parameters = min(limit on parameters, limit on bytes / b)
 
+If the best of these is a cut one whose answers on the selection rows differ from the network's on more rows than the
+limit on the accuracy allows, it is distilled as well: trained towards the network on the same unlabelled rows.
+
 With a limit on the accuracy alone, cuts go down a ladder of sizes, in the way that costs least energy, until the
 answers on the selection rows differ by more than the limit allows.
 """
@@ -14,12 +17,12 @@ answers on the selection rows differ by more than the limit allows.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.choosing import Preference
-from weightsmith.chain.tailor.configurations import Configuration, Conversion, PruningStep
+from weightsmith.chain.tailor.configurations import Configuration, Conversion, Measure, PruningStep
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.runner import CandidateRunner
 from weightsmith.core.progress import ProgressCallback
@@ -33,11 +36,11 @@ _SAFE = 0.995  # of the share asked for: what is counted otherwise (biases, norm
 _A_STEP_MORE = 0.4  # of the energy of all steps, times their number: the first one costs most
 _BELOW = 0.98  # of a share that was extrapolated
 _ASKED = 1e-4  # a share so near to a round one is that of the limit, but for whole numbers
-_LEAST = 0.02  # of a network, below which no cut is tried
+_DIGITS = 1e4  # a share is a multiple of 1/10,000
+_NEAR = 0.02  # of the answers that may differ, where the accuracy has no limit
+_DISTILL = "distill:epochs=5"
 _GRADED = tuple(Conversion("constant", "percentile", steps, None, "graded:5", "weights") for steps in (2, 3, 4))
 _SIGNED = tuple(Conversion("constant", "mse", steps, None, "if:signed=true", "weights") for steps in (4, 8, 16))
-
-Measure = Literal["params", "macs"]
 
 
 @dataclasses.dataclass
@@ -85,6 +88,11 @@ class Search:
         if not self.limits.costs:
             yield from self._descent()
             return
+        yield from self._within(plain, rounded)
+        yield from self._distilled()
+
+    def _within(self, plain: Configuration, rounded: Configuration) -> Iterator[tuple[str, Configuration]]:
+        """What keeps to the limits on costs."""
         if not self.preference.spiking:
             if {"energy", "bytes"} & set(self.limits.costs):
                 yield from self._cut_for(rounded)
@@ -98,6 +106,14 @@ class Search:
                 yield "spiking", spikes
                 if self.preference.spiking:
                     yield from self._cut_for(spikes)
+
+    def _distilled(self) -> Iterator[tuple[str, Configuration]]:
+        """The best so far once more, distilled, if it is a cut whose answers differ by more than is allowed."""
+        best = self.preference.best(self.runner.candidates)
+        if best is None or best.way.cut is None or self.preference.missed(best) or self._hopeful(best):
+            return
+        cut = dataclasses.replace(best.way.cut, recover=_DISTILL)
+        yield "distilling", dataclasses.replace(best.way, cut=cut)
 
     def _conversions(self) -> Iterator[Conversion]:
         """More steps as long as the energy allows it; where neurons with graded spikes are refused, signed ones."""
@@ -129,9 +145,7 @@ class Search:
         for measure in sorted(needed, key=lambda each: needed[each]):
             keep, known = needed[measure], [(1.0, self._over(whole))]
             for _ in range(_TRIED):
-                step = _step(measure, keep)
-                if step is None:
-                    break
+                step = self._step(measure, keep)
                 if way != Configuration():
                     yield "cutting", Configuration(step)
                 cut = dataclasses.replace(way, cut=step)
@@ -163,9 +177,7 @@ class Search:
         whole = self.runner.candidates[0]
         keep, known = min(self.limits.time, *self._needed(whole).values(), 1.0), [(1.0, self._over(whole))]
         for _ in range(_TRIED):
-            step = _step("macs", keep, _FAST)
-            if step is None:
-                return
+            step = self._step("macs", keep, _FAST)
             yield "cutting", Configuration(step)
             found = self.runner.find(Configuration(step))
             if found is None or not self.preference.missed(found):
@@ -185,7 +197,7 @@ class Search:
                     break
         for way in ways:
             for keep in _LADDER:
-                cut = _step("macs", keep)
+                cut = self._step("macs", keep)
                 yield "cutting", Configuration(cut)
                 yield "cutting", dataclasses.replace(way, cut=cut)
                 if not self._hopeful(self.runner.find(dataclasses.replace(way, cut=cut))):
@@ -195,8 +207,17 @@ class Search:
         """Whether the answers differ by no more than the limit allows: on training rows they differ least."""
         if found is None:
             return False
-        points = self.limits.points if self.limits.points is not None else 1 - (self.limits.accuracy or 0.0)
-        return 1 - found.share <= points
+        points = self.limits.points
+        if points is None:
+            points = _NEAR if self.limits.accuracy is None else 1 - self.limits.accuracy
+        return 1 - found.share <= points + 1e-9
+
+    def _step(self, measure: Measure, keep: float, multiple: int = 1) -> PruningStep:
+        """The cut to a share of the network, or the smallest possible one."""
+        asked, least = round(keep, 3), self.runner.least(measure, multiple)
+        keep = asked if abs(keep - asked) < _ASKED else round(min(0.999, keep * _SAFE), 4)
+        keep = max(keep, math.ceil(least * _DIGITS) / _DIGITS, 1 / _DIGITS)
+        return PruningStep("error", measure, keep, "error", None, multiple)
 
 
 def _next_keep(before: tuple[float, float], last: tuple[float, float]) -> float:
@@ -211,10 +232,3 @@ def _next_keep(before: tuple[float, float], last: tuple[float, float]) -> float:
     slope = (over - left) / (larger - keep) if larger > keep else 0.0
     aimed = keep - left / slope if slope > 0 else keep / (1 + left)
     return aimed * _BELOW if aimed > 0 else 0.0
-
-
-def _step(measure: Measure, keep: float, multiple: int = 1) -> PruningStep | None:
-    """The cut to a share of the network; None for one so small that nothing is left to tell."""
-    asked = round(keep, 3)
-    keep = asked if abs(keep - asked) < _ASKED else round(min(0.999, keep * _SAFE), 4)
-    return None if keep < _LEAST else PruningStep("error", measure, keep, "error", None, multiple)

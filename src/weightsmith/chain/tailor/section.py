@@ -239,7 +239,8 @@ def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
             yield f"--{relaxed.limit} {share:g}%: what the nearest network needs"
     lost = -100 * record.judged.cost.difference
     if record.verdict is Verdict.NOT_CONFIRMED and lost > 0:
-        yield f"a wider limit, or weightsmith reduce --recover distill: {lost:.1f} points are lost without training"
+        more = "fine-tune:5" if record.best.way.cut is not None and record.best.way.cut.recover else "distill"
+        yield f"a wider limit, or weightsmith reduce --recover {more}: {lost:.1f} points are lost without labels"
     elif record.verdict is Verdict.NOT_CONFIRMED:
         yield f"a lower limit: the network itself is right in {percent(record.whole.value)}"
     if not kept:

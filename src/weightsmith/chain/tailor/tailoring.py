@@ -79,7 +79,8 @@ def tailor(
     limits are shares of the network's own costs (``"75%"``) or amounts. With a limit on a cost, the network that stays
     nearest to the original within it is taken; with one on the accuracy alone, the one of least energy. At most
     ``rows`` training rows are looked at, without their labels: sensitivities are measured once, what reads removed
-    units is refitted in closed form, and candidates are ranked by how far their outputs move. Then the best is judged
+    units is refitted in closed form, a cut that loses too much is trained towards the network for a few passes, and
+    candidates are ranked by how far their outputs move. Then the best is judged
     on the test rows (``test_rows`` of them; None: all), which nothing has looked at before: the limit on the accuracy
     must hold with confidence ``margin``, by the exact binomial, paired with the network where it is relative to it.
 
@@ -87,8 +88,9 @@ def tailor(
     ``spiking=True`` takes spiking networks only.
 
     An interruption (Ctrl-C) ends the search, and the best so far is judged. With ``out``, a folder, every candidate is
-    kept there: the same call resumes, and calls with other limits reuse its candidates. If no network meets the
-    limits, the nearest is returned, and ``record.verdict`` says so.
+    kept there: the same call resumes, and calls with other limits reuse its candidates; an int8 network is written as
+    an ONNX file too, where the extra ``onnx`` is installed. If no network meets the limits, the nearest is returned,
+    and ``record.verdict`` says so.
 
     >>> import weightsmith as ws
     >>> digits = ws.data.load("digits")
@@ -145,6 +147,8 @@ def tailor(
         settings["steps"] = judged.best.steps  # the number of steps to run; None if it does not spike
         record = concluded(runner, judged, preference, made, untried=untried, settings=settings, origin=origin)
         if out is not None:
+            note = runner.written_as_onnx(judged.best.way, folder / "network-int8.onnx")
+            record = dataclasses.replace(record, notes=(*record.notes, *note))
             _write(folder, record, made)
         seconds = runner.spent
     return Tailored(record, made, moments, seconds)

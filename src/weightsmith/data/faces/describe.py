@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from weightsmith.core.csv_text import csv_text
-from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, OptionError, UsageError
+from weightsmith.core.errors import DataMismatch, FileRefused, MissingExtra, OptionError, UsageError, how_to_install
 from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.storage import write_atomic
@@ -216,7 +216,7 @@ def require_opencv() -> Any:
         raise MissingExtra("finding faces", "faces") from error
     if not hasattr(cv2, "CascadeClassifier") or not hasattr(cv2, "data"):
         raise UsageError(
-            f"OpenCV {cv2.__version__} has no cascade classifier; pip install 'weightsmith[faces]' brings one that has"
+            f"OpenCV {cv2.__version__} has no cascade classifier; {how_to_install('faces')} brings one that has"
         )
     return cv2
 

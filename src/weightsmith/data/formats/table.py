@@ -1,11 +1,12 @@
 """Tables of numbers with a class in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
 
 The label column is the one named, else it is guessed by its name or kind (:func:`_label`), and a note says so. A
-column ``split`` (of train, validation, test) divides the rows, a column ``path`` only says where a row came from; all
-others are inputs. Labels are whole numbers or text; classes are their distinct values, numbers in numeric order, text
-in alphabetical order. An input column of text becomes a column of 0 and 1 for each of its values. A row with a missing
-value (an empty cell, NaN, or one of the words nan, na, n/a, null, none) is left out and reported; in a column of
-numbers anything else that is no finite number is refused by row and column.
+column ``split`` (of train, validation, test) divides the rows, a column ``path`` only says where a row came from, a
+column ``id`` or ``index`` whose values all differ only numbers the rows; all others are inputs. Labels are whole
+numbers or text; classes are their distinct values, numbers in numeric order, text in alphabetical order. An input
+column of text becomes a column of 0 and 1 for each of its values. A row with a missing value (an empty cell,
+NaN, or one of the words nan, na, n/a, null, none) is left out and reported; in a column of numbers anything else that
+is no finite number is refused by row and column.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = ["Table", "classes_of"]
 _MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
 _LARGEST = float(np.finfo(np.float32).max)
 _SPLIT, _IGNORED = "split", ("path",)
+_COUNTERS = ("id", "index")  # names of columns that number the rows, in any case
 _LABELS = ("label", "class", "target", "y")  # names of label columns, in any case
 _MOST_VALUES = 50  # of a text column that is an input
 _READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
@@ -75,10 +77,11 @@ class Table(Source, name="table"):
             if name not in names:
                 raise UnknownName(f"column of {path.name}", name, names)
         ignored = [i for i, name in enumerate(names) if name in (*self.ignore, self.split_by) and name != self.label]
-        # A first column without a name whose values all differ numbers or names the rows, as pandas writes it.
+        # A first column without a name (as pandas writes it) or one called id, whose values all differ, names the rows.
+        counters = (*unnamed, *(i for i, name in enumerate(names) if name.lower() in _COUNTERS and name != self.label))
         ignored += [
             i
-            for i in unnamed
+            for i in counters
             if _values(rows, i) == len(rows) > 1 and (_is_text(rows, i) or _values(rows, i, whole=True))
         ]
         label, why = _label(names, rows, self.label, (*ignored, *(i for i, n in enumerate(names) if n == self.split)))

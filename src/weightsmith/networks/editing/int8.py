@@ -77,13 +77,14 @@ class Int8Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The formula above, exactly."""
         zero = self.input_zero.float()
-        whole = (torch.round(x.float() / self.input_scale) + zero).clamp_(0, 255) - zero
+        # clamp(round(x / s) + z, 0, 255) − z, in place: these steps take as long as the sums otherwise
+        whole = (x.float() / self.input_scale).round_().clamp_(-zero, 255 - zero)
         sums = self._sums(whole)
         axis = -1 if self.kind is None else 1
         shape = [1] * sums.dim()
         shape[axis] = -1
-        result = sums * (self.input_scale * self.weight_scale).reshape(shape)
-        return result if self.bias is None else result + self.bias.reshape(shape)
+        result = sums.mul_((self.input_scale * self.weight_scale).reshape(shape))
+        return result if self.bias is None else result.add_(self.bias.reshape(shape))
 
     def _sums(self, whole: Tensor) -> Tensor:
         most = 255 * int(self.weight.flatten(1).abs().sum(dim=1, dtype=torch.int64).max())

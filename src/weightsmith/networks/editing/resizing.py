@@ -37,8 +37,9 @@ def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int
 
     The values are copied, in the type and to the device of what they replace, and stay as trainable as that was. A
     dense layer or convolution without bias may be given one. All tensors of the layer must fit each other afterwards,
-    or nothing is changed. Groups of convolutions and group norms stay as many as they were, but where each unit
-    was a group of its own it still is; ``groups`` says otherwise. A kind of layer that is not known is refused.
+    or nothing is changed. Groups of convolutions stay as many as they were, but where each unit was a group of its own
+    it still is; those of a group norm keep their size where that fits, else their number; ``groups`` says otherwise. A
+    kind of layer that is not known is refused.
     """
     what = f"{type(module).__name__}({module.extra_repr()})"
     stored = _stored(module, what)
@@ -205,7 +206,9 @@ def _channels(_module: Any, leading: tuple[int, ...], _groups: int | None) -> _S
 
 def _group_norm(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
     if groups is None:
-        groups = weight[0] if module.num_groups == module.num_channels > 1 else module.num_groups
+        size = module.num_channels // module.num_groups
+        whole = module.num_groups > 1 and weight[0] % size == 0  # whole groups are left
+        groups = weight[0] // size if whole else module.num_groups
     if groups < 1 or weight[0] % groups:
         raise UsageError(f"{module}: {weight[0]} channels cannot be split into {groups} groups")
     return _Sizes({"num_channels": weight[0], "num_groups": groups}, {"weight": weight, "bias": weight})

@@ -81,6 +81,8 @@ def open_folder(folder: Path) -> Weights:
     files, else the only weight file."""
     with reading(folder):
         files = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
+    if (snapshots := folder / "snapshots") in files:
+        return open_folder(_snapshot(folder, snapshots))
     if (own := folder / _OWN) in files:
         return open_file(own)
     indices = [file for file in files if file.name.endswith(".index.json")]
@@ -101,6 +103,18 @@ def open_folder(folder: Path) -> Weights:
         names = ", ".join(shown(file.name) for file in chosen[:4])
         raise FileRefused(folder, f"holds several weight files ({names}): name one of them")
     return open_file(chosen[0])
+
+
+def _snapshot(folder: Path, snapshots: Path) -> Path:
+    """Of a folder in the cache of Hugging Face (``models--OWNER--NAME``) the snapshot that ``main`` is, or the only."""
+    main = folder / "refs" / "main"
+    with reading(folder):
+        names = sorted(path.name for path in snapshots.iterdir() if path.is_dir())
+        chosen = main.read_text(errors="replace").strip()[:64] if main.is_file() else ""
+    if chosen not in names and len(names) != 1:
+        listed = ", ".join(map(shown, names[:4])) or "none"
+        raise FileRefused(folder, f"holds several snapshots or none ({listed}): name one of them")
+    return snapshots / (chosen if chosen in names else names[0])
 
 
 def _preferred(folder: Path, indices: list[Path]) -> Path:

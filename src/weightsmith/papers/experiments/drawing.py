@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_lines"]
 
+_FEW = 8  # values of the axis that are all labelled
 _LONG = 8  # letters of a label from which they are slanted
 
 
@@ -35,15 +36,13 @@ def draw_lines(
     ``names`` are those of the axes; points that are not ``joined`` stand alone. Values of ``x`` that are no numbers are
     spread evenly; rows without ``y`` are left out, and so are those that ``keep`` refuses.
     """
-    from weightsmith.reporting.figures.style import house_style, legend
+    from weightsmith.reporting.figures.style import blank_figure, house_style, legend
 
     rows = [row for row in table.rows if keep(row) and row[y] is not None]
     panels = list(dict.fromkeys(row[panel] if panel else "" for row in rows))
     places, labels = _places([row[x] for row in rows])
     with house_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(3.6 * max(len(panels), 1.4), 3.0), layout="constrained")
+        figure = blank_figure(3.6 * max(len(panels), 1.4), 3.0)
         for axes, chosen in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
             inside = [row for row in rows if not panel or row[panel] == chosen]
             for number, label in enumerate(dict.fromkeys(row[line] for row in rows)):
@@ -62,12 +61,16 @@ def draw_lines(
             axes.set_title("" if not panel else f"{panel.replace('_', ' ')}: {_label(chosen)}")
             if log:
                 axes.set_xscale("log")
-            if labels is not None:
+            if labels is None and len(places) <= _FEW:
+                axes.set_xticks(list(places.values()), [f"{value:g}" for value in places.values()])
+                axes.minorticks_off()
+            elif labels is not None:
                 slanted = {"rotation": 30, "ha": "right"} if max(map(len, labels)) > _LONG else {}
                 axes.set_xticks(range(len(labels)), labels, **slanted)
         figure.axes[0].set_ylabel(names[1] or y)
         lines = list(dict.fromkeys(row[line] for row in rows))
-        legend(figure, [{"label": _label(label), **_look(number, joined)} for number, label in enumerate(lines)])
+        names_of = [_line_label(line, label) for label in lines]
+        legend(figure, [{"label": name, **_look(number, joined)} for number, name in enumerate(names_of)])
     return figure
 
 
@@ -89,6 +92,18 @@ def _look(number: int, joined: bool) -> dict[str, Any]:
 def _point(found: Sequence[float], scale: float) -> tuple[float, float]:
     values = scale * np.asarray(found, dtype=np.float64)
     return float(np.mean(values)), float(np.std(values, ddof=1)) if values.size > 1 else 0.0
+
+
+def _line_label(line: str, value: Any) -> str:
+    """What a line of the legend says: text by itself, truth and numbers with the name of the setting.
+
+    >>> [_line_label("batch_norm", True), _line_label("depth", 5), _line_label("reset", "soft")]
+    ['with batch norm', 'depth 5', 'soft']
+    """
+    name = line.replace("_", " ")
+    if isinstance(value, bool):
+        return f"{'with' if value else 'without'} {name}"
+    return value if isinstance(value, str) else f"{name} {_label(value)}"
 
 
 def _label(value: Any) -> str:

@@ -1,5 +1,4 @@
-"""The trained networks that the experiments on heavy tails look at: files at hand, or small ones trained on the "
-"spot."""
+"""The trained networks that the experiments on heavy tails look at: files at hand, or small ones trained here."""
 
 from __future__ import annotations
 

@@ -88,11 +88,11 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
     x = context.x if context.calibration is None else context.calibration
     batches = context.batches(x, _BLOCK)
     try:
-        for _, port in places:
+        for site, port in places:
             if port.layer in grams:
                 continue
             module = network.get_submodule(port.layer)
-            spread = _is_spread(module, port)
+            spread = _is_spread(module, site, port)
             grams[port.layer] = Gram(
                 len(port.indices) if spread else module.get_parameter("weight")[0].numel(),
                 precision="float64" if context.dtype == torch.float64 else "mixed",
@@ -111,10 +111,10 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
     return {name: tuple(readers) for name, readers in found.items()}
 
 
-def _is_spread(module: nn.Module, port: Port) -> bool:
+def _is_spread(module: nn.Module, site: Site, port: Port) -> bool:
     if not is_supported(module):
         return True
-    return isinstance(module, nn.Linear) and port.indices.shape[1] > 1 and port.indices.size == module.in_features
+    return isinstance(module, nn.Linear) and site.is_spread(port) and port.indices.size == module.in_features
 
 
 def _adding(gram: Gram, port: Port, spread: bool, seed: int) -> Callable[[nn.Module, Any, Tensor], None]:
@@ -140,7 +140,7 @@ def _reader(network: nn.Module, site: Site, port: Port, gram: Gram) -> Reader:
     products = (gram.about_mean() if taker is not None else gram).products / gram.rows
     means = gram.means if taker is not None else np.zeros(gram.units)
     weight = module.get_parameter("weight").double().cpu()
-    if _is_spread(module, port):
+    if _is_spread(module, site, port):
         read = weight[:, torch.from_numpy(port.indices)].flatten(2)
         metric = torch.einsum("oup,ovp->uv", read, read).numpy()
         own = np.arange(len(port.indices))[:, None]

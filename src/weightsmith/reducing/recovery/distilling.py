@@ -40,6 +40,7 @@ __all__ = ["Distilled", "Kept", "distilled", "watched_layers"]
 
 RATES = (2e-3, 5e-4, 1e-4)
 _WARM = 10  # steps in which the rate rises
+_REMEMBERED = 2**29  # bytes of targets that are kept, if there are several passes
 _JUDGED = 500  # held-back rows on which a rate is judged
 
 Kept = dict[str, Tensor | None]
@@ -141,6 +142,8 @@ class _Lessons:
         self.layers = layers if _traceable(original, cut) else {}
         self._teacher = _Watched(teacher, self.layers)
         self._scales: dict[str, float] = {}
+        self._remembered: dict[int, tuple[Tensor, dict[str, Tensor]]] = {}
+        self._room = _REMEMBERED if option.epochs > 1 else 0
 
     def __len__(self) -> int:
         return math.ceil(len(self._x) / self._batch)
@@ -150,8 +153,7 @@ class _Lessons:
         part = slice(step % len(self) * self._batch, (step % len(self) + 1) * self._batch)
         ((_, inputs),) = batches_for(self._card, self._x[part], self._batch, self._dtype, self._format)
         inputs = inputs.to(self.device)
-        with torch.no_grad():
-            expected, targets = self._teacher(inputs.clone())
+        expected, targets = self._expected(step % len(self), inputs)
         given, features = student(inputs.clone())
         total = self._share("", given, expected)
         if features:
@@ -160,6 +162,17 @@ class _Lessons:
         if self._labels:
             total = total + self._labels * functional.cross_entropy(given, self._y[part].to(self.device))
         return total
+
+    @torch.no_grad()
+    def _expected(self, batch: int, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the original network gives for a batch; kept for later passes while there is room."""
+        if batch not in self._remembered:
+            found = self._teacher(inputs.clone())
+            self._room -= sum(each.nbytes for each in (found[0], *found[1].values()))
+            if self._room < 0:
+                return found
+            self._remembered[batch] = found
+        return self._remembered[batch]
 
     def _share(self, name: str, given: Tensor, expected: Tensor) -> Tensor:
         """The squared distance as a share of the variance that the first batch shows."""

@@ -140,12 +140,15 @@ class _Readers:
         known = {site.name: site for site in sites}
         self.reads: dict[str, list[tuple[Port, Choice]]] = {}
         self._gone: dict[str, set[int]] = {}
+        self._spread: set[str] = set()
         for choice in choices:
             site, gone = known[choice.site], [removal.unit for removal in choice.removals]
             if not gone:
                 continue
             for port in site.readers:
                 self.reads.setdefault(port.layer, []).append((port, choice))
+                if site.is_spread(port):
+                    self._spread.add(port.layer)
             for port in site.writers:
                 self._gone.setdefault(port.layer, set()).update(port.of(gone).tolist())
         self.shifts = {layer: taker for site in sites for layer, taker in site.shifts.items()}
@@ -158,9 +161,7 @@ class _Readers:
     def spread(self, layer: str) -> tuple[Port, Choice] | None:
         """The one site that the layer reads at several inputs for each unit; None if it is read in another way."""
         read = self.reads.get(layer, [])
-        if len(read) != 1 or read[0][0].indices.shape[1] == 1:
-            return None
-        return read[0]
+        return read[0] if len(read) == 1 and layer in self._spread else None
 
 
 class _Refitting:

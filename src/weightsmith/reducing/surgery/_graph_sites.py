@@ -26,6 +26,7 @@ __all__ = ["RawSite", "RawSites", "graph_sites"]
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_ROW_NORM = (nn.GroupNorm, nn.LayerNorm)  # statistics of each input, over several channels
 # Activations by their autograd names, which torch-pruning uses for its nodes.
 _ACTIVATION = re.compile(
     r"\((Relu|Sigmoid|Tanh|LeakyRelu|Elu|Gelu|Silu|Softplus|Hardtanh|Hardsigmoid|Prelu)\w*Backward\w*\)"
@@ -43,7 +44,7 @@ def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
     names = {module: name for name, module in twin.named_modules()}
     loose = [name for name, _ in twin.named_parameters() if _is_loose(twin, name)]
     sites: list[RawSite] = []
-    obstacles = dict.fromkeys(loose, "is a parameter outside the layers that can be cut")
+    obstacles = {name: _why_loose(twin, name) for name in loose}
     done: set[str] = set()
     for module, name in names.items():
         if name in done or not isinstance(module, (nn.Linear, *_CONV)) or _is_depthwise(module):
@@ -117,17 +118,37 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
         if kind is None:
             return f"its units pass through {name}, a {type(target).__name__}, which cannot be cut"
         width = _width(target, kind)
-        if kind != "reads" and (indices.size != width or not _is_all(indices, width)):
+        part = joined and isinstance(target, _BATCH_NORM) and len(np.unique(indices)) == units
+        if kind != "reads" and not part and (indices.size != width or not _is_all(indices, width)):
             return f"its {units} units are only some of the {width} of {name} (padded or joined channels)"
         if indices.size and int(indices.max()) >= width:
             return f"its {units} units are more than the {width} that {name} reads (padded or joined channels)"
         roles[kind][name] = shaped
     if not roles["reads"]:
         return "gives the output of the network"
+    size = _block(roles["carries"], {name: module for module, name in names.items()})
+    if isinstance(size, str):
+        return size
+    roles = {kind: {name: of.reshape(units // size, -1) for name, of in part.items()} for kind, part in roles.items()}
+    units //= size
     order = list(names.values())
     # With several activations in between, none determines the range that the readers see.
     activation = activations.pop() if len(activations) == 1 else None
     return RawSite(units, activation, *(_sorted(part, order) for part in roles.values()))
+
+
+def _block(carriers: dict[str, NDArray[np.int64]], modules: dict[str, nn.Module]) -> int | str:
+    """How many channels make a unit: whole groups of the group norms on the way, whose statistics then stay.
+
+    A norm of one group (or a layer norm) is left with the statistics of the channels that stay; see ``masking.py``.
+    """
+    norms = {name: module for name in carriers if isinstance(module := modules[name], nn.GroupNorm)}
+    sizes = {name: norm.num_channels // norm.num_groups for name, norm in norms.items() if norm.num_groups > 1}
+    largest = max(sizes.values(), default=1)
+    for name, size in sizes.items():
+        if largest % size or carriers[name].size % largest or not np.all(np.diff(carriers[name].reshape(-1)) == 1):
+            return f"its units are grouped by {name} otherwise than by another norm"
+    return largest
 
 
 def _first_line(error: Exception) -> str:
@@ -139,6 +160,8 @@ def _role(module: nn.Module, outputs: bool) -> str | None:
         return None
     if isinstance(module, _BATCH_NORM) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):
         return "carries"
+    if isinstance(module, _ROW_NORM) and [value.dim() for value in module.parameters()][:1] == [1]:
+        return "carries"
     if isinstance(module, _CONV) and _is_depthwise(module):
         return "carries"
     if isinstance(module, (nn.Linear, *_CONV)) and getattr(module, "groups", 1) == 1:
@@ -148,7 +171,7 @@ def _role(module: nn.Module, outputs: bool) -> str | None:
 
 def _is_plain(module: nn.Module) -> bool:
     """Whether a norm or a PReLU computes what its type does; other layers are tried (``probing.py``)."""
-    kind = next((kind for kind in (_BATCH_NORM, nn.PReLU) if isinstance(module, kind)), None)
+    kind = next((kind for kind in (_BATCH_NORM, *_ROW_NORM, nn.PReLU) if isinstance(module, kind)), None)
     return kind is None or type(module).forward is kind.forward
 
 
@@ -170,7 +193,13 @@ def _is_depthwise(module: nn.Module) -> bool:
 def _is_loose(network: nn.Module, name: str) -> bool:
     """Whether a parameter belongs to a module that is not a supported layer."""
     owner = network.get_submodule(name.rpartition(".")[0])
-    return not isinstance(owner, (nn.Linear, *_CONV, _BATCH_NORM, nn.PReLU))
+    return not isinstance(owner, (nn.Linear, *_CONV, _BATCH_NORM, *_ROW_NORM, nn.PReLU))
+
+
+def _why_loose(network: nn.Module, name: str) -> str:
+    if isinstance(network.get_submodule(name.rpartition(".")[0]), nn.MultiheadAttention):
+        return "its heads cannot be cut: nn.MultiheadAttention has as many values in its heads as it reads"
+    return "is a parameter outside the layers that can be cut"
 
 
 def _sorted(part: dict[str, NDArray[np.int64]], order: list[str]) -> list[tuple[str, NDArray[np.int64]]]:

@@ -6,6 +6,7 @@ the layers that read the units, and are removed at the end of the ``with`` block
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from weightsmith.networks.editing.resizing import set_tensors
 from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.surgery.sites import Port, Site, pads_with_zeros
 
@@ -28,11 +30,16 @@ def masked(
 
     A constant that replaces a unit in front of zero padding is added to the output of the reader at every position, as
     a cut does it with the bias. With ``borders`` it is put in place of the unit itself, so that the padding stays 0:
-    what replaces the unit is then read as the unit was.
+    what replaces the unit is then read as the unit was. Layer norms, and group norms of one group, take their mean and
+    variance over the units that stay; of other group norms whole groups go, which changes no statistics.
     """
     known = {site.name: site for site in sites}
     with ExitStack() as hooks:
         for choice in choices:
+            for port in known[choice.site].carriers:
+                norm = network.get_submodule(port.layer)
+                if isinstance(norm, nn.LayerNorm) or (isinstance(norm, nn.GroupNorm) and norm.num_groups == 1):
+                    hooks.callback(norm.register_forward_hook(_OverKept(norm, port, choice)).remove)
             for port in known[choice.site].readers:
                 reader = network.get_submodule(port.layer)
                 pads = pads_with_zeros(reader) and not borders
@@ -97,6 +104,20 @@ class _Replace:
                 stand_in += torch.tensordot(factors, values[self.indices[list(removal.into)]], dims=1)
             values[self.indices[removal.unit]] = stand_in
         return (values.movedim(0, axis), *others)
+
+
+class _OverKept:
+    """A hook by which a norm sees only the units that stay; what it gives for the others is 0."""
+
+    def __init__(self, norm: nn.LayerNorm | nn.GroupNorm, port: Port, choice: Choice) -> None:
+        self.kept = torch.from_numpy(np.sort(port.of(choice.kept)))
+        self.smaller = copy.deepcopy(norm)
+        set_tensors(self.smaller, {name: value[self.kept] for name, value in norm.named_parameters()})
+
+    def __call__(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        axis = 1 if isinstance(module, nn.GroupNorm) else output.dim() - 1
+        given = self.smaller(inputs[0].index_select(axis, self.kept))
+        return torch.zeros_like(output).index_copy_(axis, self.kept, given)
 
 
 class _Shift:

@@ -44,7 +44,10 @@ Indices = NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """The indices of a layer that belong to the units: ``indices[unit]`` are those of one unit (outputs or inputs)."""
+    """The indices of a layer that belong to the units: ``indices[unit]`` are those of one unit (outputs or inputs).
+
+    Behind a group norm a unit is one of its groups, several channels.
+    """
 
     layer: str
     indices: Indices
@@ -83,6 +86,10 @@ class Site:
         """All layers that a cut changes."""
         return (*self.writers, *self.carriers, *self.readers)
 
+    def is_spread(self, port: Port) -> bool:
+        """Whether a reader sees each channel of a unit at several inputs (behind a flattening)."""
+        return bool(port.indices.shape[1] > self.writers[0].indices.shape[1])
+
     @property
     def layers(self) -> tuple[str, ...]:
         """The layers that write the units."""
@@ -90,8 +97,8 @@ class Site:
 
     def widths(self, network: nn.Module, units: int) -> dict[str, int]:
         """The output widths of its layers with that many units left: writers, and depthwise convolutions."""
-        carrying = [port.layer for port in self.carriers if _spatial(network.get_submodule(port.layer))]
-        return dict.fromkeys((*self.layers, *carrying), units)
+        carrying = [port for port in self.carriers if _spatial(network.get_submodule(port.layer))]
+        return {port.layer: units * port.indices.shape[1] for port in (*self.writers, *carrying)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.figures.labels import network_labels, number, shown
-from weightsmith.reporting.figures.style import BLUE, GREY, INK, house_style
+from weightsmith.reporting.figures.style import BLUE, GREY, INK, blank_figure, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,9 +38,7 @@ def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | Non
         raise UsageError(f"{empty[0]}: no network has a value that could be drawn")
     labels = network_labels(comparison.names)
     with house_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(1.0 + 2.3 * len(chosen), 3.0), layout="constrained")
+        figure = blank_figure(1.0 + 2.3 * len(chosen), 3.0)
         panels = figure.subplots(1, len(chosen), sharey=True, squeeze=False)[0]
         for axes, measure in zip(panels, chosen, strict=True):
             _panel(axes, measure, comparison.accuracy, labels)

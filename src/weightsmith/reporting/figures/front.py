@@ -11,7 +11,7 @@ import numpy as np
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.figures.labels import columns, readable_ticks, shown
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, house_style
+from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, blank_figure, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,8 +61,6 @@ def draw_tailoring(
     """
     if not dots:
         raise UsageError("there are no networks to draw")
-    from matplotlib.figure import Figure
-
     top = max(100 * dot.accuracy for dot in dots)
     floor = min(top, 101.0 if accuracy is None else 100 * accuracy) - _DEEP
     seen = [dot for dot in dots if 100 * dot.accuracy >= floor or dot.chosen]
@@ -70,7 +68,7 @@ def draw_tailoring(
     most = max(dot.parameters for dot in dots)
     areas = [_SMALLEST + (_LARGEST - _SMALLEST) * dot.parameters / most for dot in seen]
     with house_style():
-        figure = Figure(figsize=(7.4, 3.9), layout="constrained")
+        figure = blank_figure(7.4, 3.9)
         left, right = figure.subplots(1, 2, sharey=True)
         _panel(left, seen, [dot.energy / scale for dot in seen], areas)
         _panel(right, seen, [float(dot.parameters) for dot in seen], [24.0] * len(seen))

@@ -21,7 +21,9 @@ __all__ = ["gradient_figure"]
 # A colour and a shape for each verdict, which is readable without colours.
 _MARKS = {
     Health.HEALTHY: (GREEN, "o"),
+    Health.NOT_MEASURED: (GREY, "o"),
     Health.VANISHING: (BLUE, "v"),
+    Health.SATURATED: (BLUE, "P"),
     Health.EXPLODING: (RED, "^"),
     Health.DEAD: (INK, "X"),
     Health.NOT_FINITE: (PURPLE, "D"),
@@ -103,7 +105,7 @@ def _draw(
         edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "markerfacecolor": "white"}
         if last:
             axes.plot(index, last, **mark)
-        elif last == 0 or layer.health in (Health.FROZEN, Health.NOT_FINITE):
+        elif last == 0 or layer.health in (Health.FROZEN, Health.NOT_MEASURED, Health.NOT_FINITE):
             broken = last is None and layer.health is Health.NOT_FINITE
             axes.plot(index, 1 - _EDGE if broken else _EDGE, **mark, **edge)
             hollow = True

@@ -21,7 +21,7 @@ _CLASSES = (
     (VerdictKind.WELL_TRAINED, "well_trained", ""),
     (VerdictKind.WEAKLY_TRAINED, "weakly_trained", "////"),
 )
-_ROW = 0.17  # inches for a layer
+_ROW = 0.19  # inches for a layer
 _MOST_WORDS = 80  # layers beyond which only bars are drawn
 
 
@@ -35,7 +35,7 @@ def shares_figure(grades: Grades) -> Figure:
     if not any(layer.shares is not None for layer in layers):
         raise UsageError(f"{grades.source}: no layer has shares of its classes; grade it with evidence fast or full")
     with house_style():
-        figure, (axes,) = new_figure(7.5, 1.1 + _ROW * min(len(layers), 2 * _MOST_WORDS))
+        figure, (axes,) = new_figure(5.6, 1.1 + _ROW * min(len(layers), 2 * _MOST_WORDS))
         for kind, name, hatch in _CLASSES:
             widths = [100 * float(getattr(layer.shares, name)) if _is_judged(layer) else 0.0 for layer in layers]
             before = [sum(100 * _share(layer, other) for other in _before(name)) for layer in layers]
@@ -55,13 +55,13 @@ def shares_figure(grades: Grades) -> Figure:
             if not _is_judged(layer):
                 axes.barh(row, 100, height=0.8, fill=False, edgecolor=GREY, linewidth=0.6, linestyle=":")
             if len(layers) <= _MOST_WORDS:
-                axes.annotate(layer.words, (101, row), fontsize=6, va="center", color=INK, annotation_clip=False)
+                axes.annotate(layer.words, (101, row), fontsize=7, va="center", color=INK, annotation_clip=False)
         for border in (LEANING, 1 - LEANING):
             axes.axvline(100 * border, color=INK, linewidth=0.6, linestyle=DASHED)
         axes.set_xlim(0, 100)
         axes.set_ylim(len(layers) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
-        axes.set_yticks(range(len(layers)), [layer_label(layer) for layer in layers], fontsize=6)
+        axes.set_yticks(range(len(layers)), [layer_label(layer) for layer in layers], fontsize=7)
         axes.set_xlabel("share of resamples in each class (%)")
         axes.set_title(f"{network_labels([grades.source])[0]}: how sure each verdict is")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=3)

@@ -35,6 +35,7 @@ __all__ = [
     "RED",
     "arrow",
     "blank_figure",
+    "figure_bytes",
     "grid",
     "house_style",
     "legend",
@@ -103,9 +104,7 @@ def new_figure(
     width: float, height: float, rows: int = 1, *, heights: tuple[float, ...] | None = None
 ) -> tuple[Figure, list[Axes]]:
     """A figure of that many inches with ``rows`` of axes that share their x; call it inside :func:`house_style`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = blank_figure(width, height)
     grid = figure.subplots(rows, 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights or (1,) * rows})
     return figure, list(grid[:, 0])
 
@@ -117,10 +116,15 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         raise UsageError(
             f"{path}: a figure is written as .png, .svg or .pdf, not as {Path(path).suffix or 'no suffix'!r}"
         )
+    return write_atomic(path, figure_bytes(figure, suffix))
+
+
+def figure_bytes(figure: Figure, suffix: str, dots_per_inch: int = _DOTS_PER_INCH) -> bytes:
+    """The content of that file."""
     content = io.BytesIO()
     with house_style():
-        figure.savefig(content, format=suffix, dpi=_DOTS_PER_INCH, metadata=_METADATA[suffix])
-    return write_atomic(path, content.getvalue())
+        figure.savefig(content, format=suffix, dpi=dots_per_inch, metadata=_METADATA[suffix])
+    return content.getvalue()
 
 
 # Shared by figures of the spiking theory: empty figures, a legend below, arrows from the origin.
@@ -131,9 +135,9 @@ DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.5))
 
 def blank_figure(width: float, height: float) -> Figure:
     """An empty figure of that many inches with automatic layout; call it inside the house style."""
-    from matplotlib.figure import Figure as Canvas
+    from weightsmith.reporting.figures._shown import ShownFigure
 
-    return Canvas(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def grid(width: float, height: float, rows: int, count: int, **layout: Any) -> tuple[Figure, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import Interval
 from weightsmith.reporting.figures.labels import shown
-from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, house_style
+from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED, blank_figure, house_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,12 +37,10 @@ def draw_kept_and_cost(whole: Interval, networks: Sequence[Tailor], limits: dict
     """
     if not networks:
         raise UsageError("there are no networks to draw")
-    from matplotlib.figure import Figure
-
     costs = list(networks[0].costs)
     height = 1.3 + 0.17 * max(len(costs) * (len(networks) + 1), 2 * len(networks) + 2)
     with house_style():
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        figure = blank_figure(_WIDTH, height)
         left, right = figure.subplots(1, 2, width_ratios=(2, 3))
         _accuracies(left, whole, networks)
         _costs(right, networks, costs, limits or {})

@@ -76,7 +76,7 @@ def graded_section(results: Sequence[NamedRecord]) -> Section | None:
     accuracies = [each.accuracy.value for each in found if each is not None]
     same = len({tuple(str(each.settings.get(key)) for key in _SAME_NUMBERS) for each in grades}) == 1
     ordered = len(accuracies) == len(grades) >= _LEAST_ORDERED and same
-    return comparison_section(compare(grades, accuracies if ordered else None), grades)
+    return comparison_section(compare(grades, accuracies if ordered else None), networks=grades)
 
 
 def _of(results: Sequence[NamedRecord], kind: type[Kind]) -> list[tuple[str, Kind]]:

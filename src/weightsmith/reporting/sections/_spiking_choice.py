@@ -35,6 +35,8 @@ def choice_table(record: SpikeRecord) -> Iterator[Table]:
 
 def _row(choice: Choice, number: int, candidate: Candidate) -> tuple[str | int | Shown, ...]:
     words = [candidate.neuron, candidate.balance, *([candidate.calibrate] if candidate.calibrate else [])]
+    words += [f"settle {candidate.settle}"] if candidate.settle else []
+    words += [f"early {candidate.early}"] if candidate.early else []
     best = "best for NIR" if number == choice.exportable else ""
     return (
         " · ".join(words),

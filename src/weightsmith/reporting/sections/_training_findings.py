@@ -6,7 +6,6 @@ import math
 import re
 
 from weightsmith.networks.evaluation import Evaluation
-from weightsmith.training.diagnosis.gradients import Health
 from weightsmith.training.run import Stopped, TrainRecord
 
 __all__ = ["advice", "unlearnt"]
@@ -40,7 +39,7 @@ def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[st
         return ["a tenth of the rate, --clip global-norm:1, or --find-rate to see which rates learn"]
     if unlearnt(record):
         return ["a tenth of the rate, or --find-rate to see which rates learn"]
-    if record.gradients is not None and record.gradients.health not in (Health.HEALTHY, Health.FROZEN):
+    if record.gradients is not None and record.gradients.health.calls_for_action:
         return ["what is said of the gradients above, before anything else"]
     lines, last, done = [], rows[-1], len(rows)
     if record.stopped is Stopped.DONE and record.best_epoch == done:

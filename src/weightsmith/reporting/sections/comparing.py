@@ -21,7 +21,7 @@ __all__ = ["alpha_curve", "comparison_section", "layer_drawings", "network_drawi
 _BARS = 40  # of the line of α by layer; of more layers some are shown
 
 
-def comparison_section(comparison: GradeComparison, networks: Sequence[Grades] = ()) -> Section:
+def comparison_section(comparison: GradeComparison, _name: str = "", *, networks: Sequence[Grades] = ()) -> Section:
     """The description of a comparison, with figures and verdicts of all ``networks`` if their grades are given."""
     parts: list[Part] = [Notes(comparison.notes)] if comparison.notes else []
     parts += _comparison_drawings(comparison)

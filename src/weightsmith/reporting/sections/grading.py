@@ -37,10 +37,10 @@ _ASKED_FIRST = (
     VerdictKind.CANNOT_BE_FITTED,
 )
 _VERDICTS = (
-    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond the noise "
-    "(Marchenko–Pastur, at 1 %) there is no heavy tail, whatever α says. Where the power law is rejected it cannot be "
-    "said; where the interval of α reaches into more than one class, the layer leans to the one with 75 % of its "
-    "resamples or more, or cannot say. Otherwise α below "
+    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond what random "
+    "weights reach (Marchenko–Pastur, at 1 %) it looks like noise, whatever α says. Where the power law is rejected, "
+    "there is no verdict; where the interval of α reaches into more than one class, the layer leans to the one with "
+    "75 % of its resamples or more, or stays undecided (cannot say). Otherwise α below "
     f"{HEAVIEST:g} is over-regularised, up to {LIGHTEST:g} well trained, beyond weakly trained."
 )
 
@@ -67,10 +67,9 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
     parts += [_measures(grades.measures, name), _left_out(grades.coverage, name)]
     parts.append(facts_of(grades.settings, grades.origin, before=[("source", grades.source)]))
     counts = grades.verdicts().items()
-    found = f" Verdicts: {', '.join(f'{count:,} {kind.value}' for kind, count in counts)}." if layers else ""
-    how = "Whether a layer is well trained is told from the spectrum of its weights alone."
+    how = "Verdicts come from the spectrum of the weights alone."
     first = [f"{line}." for line in answer(grades).lines] if layers else []
-    lead = "\n\n".join([*first, f"{grades.coverage.line}.{found} {how}"])
+    lead = "\n\n".join([*first, f"{grades.coverage.line}. {how}"])
     chips = [(_marked(kind), counted(count, "layer")) for kind, count in counts]
     if curve := alpha_curve(grades):
         chips.append(("α by layer", curve))
@@ -89,8 +88,12 @@ def concerns(grades: Grades, name: str) -> list[str]:
 
 def _reasons(layers: Sequence[LayerGrade], name: str, *, detail: bool) -> Table:
     columns = (Column("layer"), Column("verdict"), Column("because", "the numbers that the verdict rests on"))
-    rows = tuple((layer_label(layer), layer.words, layer.verdict.because) for layer in layers)
+    rows = tuple((layer_label(layer), layer.words, _because(layer)) for layer in layers)
     return Table("Why", columns, rows, _VERDICTS, file=f"{name}-why", detail=detail)
+
+
+def _because(layer: LayerGrade) -> str:
+    return layer.verdict.because + (f"; the interval may be too narrow: {layer.narrow}" if layer.narrow else "")
 
 
 def _measures(measures: Sequence[Measure], name: str) -> Table:
@@ -182,7 +185,8 @@ _SYMBOLS = {"v": "▼", "o": "●", "^": "▲", "D": "◆", "s": "■", "h": "�
 def _layer_table(layers: Sequence[LayerGrade], name: str) -> Table:
     """A row per layer of the network ``name``, in the columns in which at least one layer has a value."""
     confidences = sorted({layer.interval.confidence for layer in layers if layer.interval is not None})
-    of = f"of α, {' and '.join(f'{100 * confidence:g} %' for confidence in confidences)}, the choice of λ_min included"
+    levels = " and ".join(f"{100 * confidence:g} %" for confidence in confidences)
+    of = f"of α, {levels}, the choice of λ_min included; ~ may be too narrow"
     columns = tuple(replace(each, meaning=of) if each.head == "interval" else each for each in _COLUMNS.values())
     found = [_values(layer) for layer in layers]
     rows = tuple(tuple(values[key] for key in _COLUMNS) for values in found)
@@ -202,9 +206,8 @@ def _values(layer: LayerGrade) -> dict[str, Cell | Shown]:
     interval, fit, row = layer.interval, layer.fit, layer.row()
     tied = (f"same weight as {', '.join(layer.tied_with)}",) if layer.tied_with else ()
     verdict = _marked(layer.verdict.kind).replace(layer.verdict.kind.value, layer.words)
-    span = (
-        None if interval is None else Shown(interval.high - interval.low, f"[{interval.low:.2f}, {interval.high:.2f}]")
-    )
+    ends = None if interval is None else f"{'~' * (layer.narrow is not None)}[{interval.low:.2f}, {interval.high:.2f}]"
+    span = None if interval is None or ends is None else Shown(interval.high - interval.low, ends)
     return row | {
         "layer": layer_label(layer),
         "verdict": Shown(layer.verdict.kind.value, verdict + (" (groups: a guess)" if layer.guessed else "")),
@@ -225,17 +228,17 @@ def _values(layer: LayerGrade) -> dict[str, Cell | Shown]:
 
 _COLUMNS = {
     "layer": Column("layer"),
-    "parameters": Column("size", "rows × columns of its matrices · how many", numeric=True, spare=16),
-    "evals": Column("eigenvalues", numeric=True, spare=14),
+    "verdict": Column("verdict"),
     "alpha": Column("α", "exponent of the tail", numeric=True),
     "interval": Column("interval", numeric=True),
+    "parameters": Column("size", "rows × columns of its matrices · how many", numeric=True, spare=16),
+    "evals": Column("eigenvalues", numeric=True, spare=14),
     "xmin": Column("λ_min", "where the tail begins", numeric=True, spare=13),
     "D": Column("D", "distance of the tail to the law", numeric=True, spare=10),
     "tail": Column("tail", "eigenvalues in it", numeric=True, spare=12),
     "lambda_max": Column("λ_max", "largest eigenvalue", numeric=True, spare=11),
     "spikes": Column("spikes", "eigenvalues beyond noise", numeric=True, spare=15),
     "spectrum": Column("spectrum", "log counts by log λ", spare=9),
-    "verdict": Column("verdict"),
     "p_fit": Column("p of fit", "below 0.1 the law is rejected", numeric=True, spare=8),
     "better": Column("better laws", "that suit the tail better at p < 0.1", spare=7),
     "stable_rank": Column("stable rank", "Σλ / λ_max", numeric=True, spare=6),

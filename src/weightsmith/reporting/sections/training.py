@@ -15,7 +15,7 @@ from weightsmith.reporting.figures.training import curves, watched_figure
 from weightsmith.reporting.parts import Cell, Column, Drawing, Notes, Part, Prose, Section, Shown, Table
 from weightsmith.reporting.sections._training_findings import advice, unlearnt
 from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent, setting_text
-from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Health
+from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 from weightsmith.training.run import EpochRow, History, Stopped, TrainRecord
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ _MOST_READINGS, _MOST_PROBES = 2_000, 60  # of the figure: a line is a step, and
 
 def _needs_attention(diagnosis: GradientDiagnosis) -> bool:
     """Whether the diagnosis gives a note."""
-    return diagnosis.health not in (Health.HEALTHY, Health.FROZEN)
+    return diagnosis.health.calls_for_action
 
 
 def _gradient_sentence(diagnosis: GradientDiagnosis) -> str:

@@ -118,11 +118,10 @@ _REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(("linear", "conv2d"), "only as a module (nn.Linear, nn.Conv2d), not as a function of weights"),
     "multiheadattention": "attention multiplies signals with each other, which neurons that add up cannot",
-    "cat": "joins signals, which is not supported; what is added (a residual network) is",
 }
 _OTHER = (
     "has no spiking form here; what has: Linear, Conv2d, folded batch norm, ReLU, ReLU6, average and max pooling, "
-    "residual adds, flatten, dropout"
+    "residual adds, joined channels, flatten, dropout"
 )
 
 

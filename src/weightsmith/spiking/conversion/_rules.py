@@ -215,6 +215,11 @@ def _flatten(call: Call) -> list[Node]:
     return [] if isinstance(call.entering, Flatten) else [Flatten(call.name, call.source)]
 
 
+def _join(_call: Call) -> list[Node]:
+    """Left for its size only: signals that are read have been taken apart."""
+    return []
+
+
 def _add(call: Call) -> list[Node]:
     first, second = call.argument(0, "input"), call.argument(1, "other")
     if not (call.is_signal(first) and call.is_signal(second)):
@@ -271,6 +276,7 @@ RULES: dict[str, Callable[[Call], list[Node]]] = {
     "largest": _largest,
     "mean": _mean,
     "flatten": _flatten,
+    "join": _join,
     "add": _add,
     "multiply": _multiply,
     "divide": _divide,

@@ -30,6 +30,7 @@ from weightsmith.networks.wrappers import check_open
 from weightsmith.spiking.conversion._building import built
 from weightsmith.spiking.conversion._flow import flow_of
 from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
+from weightsmith.spiking.conversion.joins import without_joins
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
 from weightsmith.spiking.network import SpikingNetwork
@@ -212,7 +213,8 @@ def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
 # 1. Batch norm is folded into the layer before it.
 # 2. What does nothing at test time (dropout, identities) is taken out.
 # 3. In-place operations become out-of-place ones; later readers of the overwritten value read the result.
-# 4. A ReLU after a max pooling moves before it, max(0, max x) = max(max(0, x)): spikes can be pooled, currents cannot.
+# 4. Joined channels are taken apart (:mod:`weightsmith.spiking.conversion.joins`).
+# 5. A ReLU after a max pooling moves before it, max(0, max x) = max(max(0, x)): spikes can be pooled, currents cannot.
 
 
 _PLAIN: dict[Any, Any] = {
@@ -240,7 +242,8 @@ def _tidied(network: nn.Module, example: Tensor) -> fx.GraphModule:
         if node.op == "call_method" and node.target == "view" and not isinstance(node.args[-1], torch.dtype):
             node.target = "reshape"
     graph.eliminate_dead_code()
-    _relu_first(graph, modules)
+    without_joins(folded.network, example)
+    _relu_first(graph, dict(folded.network.named_modules()))
     folded.network.delete_all_unused_submodules()
     folded.network.recompile()
     return folded.network

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 import torch
@@ -31,6 +32,7 @@ from weightsmith.spiking.simulation.packing import writes
 __all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
 
 LARGEST = 127
+_ROWS = 128
 # Layers known to be of 8 bits, with how often they had been written to by then.
 _WHOLE: WeakKeyDictionary[Synapses, int] = WeakKeyDictionary()
 
@@ -42,10 +44,13 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
     are no whole numbers anyway.
     """
     _check_sizes(network)
-    summed = _summed(network)
-    before = {node.name: node for node in summed}
-    new: dict[str, Node] = dict(before)
-    for name, unit in units_of(network).items():
+    shares, units = _shares(network), units_of(network)
+    before = {node.name: node for node in network.nodes}
+    new: dict[str, Node] = {
+        name: dataclasses.replace(node, average=False) if isinstance(node, Pool) else node
+        for name, node in before.items()
+    }
+    for name, unit in units.items():
         node = before[name]
         if isinstance(node, Neurons):
             spread = unit.reshape(-1, *[1] * (node.threshold.dim() - 1))
@@ -55,29 +60,34 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
         else:
             branches = [node]  # type: ignore[list-item]  # units are those of populations and of the last synapses
         for branch in branches:
-            new[branch.name] = _rounded(branch, unit)
+            new[branch.name] = _rounded(branch, unit, shares[branch.source])
+    for node in network.nodes:  # floating nodes keep their weights, but averages before them are sums now
+        if new[node.name] is node and isinstance(node, Synapses) and shares[node.source] != 1:
+            new[node.name] = dataclasses.replace(node, weight=node.weight * shares[node.source])
+        elif new[node.name] is node and isinstance(node, Scale) and shares[node.source] != 1:
+            new[node.name] = dataclasses.replace(node, factor=node.factor * shares[node.source])
     last = network.nodes[-1].name
-    scores = Scale(f"{last}*scale", last, units_of(network)[last].float())
-    return dataclasses.replace(network, nodes=(*(new[node.name] for node in summed), scores))
+    scores = Scale(f"{last}*scale", last, units[last].float())
+    return dataclasses.replace(network, nodes=(*new.values(), scores))
 
 
 def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
     """The quantisation step of each unit of every population that can be quantised, and of the last layer."""
-    nodes = {node.name: node for node in _summed(network)}
+    nodes, shares = {node.name: node for node in network.nodes}, _shares(network)
     floating = floating_nodes(network)
     units: dict[str, Tensor] = {}
     rounded: list[str] = []
     for node in network.populations:
         branches = _branches(nodes, node.source, node.name)
         if not any(branch.name in floating for branch in branches):
-            units[node.name] = _unit(branches)
+            units[node.name] = _unit(branches, shares)
             rounded += [branch.name for branch in branches]
         elif not all(branch.name in floating for branch in branches):
             raise UsageError(f"{node.name}: constant currents and spikes meet here, which int8 cannot hold")
     last = nodes[network.nodes[-1].name]
     if not isinstance(last, Synapses):
         raise UsageError(f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}")
-    units[last.name] = _unit([last])
+    units[last.name] = _unit([last], shares)
     _check_readers(network, {*rounded, last.name}, floating)
     return units
 
@@ -105,7 +115,8 @@ def check_quantised(network: SpikingNetwork) -> None:
         written = writes(node.weight)
         if _WHOLE.get(node) == written or node.name in floating:
             continue
-        if not torch.equal(node.weight, node.weight.round()) or float(node.weight.abs().max()) > LARGEST:
+        whole = all(torch.equal(part, part.round()) for part in torch.split(node.weight, _ROWS))
+        if not whole or max(map(abs, node.weight.aminmax())) > LARGEST:
             raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
         _WHOLE[node] = written
 
@@ -118,31 +129,23 @@ def _check_sizes(network: SpikingNetwork) -> None:
         )
 
 
-def _summed(network: SpikingNetwork) -> tuple[Node, ...]:
-    """The nodes with sums instead of averages, compensated in the weights that follow."""
+def _shares(network: SpikingNetwork) -> dict[str, float]:
+    """What one of each node's values is worth once averages are sums: the weights that follow are multiplied by it."""
     worth: dict[str, float] = {INPUT: 1.0}
-    nodes: list[Node] = []
     for node in network.nodes:
         share = worth[node.sources[0]]
         match node:
-            case Synapses():
+            case Synapses() | Scale():
                 worth[node.name] = 1.0
-                nodes.append(node if share == 1 else dataclasses.replace(node, weight=node.weight * share))
-            case Scale():
-                worth[node.name] = 1.0
-                nodes.append(node if share == 1 else dataclasses.replace(node, factor=node.factor * share))
             case Pool():
                 worth[node.name] = share / math.prod(node.kernel) if node.average else share
-                nodes.append(dataclasses.replace(node, average=False))
             case Flatten():
                 worth[node.name] = share
-                nodes.append(node)
             case _:
                 if any(worth[name] != 1 for name in node.sources):
                     raise UsageError(f"{node.name}: an average goes into it without weights, which int8 cannot hold")
                 worth[node.name] = 1.0
-                nodes.append(node)
-    return tuple(nodes)
+    return worth
 
 
 def floating_nodes(network: SpikingNetwork) -> set[str]:
@@ -166,19 +169,24 @@ def _branches(nodes: dict[str, Node], name: str, population: str) -> list[Synaps
     raise UsageError(f"{population}: {name} leads into it without weights, which int8 cannot hold")
 
 
-def _unit(branches: list[Synapses | Scale]) -> Tensor:
+def _unit(branches: list[Synapses | Scale], shares: Mapping[str, float]) -> Tensor:
     """The quantisation step of each unit."""
-    largest = [
-        branch.factor.double().abs() if isinstance(branch, Scale) else branch.weight.double().abs().flatten(1).amax(1)
-        for branch in branches
-    ]
+    largest = []
+    for branch in branches:
+        values = branch.factor[:, None] if isinstance(branch, Scale) else branch.weight.flatten(1)
+        low, high = values.aminmax(dim=1)  # no copy of all weights
+        largest.append((torch.maximum(-low, high) * shares[branch.source]).double())
     top = torch.stack(largest).amax(dim=0)
     return torch.where(top > 0, top, torch.ones_like(top)) / LARGEST
 
 
-def _rounded(branch: Synapses | Scale, unit: Tensor) -> Synapses | Scale:
+def _rounded(branch: Synapses | Scale, unit: Tensor, share: float) -> Synapses | Scale:
     if isinstance(branch, Scale):
-        return dataclasses.replace(branch, factor=torch.round(branch.factor.double() / unit).float())
-    spread = unit.reshape(-1, *[1] * (branch.weight.dim() - 1))
+        return dataclasses.replace(branch, factor=torch.round((branch.factor * share).double() / unit).float())
     bias = None if branch.bias is None else torch.round(branch.bias.double() / unit).float()
-    return dataclasses.replace(branch, weight=torch.round(branch.weight.double() / spread).float(), bias=bias)
+    weight = torch.empty(branch.weight.shape)
+    spread = unit.reshape(-1, *[1] * (weight.dim() - 1))
+    for begin in range(0, len(weight), _ROWS):  # some rows at a time: double precision for all would need much memory
+        rows = slice(begin, begin + _ROWS)
+        weight[rows] = torch.round((branch.weight[rows] * share).double() / spread[rows])
+    return dataclasses.replace(branch, weight=weight, bias=bias)

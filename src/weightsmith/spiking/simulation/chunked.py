@@ -2,19 +2,18 @@
 
 A layer whose input spikes are sparse is run event by event (:mod:`weightsmith.spiking.simulation._kernels`), adding the
 row of weights of every spike and updating its neurons at once; a layer with dense input as one convolution or matrix
-product over all images and steps of the chunk, followed by the neurons. :func:`prefers_events` chooses by the number of
-events of the chunk, never by the clock, so that the same run always takes the same path. A constant input flows through
-its layer once per image.
+product over all images and steps of the chunk, followed by the neurons. The number of events in the chunk decides
+(:mod:`weightsmith.spiking.simulation.path_costs`). A constant input flows through its layer once per image.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
@@ -23,26 +22,19 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, 
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import Graded
-from weightsmith.spiking.simulation.packing import Form, Table, dense_product, in_tiles, table_of
+from weightsmith.spiking.simulation.packing import Form, dense_product, in_tiles, table_of
+from weightsmith.spiking.simulation.path_costs import Work, prefers_events
 from weightsmith.spiking.simulation.precision import kinds_of
-from weightsmith.spiking.simulation.sources import Currents, Draws, Source
+from weightsmith.spiking.simulation.sources import Currents, Source, entering
 from weightsmith.spiking.simulation.tally import INPUTS
-from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Values, readers_of
+from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Values, readers_of, span_of
 
-__all__ = ["ChunkEngine", "prefers_events"]
+__all__ = ["ChunkEngine"]
 
 _BUDGET = 160_000_000  # bytes for the values of a chunk
 _CHUNK = 16
+_NEAR = 2_000_000  # currents that are computed together before their neurons fire
 _NONE: NDArray[Any] = np.empty(0, np.float32)
-
-
-def prefers_events(events: int, rows: int, inputs: int, outputs: int) -> bool:
-    """Whether ``events`` spikes, each over ``outputs`` connections, cost less than ``rows`` dense products.
-
-    Measured on one core of an AVX2 machine (docs/results/spiking.md): an event costs about 1 ns and 0.065 ns per
-    connection, a dense product about 0.022 ns per connection.
-    """
-    return events * (1.0 + 0.065 * outputs) < rows * inputs * outputs * 0.022
 
 
 class ChunkEngine:
@@ -182,27 +174,9 @@ class ChunkEngine:
 
     def _entering(self, step: int, count: int) -> Values:
         """The input of a chunk, positions first."""
-        images, shape = len(self._images), self._network.input_shape
-        channels, positions = shape[0], math.prod(shape[1:])
-        if isinstance(self._source, Currents):
-            rows = self._source.x[torch.from_numpy(self._images)].reshape(images, 1, channels, positions)
-            pixels = rows.transpose(2, 3).contiguous().numpy().astype(self._kinds[INPUT])
-            if not self._graded:
-                return Values(pixels, constant=True)
-            once = np.zeros((images, count, positions, channels), pixels.dtype)
-            once[:, : max(0, 1 - step)] = pixels
-            return Values(once)
-        spikes = np.empty((images, count, positions, channels), np.int8)
-        if isinstance(self._source, Draws):
-            from weightsmith.spiking.simulation._kernels import draw
-
-            flat = self._source.x[torch.from_numpy(self._images)].contiguous().numpy().reshape(-1)
-            keys = self._source.keys().numpy()[self._images].view(np.uint64)
-            draw(flat, keys, np.float32(self._source.scale), step, count, channels, spikes.reshape(-1))
-            return Values(spikes)
-        given = self._source.spikes[self._images, step : step + count].reshape(images, count, channels, positions)
-        spikes[:] = given.transpose(0, 1, 3, 2)
-        return Values(spikes)
+        kind, shape = self._kinds[INPUT], self._network.input_shape
+        found = entering(self._source, self._images, shape, step, count, kind=kind, once=self._graded)
+        return Values(found, constant=isinstance(self._source, Currents) and not self._graded)
 
     def _notify(self, chunk: Chunk, name: str, spikes: NDArray[Any]) -> None:
         from weightsmith.spiking.simulation._kernels import count
@@ -238,47 +212,62 @@ class ChunkEngine:
         before = chunk.values[node.source]
         shape = self._network.shapes[node.name]
         events = before.in_parts() if node.dense and before.discrete else before
-        if not self._by_events(node, events):
-            self._paths.setdefault(node.name, set()).add("once" if before.constant else "dense")
-            return Values(self._dense_product(node, before, chunk.step), constant=before.constant)
-        self._paths.setdefault(node.name, set()).add("events")
+        by_events = self._by_events(node, events)
+        self._paths.setdefault(node.name, set()).add("events" if by_events else "once" if before.constant else "dense")
+        if by_events and node.dense:
+            images, steps = before.data.shape[:2]
+            return Values(self._project(node, events, before.data.shape[2]).reshape(images, steps, 1, shape[0]))
         readers = [other for other in self._network.nodes if node.name in other.sources]
         target = readers[0] if len(readers) == 1 and isinstance(readers[0], Neurons) else None
-        images, steps = before.data.shape[:2]
-        if node.dense:
-            return Values(self._project(node, events, before.data.shape[2]).reshape(images, steps, 1, shape[0]))
-        if target is None or chunk.wants_membranes:
-            return Values(self._convolve(node, before, None))
-        chunk.values[target.name] = self._spikes(self._convolve(node, before, target))
+        if target is None or chunk.wants_membranes or node.dense or before.constant:
+            if by_events:
+                return Values(self._convolve(node, before, None))
+            return Values(self._dense_product(node, before, chunk.step), constant=before.constant)
+        fired = self._convolve(node, before, target) if by_events else self._dense_firing(node, before, target, chunk)
+        chunk.values[target.name] = self._spikes(fired)
         return Values(_NONE)  # nobody reads the currents
+
+    def _dense_firing(self, node: Synapses, before: Values, target: Neurons, chunk: Chunk) -> NDArray[Any]:
+        """The spikes of ``target``, some images at a time, so that currents stay in a near memory."""
+        shape = self._network.shapes[node.name]
+        images, steps = before.data.shape[:2]
+        spikes = np.empty((images, steps, math.prod(shape[1:]), shape[0]), self._spike_kind)
+        several = max(1, _NEAR // (steps * math.prod(shape)))
+        for begin in range(0, images, several):
+            rows = slice(begin, begin + several)
+            part = dataclasses.replace(before, data=before.data[rows], events=None)
+            self._step(target, self._dense_product(node, part, chunk.step), rows, spikes[rows], spikes[:0])
+        return spikes
 
     def _by_events(self, node: Synapses, before: Values) -> bool:
         if not before.discrete or node.groups != 1 or self._path == "dense" or self._graded:
             return False
         if self._path == "events":
             return True
-        outputs = len(node.weight)
-        fan = math.prod(node.weight.shape[2:]) / math.prod(node.stride)  # kernel positions that an event reaches
-        rows = before.data.shape[0] * before.data.shape[1]
-        dense = math.prod(self._network.shapes[node.name][1:]) * rows
-        inputs = math.prod(node.weight.shape[1:])
-        events = len(before.listed(self._across(node))[1])
-        return prefers_events(int(events * fan), dense, inputs, outputs)
+        images, steps, parts, channels = before.data.shape
+        form = self._form(node, before, parts)
+        shapes = self._network.shapes
+        work = Work(
+            node,
+            images * steps,
+            (parts, channels),
+            shapes[node.name],
+            before.total,
+            parts,
+            np.dtype(form.state),
+            form.kind,
+        )
+        return prefers_events(work)
 
-    def _across(self, node: Synapses) -> int | None:
-        """Positions to a row of the events that ``node`` reads."""
-        return None if node.dense else self._network.shapes[node.source][2]
-
-    def _table(self, node: Synapses, before: Values, positions: int) -> Table:
+    def _form(self, node: Synapses, before: Values, positions: int) -> Form:
         whole = self._whole and node.name not in self._floating
-        form = Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
-        return table_of(node, form)
+        return Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
 
     def _convolve(self, node: Synapses, before: Values, target: Neurons | None) -> NDArray[Any]:
         """The spikes of ``target``, or the currents where there is none."""
         from weightsmith.spiking.simulation._kernels import convolve
 
-        table = self._table(node, before, before.data.shape[2])
+        table = table_of(node, self._form(node, before, before.data.shape[2]))
         height, width = self._network.shapes[node.source][1:]
         channels, rows, columns = self._network.shapes[node.name]
         kernel = tuple(node.weight.shape[2:])
@@ -314,7 +303,7 @@ class ChunkEngine:
     def _project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
         from weightsmith.spiking.simulation._kernels import project
 
-        table = self._table(node, before, positions)
+        table = table_of(node, self._form(node, before, positions))
         rows = before.data.shape[0] * before.data.shape[1]
         currents = np.empty((rows, len(node.weight)), self._kinds[node.name])
         project(
@@ -334,8 +323,6 @@ class ChunkEngine:
         return found
 
     def _fire(self, node: Neurons, chunk: Chunk) -> Values:
-        from weightsmith.spiking.simulation._firing import fire, fire_graded
-
         before = chunk.values[node.source]
         kind = self._kinds[node.name]
         # Currents may be of a smaller type than membranes, which no copy need change.
@@ -343,21 +330,30 @@ class ChunkEngine:
         images, _, positions, channels = currents.shape
         spikes = np.empty((images, chunk.steps, positions, channels), self._spike_kind)
         tested = np.empty(spikes.shape if chunk.wants_membranes else 0, kind)
-        rows, neuron = self._neurons[node.name], self._network.neuron
-        membranes, sent, out, shown = (
-            each.reshape(-1, 1, channels) for each in (*self._state(node.name), spikes, tested)
-        )
-        if self._graded:
-            fire_graded(currents, membranes, sent, rows.threshold[:, None], neuron.largest, out, shown)
-        else:
-            soft = neuron.reset == "soft"
-            fire(
-                currents, chunk.steps, membranes, sent, rows.threshold[:, None], rows.leak[:, None], soft,
-                neuron.delay, out, shown,
-            )  # fmt: skip
+        self._step(node, currents, slice(None), spikes, tested)
         if chunk.wants_membranes:
             chunk.tested[node.name] = tested
         return self._spikes(spikes)
+
+    def _step(
+        self, node: Neurons, currents: NDArray[Any], rows: slice, spikes: NDArray[Any], tested: NDArray[Any]
+    ) -> None:
+        """The neurons of these rows over all steps of the chunk, into ``spikes`` and, if not empty, ``tested``."""
+        from weightsmith.spiking.simulation._firing import fire, fire_graded
+
+        images, given, positions, channels = currents.shape
+        span, neuron = span_of(positions, channels), self._network.neuron
+        width = span * channels
+        currents = currents.reshape(images, given, -1, width)
+        membranes, sent, out, shown = (
+            each.reshape(-1, 1, width) for each in (*(state[rows] for state in self._state(node.name)), spikes, tested)
+        )
+        thresholds, leaks = self._neurons[node.name].over(span)
+        if self._graded:
+            fire_graded(currents, membranes, sent, thresholds, neuron.largest, out, shown)
+        else:
+            soft = neuron.reset == "soft"
+            fire(currents, spikes.shape[1], membranes, sent, thresholds, leaks, soft, neuron.delay, out, shown)
 
     def _state(self, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Membranes of a population and, for signed spikes, the sums it has sent; made when they are first needed."""

@@ -20,13 +20,15 @@ from torch import Tensor
 from weightsmith.spiking.graph import Shape, Synapses
 from weightsmith.spiking.simulation.reference import convolved
 
-__all__ = ["Form", "Table", "columns_last", "dense_product", "in_tiles", "plain_of", "table_of", "writes"]
+__all__ = ["Form", "Table", "columns_last", "dense_product", "in_tiles", "plain_of", "table_of", "tiling", "writes"]
 
 _REGISTERS = (8, 4, 2, 1)
 _LINE = 64  # bytes
 _VECTOR = 32  # bytes
 _SAFE = 256  # rows of |w| ≤ 127 whose sum fits 16 bits
 _ANY = 2**62
+_KEPT = 2**22  # weights of a dense layer, of which a second copy in another order is kept
+_OUTPUTS = 256  # of a larger one that are put in order together
 _OVERHEAD = 3  # what starting on a tile costs, in registers
 
 
@@ -66,6 +68,22 @@ class Form:
     state: type[Any]
     whole: bool
 
+    @property
+    def kind(self) -> np.dtype[Any]:
+        """The type of the weights in the table."""
+        return np.dtype(np.int16 if self.whole else self.state)
+
+
+def tiling(outputs: int, kind: np.dtype[Any]) -> tuple[int, int]:
+    """The vector registers that a tile fills, and the number of tiles, for so many outputs of a type.
+
+    >>> tiling(128, np.dtype(np.float32)), tiling(10, np.dtype(np.float32))
+    ((8, 2), (2, 1))
+    """
+    lanes = _VECTOR // kind.itemsize
+    registers = min(_REGISTERS, key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count))
+    return registers, -(-outputs // (registers * lanes))
+
 
 # Tables live as long as their layers: networks that differ in thresholds or neurons share them. With each stands how
 # often its weights had been written to, so that weights changed in place are laid out anew.
@@ -101,7 +119,7 @@ def dense_product(
     images, steps, positions, channels = values.shape
     kind = torch.float64 if values.dtype == np.float64 else torch.float32
     if node.dense:
-        products: NDArray[Any] = values.reshape(images * steps, -1) @ plain_of(node, positions, kind).numpy().T
+        products = _projected(node, values.reshape(images * steps, -1), positions, kind)
         if bias is not None:
             products += bias.to(kind).numpy()
         return products.reshape(images, steps, 1, shape[0])
@@ -111,6 +129,20 @@ def dense_product(
     return last.numpy().reshape(images, steps, math.prod(shape[1:]), shape[0])
 
 
+def _projected(node: Synapses, rows: NDArray[Any], positions: int, kind: torch.dtype) -> NDArray[Any]:
+    """Rows through dense weights; large ones are put in order some outputs at a time, never all of them twice."""
+    as_they_are = positions == 1 and node.weight.dtype == kind
+    if as_they_are or node.weight.numel() <= _KEPT:
+        found: NDArray[Any] = rows @ plain_of(node, positions, kind).numpy().T
+        return found
+    products = np.empty((len(rows), len(node.weight)), rows.dtype)
+    begin = 0
+    for part in torch.split(node.weight, _OUTPUTS):
+        products[:, begin : begin + len(part)] = rows @ columns_last(part, positions).to(kind).numpy().T
+        begin += len(part)
+    return products
+
+
 def writes(values: Tensor | None) -> int:
     """How often a tensor was written to in place; torch does not count that of inference tensors."""
     return 0 if values is None or values.is_inference() else values._version
@@ -118,11 +150,9 @@ def writes(values: Tensor | None) -> int:
 
 def _lay_out(node: Synapses, form: Form) -> Table:
     """Tile by tile, so that no second copy of all weights is ever made."""
-    kind, outputs = np.dtype(np.int16 if form.whole else form.state), len(node.weight)
-    lanes = _VECTOR // kind.itemsize
-    registers = min(_REGISTERS, key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count))
-    tile = registers * lanes
-    tiles = -(-outputs // tile)
+    kind, outputs = form.kind, len(node.weight)
+    registers, tiles = tiling(outputs, kind)
+    tile = registers * _VECTOR // kind.itemsize
     positions, channels, _ = _by_input(node.weight[:1], form).shape
     depth = 2 * channels if form.signed else channels
     rows = _aligned((tiles, positions, depth, tile), kind)

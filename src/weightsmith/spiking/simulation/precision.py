@@ -21,6 +21,7 @@ from weightsmith.spiking.network import Precision, SpikingNetwork
 __all__ = ["kinds_of"]
 
 _EXACT = 2**24
+_ROWS = 128  # of weights looked at together
 
 
 def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[str, type[Any]]:
@@ -62,7 +63,11 @@ def _reach(network: SpikingNetwork) -> dict[str, float]:
                 reach[node.name] = 1.0
             case Synapses():
                 bias = 0.0 if node.bias is None else float(node.bias.abs().max())
-                reach[node.name] = before * float(node.weight.abs().flatten(1).sum(dim=1).max()) + bias
+                reach[node.name] = (
+                    before
+                    * max(float(part.abs().flatten(1).sum(dim=1).max()) for part in torch.split(node.weight, _ROWS))
+                    + bias
+                )
             case Pool():
                 reach[node.name] = before if node.average else before * math.prod(node.kernel)
             case Flatten():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +14,10 @@ from torch import Tensor
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.encoding import LEVELS, Poisson, draws, image_keys
+from weightsmith.spiking.graph import Shape
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Currents", "Draws", "Source", "Trains", "source_of"]
+__all__ = ["Currents", "Draws", "Source", "Trains", "entering", "source_of"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,3 +92,32 @@ def source_of(network: SpikingNetwork, x: Tensor, seed: int, first: int) -> Curr
     if isinstance(network.encode, Poisson):
         return Draws(ready, network.encode.scale, seed, first)
     return Currents(ready)
+
+
+def entering(
+    source: Source, rows: NDArray[np.int64], shape: Shape, step: int, count: int, *, kind: type[Any], once: bool
+) -> NDArray[Any]:
+    """The input of these rows in ``count`` steps as (images, steps, positions, channels); constant currents one step.
+
+    ``once``: they flow at the first step of the run only.
+    """
+    images, channels, positions = len(rows), shape[0], math.prod(shape[1:])
+    if isinstance(source, Currents):
+        maps = source.x[torch.from_numpy(rows)].reshape(images, 1, channels, positions)
+        pixels: NDArray[Any] = maps.transpose(2, 3).contiguous().numpy().astype(kind)
+        if not once:
+            return pixels
+        flowing = np.zeros((images, count, positions, channels), pixels.dtype)
+        flowing[:, : max(0, 1 - step)] = pixels
+        return flowing
+    spikes = np.empty((images, count, positions, channels), np.int8)
+    if isinstance(source, Draws):
+        from weightsmith.spiking.simulation._kernels import draw
+
+        flat = source.x[torch.from_numpy(rows)].contiguous().numpy().reshape(-1)
+        keys = source.keys().numpy()[rows].view(np.uint64)
+        draw(flat, keys, np.float32(source.scale), step, count, channels, spikes.reshape(-1))
+        return spikes
+    given = source.spikes[rows, step : step + count].reshape(images, count, channels, positions)
+    spikes[:] = given.transpose(0, 1, 3, 2)
+    return spikes

@@ -15,8 +15,9 @@ from weightsmith.spiking.graph import INPUT, Neurons, Node, Shape
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Chunk", "NeuronRows", "Values", "readers_of"]
+__all__ = ["Chunk", "NeuronRows", "Values", "readers_of", "span_of"]
 
+_WIDE = 256  # neurons of a row, where positions are put together: the loop over a row then pays for its start
 _PART = 64  # inputs of a dense layer that are worked on together: their rows of a tile fit the nearest memory
 
 
@@ -49,14 +50,21 @@ class Values:
         """Rows of a table that the events of one position can name."""
         return int(self.data.shape[3]) * (2 if self.signed else 1)
 
+    @property
+    def total(self) -> int:
+        """How many events there are."""
+        from weightsmith.spiking.simulation._kernels import room
+
+        return room(self.data.reshape(-1))
+
     def listed(self, across: int | None) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Start offsets and codes of events: by positions, ``across`` to a row, or (None) by parts of features."""
         if self.events is None:
-            from weightsmith.spiking.simulation._kernels import list_events, list_parts, room
+            from weightsmith.spiking.simulation._kernels import list_events, list_parts
 
             flat, (parts, channels) = self.data.reshape(-1), self.data.shape[2:]
             starts = np.empty(flat.size // channels + 1, np.int64)
-            codes = np.empty(room(flat), np.int32)
+            codes = np.empty(self.total, np.int32)
             if across is None:
                 list_parts(flat, channels, parts, self.depth, starts, codes)
             else:
@@ -134,11 +142,24 @@ class NeuronRows:
         threshold, leak = (_by_position(values, shape if per_unit else shape[:1]) for values in (node.threshold, leak))
         return cls(threshold.numpy().astype(kind), leak.numpy().astype(kind), node.start)
 
+    def over(self, span: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Thresholds and leaks of ``span`` positions in a row: (rows, or 1 for all, 1, span · channels)."""
+        threshold, leak = (
+            (np.tile(values, (1, span)) if len(values) == 1 else values.reshape(len(values) // span, -1))[:, None]
+            for values in (self.threshold, self.leak)
+        )
+        return threshold, leak
+
     def begin(self, images: int, shape: Shape) -> NDArray[Any]:
         """Membranes (images, units), positions first."""
         rows = math.prod(shape[1:])
         start = np.broadcast_to(self.threshold, (rows, shape[0])) * self.threshold.dtype.type(self.start)
         return np.tile(start.reshape(-1), (images, 1))
+
+
+def span_of(positions: int, channels: int) -> int:
+    """How many positions make a row of neurons: as many as divide all and are not too wide."""
+    return max(span for span in range(1, max(1, _WIDE // channels) + 1) if positions % span == 0)
 
 
 def _by_position(values: torch.Tensor, shape: Shape) -> torch.Tensor:

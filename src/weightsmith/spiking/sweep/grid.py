@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weightsmith.core.errors import UsageError
@@ -12,7 +12,7 @@ from weightsmith.spiking.l4.adjust import L4
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.sweep.results import Setting
 
-__all__ = ["Grid", "neuron_of"]
+__all__ = ["Grid", "beyond", "neuron_of", "widened"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +62,39 @@ class Grid:
     def written(self) -> dict[str, Any]:
         """The text form for records."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
+def widened(settings: Sequence[Setting], winners: Iterable[Setting]) -> list[Setting]:
+    """The settings of a race, and those one step beyond each edge of its grid on which a winner lies."""
+    factors = sorted({setting.factor for setting in settings})
+    smoothings = sorted({setting.smoothing for setting in settings if setting.smoothing is not None})
+    more, further = list(factors), list(smoothings)
+    for winner in winners:
+        for values, known, value in ((more, factors, winner.factor), (further, smoothings, winner.smoothing)):
+            new = None if value is None else beyond(known, value)
+            if new is not None and new not in values:
+                values.append(new)
+    every = [
+        Setting(settings[0].leak, settings[0].reset, factor, smoothing)
+        for factor in more
+        for smoothing in (further or (None,))
+    ]
+    known_keys = {setting.key for setting in settings}
+    return [*settings, *(setting for setting in every if setting.key not in known_keys)]
+
+
+def beyond(values: Sequence[float], value: float) -> float | None:
+    """The next of rising ``values`` on the side on which ``value`` is the last, None inside: by the last ratio.
+
+    >>> beyond([0.3, 0.4, 0.5], 0.3), beyond([1.0, 2.0, 5.0], 5.0), beyond([1.0, 2.0, 5.0], 2.0)
+    (0.225, 12.5, None)
+    """
+    if len(values) < 2 or value not in (values[0], values[-1]):
+        return None
+    edge, inner = (values[0], values[1]) if value == values[0] else (values[-1], values[-2])
+    if edge == 0:
+        return None
+    return float(f"{edge * edge / inner:.3g}") if inner > 0 else 2 * edge
 
 
 def neuron_of(leak: float, reset: str, *, delay: bool) -> IF | LIF:

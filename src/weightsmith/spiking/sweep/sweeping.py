@@ -12,6 +12,7 @@ and one among factors and smoothings; winners are tested on the same test images
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,6 +40,7 @@ __all__ = ["spike_sweep"]
 _LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
 _FACTORS = (0.3, 0.4, 0.5, 0.7)
 _SMOOTHINGS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_WIDEN = 3
 
 
 @verb(types=("spiking.encoding", "spiking.conversion.balance"))
@@ -84,6 +86,11 @@ def spike_sweep(
         Racing | str | None,
         Doc("racing drops settings that are clearly worse early; none runs all of them in full", rare=True),
     ] = "racing",
+    widen: Annotated[
+        int | None,
+        Range(ge=0),
+        Doc("how often a grid grows while its winner lies on the edge; 3, with factors or smoothings of yours 0"),
+    ] = None,
     precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
     seed: Seed = 0,
     out: str | Path | None = None,
@@ -93,8 +100,9 @@ def spike_sweep(
 
     Factors multiply the thresholds that ``balance`` finds. ``rows`` training rows choose, ``test_rows`` test
     rows (None: all) judge the winners once. ``mean_rows`` give the mean membranes of the adjustment. With
-    ``race=None`` every setting sees all training images. With ``out``, a folder, the sweep keeps its state there, and
-    the same call goes on where it was stopped.
+    ``race=None`` every setting sees all training images. Where the winner of a race lies on the edge of its grid, the
+    grid grows by one value beyond it, up to ``widen`` times. With ``out``, a folder, the sweep keeps its state there,
+    and the same call goes on where it was stopped.
     """
     from weightsmith.networks.card import card_of, meaning_digest
     from weightsmith.networks.models.architecture import architecture_of
@@ -119,6 +127,8 @@ def spike_sweep(
     )
     if out is not None and (Path(out) / "network.safetensors").exists():
         raise UsageError(f"{out} is the folder of a network, whose record would be lost; give another folder")
+    whole = (tuple(factors), tuple(smoothings)) == (_FACTORS, _SMOOTHINGS)
+    often = (_WIDEN if whole else 0) if widen is None else widen
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
     subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
     settings |= {**grid.written(), "steps": list(lengths)}
@@ -128,8 +138,14 @@ def spike_sweep(
         plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
         prepared = prepare(subject, plain, for_stage(progress, "balancing"))
         sweep = SweepWork(subject, prepared.network, recipe, lengths, book)
-        sweep.measure_means(grid.races(), mean_rows, for_stage(progress, "means"))
-        table, winners = sweep.choose(grid.races(), rows, rule, for_stage(progress, "racing"))
+        races, grown = grid.races(), 0
+        while True:
+            sweep.measure_means(races, mean_rows, for_stage(progress, "means"))
+            table, winners = sweep.choose(races, rows, rule, for_stage(progress, "racing"))
+            wider = sweep.widened(races, winners)
+            if wider == races or grown == often:
+                break
+            races, grown = wider, grown + 1
         tested = sweep.test(winners, for_stage(progress, "testing"))
     architecture = architecture_of(subject.network)
     record = SpikeSweep(
@@ -142,9 +158,20 @@ def spike_sweep(
         steps=lengths,
         table=table,
         chosen=sweep.compared(winners, tested),
-        notes=prepared.notes,
+        notes=(*prepared.notes, *_edge_notes(grown, sum(map(operator.ne, races, wider)), len(races))),
         origin=origin,
     )
     if out is not None:
         write_record(Path(out) / "record.json", record)
     return record
+
+
+def _edge_notes(grown: int, left: int, races: int) -> list[str]:
+    """How often grids were widened, and in how many races the winner lies on the edge still."""
+    notes = [] if not grown else [f"grids were widened {grown} time{'s' * (grown > 1)}: winners lay on their edge"]
+    if left:
+        notes.append(
+            f"in {left} of {races} races the winner lies on the edge of its grid: a better one may lie beyond "
+            f"(--widen {grown + 2})"
+        )
+    return notes

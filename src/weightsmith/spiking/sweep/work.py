@@ -26,7 +26,7 @@ from weightsmith.spiking.conversion.subject import Subject
 from weightsmith.spiking.l4.adjust import channel_factors, population_means
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.sweep.grid import neuron_of
+from weightsmith.spiking.sweep.grid import neuron_of, widened
 from weightsmith.spiking.sweep.racing import Racing
 from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult
 from weightsmith.spiking.sweep.runs import Answers, Heat, SharedBlock, Winner, block_of, first_synapses
@@ -39,9 +39,10 @@ Winners = dict[tuple[float, str, int], tuple[Winner, Winner | None]]
 
 
 class Book:
-    """A journal if there is a folder, nothing otherwise."""
+    """A journal if there is a folder, a dictionary otherwise."""
 
     def __init__(self, folder: str | Path | None, call: dict[str, Any]) -> None:
+        self._known: dict[str, Any] = {}
         self._journal = None if folder is None else Journal(Path(folder) / "journal.jsonl", call)
 
     def __enter__(self) -> Book:
@@ -54,7 +55,9 @@ class Book:
     def entry(self, key: str, compute: Callable[[], Any]) -> Any:
         """The cached value of ``key``, computed if missing."""
         if self._journal is None:
-            return compute()
+            if key not in self._known:
+                self._known[key] = compute()
+            return self._known[key]
         if key not in self._journal:
             begin = time.perf_counter()
             value = compute()
@@ -115,6 +118,16 @@ class SweepWork:
             self._means[leak, reset, factor] = np.array(self._book.entry(key, measured))
             if progress is not None:
                 progress(done + 1, len(wanted))
+
+    def widened(self, races: Sequence[Competitors], winners: Winners) -> list[Competitors]:
+        """The races with settings beyond the edges of their grids on which winners lie; equal if there are none."""
+        wider = []
+        for neuron, settings in races:
+            pairs = [winners[neuron.leak, neuron.reset, length] for length in self._lengths]
+            plain = settings[0].smoothing is None
+            best = [base if plain else adjusted for base, adjusted in pairs]
+            wider.append((neuron, widened(settings, [winner.setting for winner in best if winner is not None])))
+        return wider
 
     def choose(
         self,

@@ -5,7 +5,13 @@ For the layer k with weights and bias θ (seed 002, eqs. 6–9) it takes
     sensitivity   s = ∂loss/∂n, n the net input (what Linear and the convolutions give out): the mean over the images of
                   the batch of ‖∂loss_image/∂n_image‖. The loss is the mean over the batch, so the gradient that torch
                   hands down is multiplied by the number of images.
+                  Of attention and recurrent layers only the outputs can be seen, and stand for n.
     update        ‖Δθ‖ / ‖θ‖, from the values of θ before and after the step, whatever the optimiser did.
+    idle units    those with ∂loss/∂n = 0 exactly for every image (and position): a ReLU that none of them opens. It
+                  needs no knowledge of the activation.
+    saturation    the share of sigmoids and tanhs behind the layer that are flat (:mod:`.saturation`).
+    through time  of recurrent layers, how the gradient changes from time step to time step (:mod:`.through_time`).
+    scale         the root mean square of the values that enter the layer, zeros apart; judged for the first layer.
 
 The hooks are removed after each step, and neither network nor gradients are changed.
 
@@ -27,16 +33,24 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils.hooks import RemovableHandle
 
 from weightsmith.core.errors import UsageError
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis, Reading
+from weightsmith.training.diagnosis.saturation import SaturationWatch, flat_share
+from weightsmith.training.diagnosis.through_time import RECURRENT, TimeWatch
 from weightsmith.training.diagnosis.verdicts import judge
 
 __all__ = ["Probe"]
 
-# Layers that give out their net input. Of any other module with weights only the update can be seen from outside.
-_NET_INPUT = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd)
+# Layers that give out their net input (an embedding is a dense layer on one-hot inputs), and those whose output stands
+# for it. Of any other module with weights only the update can be seen from outside.
+_NET_INPUT = (nn.Linear, nn.Bilinear, nn.Embedding, nn.EmbeddingBag, nn.modules.conv._ConvNd)
+_SEEN = (*_NET_INPUT, nn.MultiheadAttention, *RECURRENT)
+
+# Norms in this range are exact enough in single precision; beyond, squares leave what a float can hold.
+_SQUARES = (1e-12, 1e18)
 
 
 class Probe:
@@ -70,12 +84,17 @@ class Probe:
         try:
             with contextlib.ExitStack() as hooks:
                 hooks.callback(_count_images(self._network, passes).remove)
+                saturation = _while_it_runs(self._network, hooks, SaturationWatch(calls))
                 for name, watch in watches.items():
-                    watch.install(hooks, passes, functools.partial(calls.append, name))
+                    watch.install(hooks, passes, calls, name)
                 yield
             ended = True
         finally:
-            readings = {name: watch.reading(taken=ended) for name, watch in watches.items()} if calls else {}
+            readings = (
+                {name: watch.reading(taken=ended, saturated=saturation.share(name)) for name, watch in watches.items()}
+                if calls
+                else {}
+            )
             if readings and (ended or not all(reading.finite for reading in readings.values())):
                 self._note(number, readings, calls)
 
@@ -101,13 +120,14 @@ class Probe:
         """A probe of ``network`` that goes on where :meth:`to_state` was called; several are the parts of one."""
         probe = cls(network)
         for state in states:
-            if set(state["readings"]) != set(probe._layers):
-                strange = sorted(set(state["readings"]) ^ set(probe._layers))[0]
+            # Older states have the output projection of an attention layer as a layer of its own.
+            other = set(state["readings"]) ^ set(probe._layers)
+            if strange := sorted(name for name in other if name.rpartition(".")[0] not in probe._layers):
                 raise UsageError(
-                    f"the state of the probe is of another network: the layer {strange!r} is in one of them only"
+                    f"the state of the probe is of another network: the layer {strange[0]!r} is in one of them only"
                 )
             probe._probes += state["probes"]
-            probe._order = list(state["order"])
+            probe._order = [name for name in state["order"] if name in probe._layers]
             for name in probe._layers:
                 probe._readings[name] += map(Reading.from_dict, state["readings"][name])
         return probe
@@ -124,21 +144,32 @@ class _Watch:
         self._gradients: list[Tensor] = []
         self._uses = 0
         self._output_finite = True
+        self._idle: Tensor | None = None
+        self._flat: list[float] = []
+        self._scale: float | None = None
+        self._time: TimeWatch | None = None
 
-    def install(self, hooks: contextlib.ExitStack, passes: list[int], called: Callable[[], None]) -> None:
+    def install(self, hooks: contextlib.ExitStack, passes: list[int], calls: list[str], name: str) -> None:
         """Listen to the layer until ``hooks`` is closed; ``passes`` holds the images of each forward pass so far."""
 
-        def forward(_layer: nn.Module, _inputs: Any, output: Any) -> None:
-            called()
-            if not isinstance(self._layer, _NET_INPUT) or not isinstance(output, Tensor):
+        def forward(layer: nn.Module, inputs: Any, output: Any) -> None:
+            calls.append(name)
+            if len(calls) == 1 and inputs and isinstance(inputs[0], Tensor) and inputs[0].is_floating_point():
+                self._scale = _scale(inputs[0].detach())
+            output = _seen_output(layer, output)
+            if output is None:
                 return
+            if isinstance(layer, nn.RNN | nn.RNNCell) and layer.nonlinearity == "tanh":
+                self._flat.append(flat_share("tanh", output))
             # The step may end before its backward pass, when the loss is not finite.
-            self._output_finite &= bool(output.detach().isfinite().all())
+            self._output_finite &= _all_finite(output.detach())
             if output.requires_grad:
                 images = passes[-1] if passes else len(output)
                 _listen(hooks, output, functools.partial(self._arrived, len(passes), images))
 
         hooks.callback(self._layer.register_forward_hook(forward).remove)
+        if isinstance(self._layer, RECURRENT):
+            self._time = TimeWatch(self._layer, hooks)
         for parameter in self._trained:
             _listen(hooks, parameter, self._at_weights)
 
@@ -147,11 +178,13 @@ class _Watch:
         # A layer that is used twice has two net inputs: the norm is that of both together.
         self._squares[number] = self._squares[number] + squares if number in self._squares else squares
         self._uses += 1
+        idle = _idle_units(self._layer, gradient.detach())
+        self._idle = idle if self._idle is None or len(self._idle) != len(idle) else self._idle & idle
 
     def _at_weights(self, gradient: Tensor) -> None:
         self._gradients.append(_norm([gradient.detach()]))
 
-    def reading(self, *, taken: bool) -> Reading:
+    def reading(self, *, taken: bool, saturated: float | None) -> Reading:
         """The reading; if the step was completed, its update is the difference to the present weights."""
         # mean over the images of images·‖row of the gradient‖, which is the sum of the norms
         sensitivity = math.fsum(float(s.sqrt().sum()) for s in self._squares.values()) if self._uses else None
@@ -167,7 +200,54 @@ class _Watch:
             finite=self._output_finite and all(number is None or math.isfinite(number) for number in numbers),
             output_finite=self._output_finite,
             trained=bool(self._trained),
+            idle=None if self._idle is None else "".join("01"[unit] for unit in self._idle.tolist()),
+            saturated=sum(self._flat) / len(self._flat) if self._flat else saturated,
+            scale=_finite(self._scale),
+            through_time=None if self._time is None else self._time.reading(),
         )
+
+
+def _seen_output(layer: nn.Module, output: Any) -> Tensor | None:
+    """The output whose gradient stands for the layer's sensitivity; None if it cannot be seen."""
+    if not isinstance(layer, _SEEN):
+        return None
+    first = output[0] if isinstance(output, tuple) and not isinstance(output, PackedSequence) else output
+    first = first.data if isinstance(first, PackedSequence) else first
+    return first if isinstance(first, Tensor) else None
+
+
+def _idle_units(layer: nn.Module, gradient: Tensor) -> Tensor:
+    """Which units no part of the gradient moves, although they have weights: those set to zero are gone on purpose."""
+    positions = len(layer.kernel_size) if isinstance(layer, nn.modules.conv._ConvNd) else 0
+    unit = gradient.dim() - 1 - positions
+    others = [axis for axis in range(gradient.dim()) if axis != unit]
+    idle: Tensor = (torch.linalg.vector_norm(gradient, dim=others) if others else gradient) == 0
+    if others and bool(idle.any()):  # squares of small numbers may be zero where the numbers are not
+        rows = gradient.movedim(unit, 0)[idle]
+        idle[idle.clone()] = ~(rows != 0).flatten(1).any(1)
+    weight = getattr(layer, "weight", None)
+    if isinstance(layer, nn.Linear) and isinstance(weight, Tensor):
+        idle &= (weight.detach() != 0).any(1)
+    return idle
+
+
+def _scale(x: Tensor) -> float | None:
+    """The root mean square of the values that are not zero; None if all are."""
+    count = int(torch.count_nonzero(x))
+    return float(torch.linalg.vector_norm(x, dtype=torch.float64)) / count**0.5 if count else None
+
+
+def _while_it_runs(network: nn.Module, hooks: contextlib.ExitStack, watch: SaturationWatch) -> SaturationWatch:
+    """Let ``watch`` see what the forward passes of ``network`` call, and nothing of loss and update."""
+    running = contextlib.ExitStack()
+
+    def begin(*_: Any) -> None:
+        running.enter_context(watch)
+
+    hooks.callback(running.close)
+    hooks.callback(network.register_forward_pre_hook(begin).remove)
+    hooks.callback(network.register_forward_hook(lambda *_: running.close(), always_call=True).remove)
+    return watch
 
 
 def _listen(hooks: contextlib.ExitStack, tensor: Tensor, heard: Callable[[Tensor], None]) -> None:
@@ -180,7 +260,7 @@ def _weight_layers(network: nn.Module) -> dict[str, nn.Module]:
     found: dict[str, nn.Module] = {}
     inside: set[nn.Module] = set()  # what computes a parametrised weight belongs to its layer
     for name, module in network.named_modules():
-        known = isinstance(module, _NET_INPUT)
+        known = isinstance(module, _SEEN)
         weights = any(p.dim() > 1 for p in module.parameters(recurse=False)) and not isinstance(module, nn.LayerNorm)
         if module not in inside and (known or weights):
             found[name or type(module).__name__] = module
@@ -190,7 +270,7 @@ def _weight_layers(network: nn.Module) -> dict[str, nn.Module]:
 
 
 def _own_parameters(layer: nn.Module) -> list[nn.Parameter]:
-    return list(layer.parameters(recurse=isinstance(layer, _NET_INPUT)))
+    return list(layer.parameters(recurse=isinstance(layer, _SEEN)))
 
 
 def _forward_order(names: list[str], calls: list[str]) -> list[str]:
@@ -215,14 +295,21 @@ def _count_images(network: nn.Module, passes: list[int]) -> RemovableHandle:
 def _squares_per_image(gradient: Tensor, images: int) -> Tensor:
     """The squared norm of the part of ``gradient`` that belongs to each image."""
     shape = list(gradient.shape)
-    if images in shape:
-        rows = gradient.movedim(shape.index(images), 0).reshape(images, -1)
-    elif shape and shape[0] % images == 0:  # windows or time steps folded into the batch
-        rows = gradient.reshape(images, -1)
-    else:  # it cannot be assigned to images: every image gets the same share
-        return (_norm([gradient]).square() / images).expand(images)
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
-    return norms.square()
+    if images not in shape:
+        if not shape or shape[0] % images:  # it cannot be assigned to images: every image gets the same share
+            return (_norm([gradient]).square() / images).expand(images)
+        gradient = gradient.reshape(images, -1)  # windows or time steps folded into the batch
+    own = gradient.shape.index(images)
+    others = [axis for axis in range(gradient.dim()) if axis != own]
+    norms: Tensor = torch.linalg.vector_norm(gradient, dim=others) if others else gradient.abs()
+    if not bool(((norms > _SQUARES[0]) & (norms < _SQUARES[1])).all()):
+        norms = torch.linalg.vector_norm(gradient, dim=others, dtype=torch.float64) if others else norms
+    return norms.to(torch.float64).square()
+
+
+def _all_finite(x: Tensor) -> bool:
+    """Whether there is neither NaN nor infinity; of finite numbers the sum may overflow, and they are looked at."""
+    return bool(x.sum().isfinite()) or bool(x.isfinite().all())
 
 
 def _norm(tensors: Sequence[Tensor]) -> Tensor:

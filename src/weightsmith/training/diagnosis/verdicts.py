@@ -1,13 +1,16 @@
 """Verdicts on the readings of a probe, for each layer and for the network.
 
 The verdict uses the median sensitivity of the later half of the probes, so that the first steps of a network that
-recovers do not count. An update that overwrites the weights counts whenever it was seen.
+recovers do not count. An update that overwrites the weights counts whenever it was seen. A unit is dead if no image of
+any of the later probes gives it a gradient. What was not measured is called so, and never healthy.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import statistics
+import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,22 +18,34 @@ from weightsmith.training.diagnosis.gradients import (
     GROWN,
     LARGEST_FIRST_UPDATE,
     LARGEST_UPDATE,
+    MOST_DEAD,
+    MOST_SATURATED,
+    SCALE,
     SHRUNK,
     GradientDiagnosis,
     Health,
     LayerGradients,
     Reading,
+    ThroughTime,
 )
 
 __all__ = ["judge"]
 
 _UNDERFLOW = 1e-30  # floats end at 1e-45
+_WORTH_SAYING = 0.1  # a share of units without gradient that is told of a healthy layer as well
 
 _REMEDY = {
     Health.VANISHING: "an activation that does not saturate with its own initialiser, or batch norm, lets it through",
+    Health.SATURATED: "smaller weights before them, batch norm, or an activation that does not saturate opens them",
     Health.DEAD: "a lower rate or a leaky activation keeps units alive",
     Health.NOT_FINITE: "look at the inputs and at the rate of the steps before",
     Health.EXPLODING: "smaller first weights, a lower rate or clipping keep it in bounds",
+}
+_IN_TIME = "through time"
+_REMEDY_IN_TIME = {
+    Health.VANISHING: "through time it helps to start with orthogonal recurrent weights or an open forget gate (LSTM "
+    "bias of 1 to 2), to shorten the sequences, or to read every state (their mean over time)",
+    Health.EXPLODING: "through time smaller recurrent weights or clipping (global-norm:1) keep it in bounds",
 }
 
 
@@ -70,6 +85,31 @@ class _Layer(NamedTuple):
         return 0.0 if self.comparison is None else self.comparison.distance
 
     @property
+    def dead(self) -> float | None:
+        """The share of units that got no gradient in any of the later probes."""
+        marks = [reading.idle for reading in self._later if reading.idle]
+        if not marks or len({len(mark) for mark in marks}) > 1:
+            return None
+        return sum(set(unit) == {"1"} for unit in zip(*marks, strict=True)) / len(marks[0])
+
+    @property
+    def saturated(self) -> float | None:
+        """The median share of flat activations behind it; those of the outputs are flat where a network is sure."""
+        shares = [reading.saturated for reading in self._later if reading.saturated is not None]
+        return None if not shares or self.name == self.reference else statistics.median_low(shares)
+
+    @property
+    def through_time(self) -> ThroughTime | None:
+        """The gradient through time in the middle of the later probes, by how far from equal it is."""
+        found = [reading.through_time for reading in self._later if reading.through_time is not None]
+        nearest = sorted(found, key=lambda time: abs(math.log(max(time.ratio, sys.float_info.min))))
+        return nearest[(len(nearest) - 1) // 2] if nearest else None
+
+    @property
+    def _later(self) -> Sequence[Reading]:
+        return self.readings[len(self.readings) // 2 :]
+
+    @property
     def broke(self) -> bool:
         """Whether its output was not finite: the first such layer is the origin."""
         return not all(reading.output_finite for reading in self.readings)
@@ -86,6 +126,8 @@ def judge(probes: Sequence[int], readings: Mapping[str, Sequence[Reading]]) -> G
         comparison = None if reference is None else _middle(probes, own, readings[reference])
         layers.append(_Layer(name, probes, own, comparison, reference))
     verdicts = [_verdict(layer, underflow=smallest < _UNDERFLOW) for layer in layers]
+    inputs = _badly_scaled(layers[0]) if layers else ""
+    worst = max((health for health, _ in verdicts), key=lambda health: health.severity)
     return GradientDiagnosis(
         probes=tuple(probes),
         layers=tuple(
@@ -95,12 +137,15 @@ def judge(probes: Sequence[int], readings: Mapping[str, Sequence[Reading]]) -> G
                 update=tuple(reading.update for reading in layer.readings),
                 health=health,
                 reason=reason,
+                dead=layer.dead,
+                saturated=layer.saturated,
+                through_time=None if layer.through_time is None else layer.through_time.ratio,
             )
             for layer, (health, reason) in zip(layers, verdicts, strict=True)
         ),
         reference=reference,
-        health=max((health for health, _ in verdicts), key=lambda health: health.severity),
-        sentence=_sentence(list(zip(layers, verdicts, strict=True))),
+        health=Health.BADLY_SCALED if inputs else worst,
+        sentence=inputs + _sentence(list(zip(layers, verdicts, strict=True))),
     )
 
 
@@ -131,9 +176,36 @@ def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
         return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is below what a float can hold"
     if _is_zero(last):
         return Health.DEAD, f"{_aftermath(layer)}: no image of the batch moves it"
+    if (time := layer.through_time) is not None and not SHRUNK <= time.ratio <= GROWN:
+        return (Health.VANISHING if time.ratio < SHRUNK else Health.EXPLODING), _time_in_words(time)
+    if layer.dead is not None and layer.dead > MOST_DEAD and not underflow:
+        later = len(layer.readings) - len(layer.readings) // 2
+        seen = f"in {later} measured {'step' if later == 1 else 'steps'}"
+        return Health.DEAD, f"no image gave {layer.dead:.0%} of its units a gradient {seen} (more than {MOST_DEAD:.0%})"
+    if layer.saturated is not None and layer.saturated > MOST_SATURATED:
+        share = f"{layer.saturated:.0%} of the activations behind it are flat (more than {MOST_SATURATED:.0%})"
+        return Health.SATURATED, share
     if layer.ratio is not None and layer.ratio < SHRUNK:
         return Health.VANISHING, _numbers(layer)
-    return Health.HEALTHY, _numbers(layer)
+    return (Health.NOT_MEASURED if layer.comparison is None else Health.HEALTHY), _numbers(layer)
+
+
+def _time_in_words(time: ThroughTime) -> str:
+    size = f"{time.ratio:.2g} {'times' if time.ratio > 1 else 'of'} that at the last"
+    reach = f"less than {SHRUNK:g}; it reaches {time.reach} of {time.steps} steps"
+    limit = reach if time.ratio < 1 else f"more than {GROWN:g}; {time.steps} steps"
+    return f"{_IN_TIME} the gradient at the first step is {size} ({limit})"
+
+
+def _badly_scaled(first: _Layer) -> str:
+    """On values that enter the first layer far from 1, if they do: the layers suffer from them."""
+    scale = first.readings[-1].scale
+    if scale is None or SCALE[0] <= scale <= SCALE[1]:
+        return ""
+    size = f"a root mean square of {scale:.3g}"
+    return (
+        f"inputs badly scaled ({size} enters {first.name}, about 1 is meant): normalise=standard before anything else; "
+    )
 
 
 def _aftermath(layer: _Layer) -> str:
@@ -165,13 +237,17 @@ def _numbers(layer: _Layer, *, update: bool = True) -> str:
     index = len(layer.probes) - 1 if comparison is None else layer.probes.index(comparison.step)
     parts = []
     if comparison is None or ratio is None:
-        parts.append("its net input cannot be seen from outside")
+        parts.append("its net input cannot be seen from outside, so that its sensitivity was not measured")
     elif layer.name == layer.reference:
         parts.append(f"its sensitivity is {comparison.own:.2g} (the others are compared with it)")
     else:
         size = f"{ratio:.2g} {'times' if ratio > 1 else 'of'} the {comparison.reference:.2g} at {layer.reference}"
         limit = f" (more than {GROWN:g})" if ratio > GROWN else f" (less than {SHRUNK:g})" if ratio < SHRUNK else ""
         parts.append(f"its sensitivity is {comparison.own:.2g}, {size}{limit}")
+    if (time := layer.through_time) is not None:
+        parts.append(f"the gradient at the first of {time.steps} time steps is {time.ratio:.2g} of that at the last")
+    if layer.dead is not None and layer.dead >= _WORTH_SAYING:
+        parts.append(f"no image gave {layer.dead:.0%} of its units a gradient")
     reading = layer.readings[index]
     if update and reading.update is not None:
         parts.append(f"its update is {reading.update:.2g} of its weights")
@@ -187,9 +263,13 @@ def _sentence(judged: Sequence[tuple[_Layer, tuple[Health, str]]]) -> str:
         return f"all {len(judged)} layers are frozen: there is nothing to judge"
     left = len(judged) - len(trained)
     frozen = f"; {left} frozen {'layer is' if left == 1 else 'layers are'} not judged" if left else ""
-    ill = sorted({health for _, health, _ in trained} - {Health.HEALTHY}, key=lambda health: -health.severity)
+    ill = sorted({health for _, health, _ in trained if health.calls_for_action}, key=lambda health: -health.severity)
+    hidden = {layer.name for layer, health, _ in trained if health is Health.NOT_MEASURED}
+    unseen = f"; not measured in {_runs([layer.name for layer, _, _ in trained], hidden)}" if hidden else ""
     if not ill:
-        return f"gradients healthy in all {len(trained)} layers{_spread([layer for layer, _, _ in trained])}{frozen}"
+        well = [layer for layer, health, _ in trained if health is Health.HEALTHY]
+        where = f"all {len(trained)} layers" if not hidden else f"{len(well)} of {len(trained)} layers"
+        return f"gradients healthy in {where}{_spread(well)}{unseen}{frozen}"
     parts = []
     for health in ill:
         group = [(layer, reason) for layer, found, reason in trained if found is health]
@@ -197,7 +277,10 @@ def _sentence(judged: Sequence[tuple[_Layer, tuple[Health, str]]]) -> str:
         worst, reason = max(first_broken[:1] or group, key=lambda pair: pair[0].badness)
         named = _runs([layer.name for layer, _, _ in trained], {layer.name for layer, _ in group})
         parts.append(f"{health.value} in {named} ({len(group)} of {len(trained)} layers; {worst.name}: {reason})")
-    return f"gradients {', '.join(parts)}; {_REMEDY[ill[0]]}{frozen}"
+    in_time = [reason.startswith(_IN_TIME) for _, health, reason in trained if health is ill[0]]
+    remedies = [_REMEDY_IN_TIME[ill[0]]] if any(in_time) else []
+    remedies += [_REMEDY[ill[0]]] if not all(in_time) else []
+    return f"gradients {', '.join(parts)}; {'; '.join(remedies)}{unseen}{frozen}"
 
 
 def _spread(layers: Sequence[_Layer]) -> str:

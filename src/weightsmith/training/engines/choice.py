@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from weightsmith.core.errors import DataMismatch
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.training.engines.flat import Flat
+from weightsmith.training.engines.pooling import has_hooks, pooled_first
 from weightsmith.training.losses import CrossEntropy
 
 __all__ = ["AutogradEngine", "DenseEngine", "Engine", "LossFunction", "Outcome", "engine_for"]
@@ -37,7 +38,7 @@ class Engine(Protocol):
 class AutogradEngine:
     """Any network, any loss: torch's autograd."""
 
-    def __init__(self, network: nn.Module, loss: LossFunction, flat: Flat) -> None:
+    def __init__(self, network: Callable[[Tensor], Any], loss: LossFunction, flat: Flat) -> None:
         self._network, self._loss, self._flat = network, loss, flat
 
     def __call__(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +55,7 @@ class AutogradEngine:
 
 def engine_for(network: nn.Module, loss: LossFunction, flat: Flat) -> Engine:
     """The dense engine where it applies (its results are those of autograd, faster), else autograd."""
-    return DenseEngine.of(network, loss, flat) or AutogradEngine(network, loss, flat)
+    return DenseEngine.of(network, loss, flat) or AutogradEngine(pooled_first(network), loss, flat)
 
 
 # Hand-written backpropagation for plain dense networks: eqs. 6 to 9 of the slides (seed 002), without a graph.
@@ -148,7 +149,7 @@ class DenseEngine:
     @classmethod
     def of(cls, network: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], flat: Flat) -> DenseEngine | None:
         """The engine for ``network`` if it is a plain stack, all of it trainable and without hooks."""
-        if type(network) is not nn.Sequential or any(_has_hooks(module) for module in network.modules()):
+        if type(network) is not nn.Sequential or any(has_hooks(module) for module in network.modules()):
             return None
         if flat.parameter.dtype not in (torch.float32, torch.float64):
             return None
@@ -260,9 +261,3 @@ def _read(modules: list[nn.Module]) -> tuple[list[_Layer], Dropout | None] | Non
         else:
             return None
     return (layers, entry) if layers and layers[-1].dropout is None else None
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    """Whether the module has hooks, a replaced ``forward`` or parametrised weights."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or "parametrizations" in module._modules or "forward" in vars(module)

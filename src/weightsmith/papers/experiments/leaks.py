@@ -1,0 +1,188 @@
+"""What the experiments behind figures 7 and 8 of the L4-norm paper share: a network built as the paper builds it, but
+narrower, trained once, converted for every leak and reset, with and without the adjustment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weightsmith.core.statistics import rank_correlation
+from weightsmith.core.sweep import SweepTable, grid
+from weightsmith.papers.claims import Claim, Finding, by_parts
+from weightsmith.papers.experiments.drawing import draw_lines
+from weightsmith.papers.experiments.trained import training_data
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["CLAIMS", "SCENARIOS", "draw", "judge", "measure", "train_network"]
+
+_LEAKS = (1.0, 0.99, 0.97, 0.95, 0.9)
+_SLOW, _FAST = (1.0, 0.99), (0.95, 0.9)
+_NONE = 0.01  # a gain whose interval ends below a point counts as none
+SCENARIOS = grid(leak=_LEAKS, reset=("soft", "hard"))
+"""Five leaks and two resets, as in the paper's figures."""
+
+CLAIMS = (
+    Claim(
+        "slow-soft",
+        "figure and text",
+        "Little to no benefit with soft reset and no or slow leak.",
+        "no gain of 1 point: interval below that at leaks 1 and 0.99, soft reset",
+    ),
+    Claim(
+        "fast",
+        "figure and text",
+        "The adjustment helps at the faster leaks.",
+        "gain above 0 beyond the interval at leaks 0.95 and 0.9, soft reset",
+    ),
+    Claim(
+        "hard",
+        "figure and text",
+        "It helps with hard reset, even without leak.",
+        "gain above 0 beyond the interval at leaks 1 and 0.99, hard reset",
+    ),
+    Claim(
+        "trend",
+        "section 5.1",
+        "The improvement increases as the leak gets faster.",
+        "Kendall's τ of leak and gain (mean of both resets), p < 0.05",
+    ),
+)
+"""What the paper says of both networks."""
+
+
+def train_network(
+    work: Path, *, data: str, path: str | Path | None, network: str, rows: int | None, epochs: int
+) -> None:
+    """Train the network into ``work``: Adam, one cycle up to a rate of 0.002, inputs at 0.5/0.5."""
+    from weightsmith.training.loop import train
+
+    train(
+        network,
+        training_data(data, path, rows),
+        optimiser="adam",
+        schedule="one-cycle:0.002",
+        clip=None,
+        stop=None,
+        batch=64,
+        epochs=epochs,
+        normalise="0.5/0.5",
+        augment=None,
+        diagnose=False,
+        seed=0,
+        out=work,
+    )
+
+
+def measure(
+    *,
+    seed: int,
+    data: str,
+    path: str | Path | None,
+    work: Path,
+    leak: float,
+    reset: str,
+    steps: int,
+    images: int,
+    judged: int,
+    balance: str,
+) -> dict[str, Any]:
+    """One leak and reset: threshold factors and smoothings chosen on training images, tested once on the same spikes.
+
+    The grid is that of :func:`weightsmith.spiking.sweep.sweeping.spike_sweep` with one factor more on either side.
+    """
+    from weightsmith.spiking.sweep.sweeping import spike_sweep
+
+    found = spike_sweep(
+        work,
+        training_data(data, path),
+        leaks=(leak,),
+        resets=(reset,),  # type: ignore[arg-type]
+        factors=(0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
+        smoothings=(0.5, 2.0, 8.0),
+        steps=steps,
+        balance=balance,
+        rows=images,
+        test_rows=judged,
+        seed=seed,
+    )
+    (chosen,) = found.chosen
+    gain, adjusted, better = chosen.gain, chosen.adjusted, chosen.adjusted_test
+    assert gain is not None
+    assert adjusted is not None
+    assert better is not None
+    return {
+        "network_accuracy": found.plain.value,
+        "baseline": chosen.baseline_test.value,
+        "adjusted": better.value,
+        "gain": gain.difference,
+        "low": None if gain.interval is None else gain.interval.low,
+        "high": None if gain.interval is None else gain.interval.high,
+        "p": gain.p,
+        "factor": chosen.baseline.factor,
+        "adjusted_factor": adjusted.factor,
+        "smoothing": adjusted.smoothing,
+        "judged_images": found.test_images,
+    }
+
+
+def judge(table: SweepTable) -> Sequence[Finding]:
+    """The claims of both figures; images are those of one network, so the intervals are theirs."""
+    rows = {(row["leak"], row["reset"]): row for row in table.rows}
+    images = table.rows[0]["judged_images"]
+
+    def gains(leaks: Sequence[float], reset: str) -> list[dict[str, Any]]:
+        return [rows[leak, reset] for leak in leaks if (leak, reset) in rows]
+
+    def finding(name: str, found: list[dict[str, Any]], parts: list[bool | None], about: str) -> Finding:
+        text = ", ".join(f"{100 * row['gain']:+.1f} at {row['leak']:g}" for row in found)
+        return by_parts(name, parts, f"{about}: {_worded(found)}", ours=f"{text} (points)", n=images)
+
+    slow, fast, hard = gains(_SLOW, "soft"), gains(_FAST, "soft"), gains(_SLOW, "hard")
+    speeds = sorted({leak for leak, _ in rows})
+    both = [sum(rows[leak, reset]["gain"] for reset in ("soft", "hard")) / 2 for leak in speeds]
+    trend = rank_correlation([1 - leak for leak in speeds], both) if len(set(both)) > 1 else None
+    return [
+        finding("slow-soft", slow, [_none(row) for row in slow], "soft reset"),
+        finding("fast", fast, [_above(row) for row in fast], "soft reset"),
+        finding("hard", hard, [_above(row) for row in hard], "hard reset"),
+        by_parts(
+            "trend",
+            [None if trend is None or trend.p > 0.05 else trend.value > 0],
+            "all gains are equal"
+            if trend is None
+            else f"Kendall's τ between leak and gain {trend.value:+.2f}, p = {trend.p:.2g}",
+            ours="" if trend is None else f"τ = {trend.value:+.2f}",
+            n=len(speeds),
+            p=None if trend is None else trend.p,
+        ),
+    ]
+
+
+def _none(row: dict[str, Any]) -> bool | None:
+    """True where the interval excludes a gain of a point, False where it excludes none, else None."""
+    if row["low"] is None:
+        return bool(row["gain"] <= 0)
+    return True if row["high"] < _NONE else False if row["low"] > 0 else None
+
+
+def _above(row: dict[str, Any]) -> bool | None:
+    """True where the gain is above 0 beyond its interval, False where it is below, else None."""
+    if row["low"] is None:
+        return None
+    return True if row["low"] > 0 else False if row["high"] < 0 else None
+
+
+def _worded(found: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(
+        f"leak {row['leak']:g} {100 * row['baseline']:.1f} % to {100 * row['adjusted']:.1f} %"
+        + ("" if row["low"] is None else f" ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})")
+        for row in found
+    )
+
+
+def draw(table: SweepTable) -> Figure:
+    """Gain against leak, soft and hard reset."""
+    return draw_lines(table, x="leak", y="gain", line="reset", names=("leak (1: none)", "gain, points"), scale=100)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from weightsmith.spiking.graph import Synapses
+from weightsmith.spiking.simulation import path_costs
+from weightsmith.spiking.simulation.path_costs import Work, prefers_events
+
+FLOAT = np.dtype(np.float32)
+
+
+def _convolution(channels, side, rate, *, kind=FLOAT, table=FLOAT):
+    node = Synapses("conv", "input", torch.zeros(channels, channels, 3, 3), padding=(1, 1))
+    before, after = (side * side, channels), (channels, side, side)
+    return Work(node, 512, before, after, int(rate * 512 * side * side * channels), side * side, kind, table)
+
+
+@pytest.fixture(autouse=True)
+def _wide_vectors(monkeypatch):
+    monkeypatch.setattr(path_costs, "_mac", lambda: 0.018)
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "rate", "events", "dense"),
+    [(16, 32, 0.124, 46.5, 27.3), (32, 16, 0.114, 18.9, 24.4), (32, 16, 0.173, 23.1, 23.7), (64, 8, 0.1, 9.2, 20.7)],
+)
+def test_costs_near_what_was_measured(channels, side, rate, events, dense):
+    """Milliseconds of the layers of a ResNet-20, 16 images and 32 steps."""
+    work = _convolution(channels, side, rate)
+    assert work.by_events / 1e6 == pytest.approx(events, rel=0.2)
+    assert work.dense / 1e6 == pytest.approx(dense, rel=0.2)
+
+
+def test_events_where_few_fire_and_products_where_many_do():
+    assert prefers_events(_convolution(64, 8, 0.05))
+    assert not prefers_events(_convolution(64, 8, 0.6))
+    assert not prefers_events(_convolution(16, 32, 0.124))  # few outputs: starting on a window costs most
+
+
+def test_double_precision_and_16_bit_tables():
+    wide = _convolution(64, 8, 0.1, kind=np.dtype(np.float64), table=np.dtype(np.float64))
+    assert wide.dense > 1.8 * _convolution(64, 8, 0.1).dense
+    assert (
+        wide.by_events
+        > _convolution(64, 8, 0.1).by_events
+        > _convolution(64, 8, 0.1, table=np.dtype(np.int16)).by_events
+    )
+
+
+def test_a_dense_layer_pays_for_its_parts():
+    node = Synapses("dense", "input", torch.zeros(128, 256))
+    few, many = (Work(node, 10, (parts, 256 // parts), (128,), 0, parts, FLOAT, FLOAT) for parts in (1, 4))
+    assert few.by_events == 10 * 256 + 2 * 10 * 10
+    assert many.by_events == 10 * 256 + 2 * 10 * 40
