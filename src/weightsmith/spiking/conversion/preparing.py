@@ -34,6 +34,7 @@ __all__ = [
     "converted_of",
     "encoding_of",
     "prepare",
+    "range_notes",
     "with_mismatch",
 ]
 
