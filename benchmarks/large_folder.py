@@ -2,7 +2,8 @@
 
 The folder (1.5 billion values in float16, one shard per block) is made in the working folder and deleted afterwards.
 It is graded by the command with two workers, killed once a third of the layers is done, and started again. Peak memory
-is that of the largest process; CPU seconds are given for one worker only, since those of others cannot be waited for. Beside it WeightWatcher grades one block of the same layers.
+is that of the largest process; CPU seconds are given for one worker only, since those of others cannot be waited for.
+Where WeightWatcher is installed it grades one block of the same layers.
 """
 
 from __future__ import annotations
