@@ -54,6 +54,11 @@ class Limits(Record):
     time: float | None = None
     points: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, limit in self.costs.items():
+            if not limit > 0:
+                raise OptionError(f"{name} is limited to {limit}: no network has so little, give more than 0")
+
     def excess(
         self, *, accuracy: float | None = None, loss: float | None = None, **costs: float | None
     ) -> dict[str, float]:
