@@ -40,7 +40,7 @@ from weightsmith.training.loop import train
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_SEEDS, _BATCH, _TEST = (0, 1, 2), 32, 4_000
+_SEEDS, _BATCH, _TEST = (0, 1, 2), 32, 2_000
 _ARMS = ("defaults", "plain torch", "before")
 
 
@@ -52,7 +52,7 @@ class _Case:
     peak: float  # of plain torch
 
 
-_CASES = {"small CNN": _Case("fashion-mnist", 10_000, 3, 0.003), "ResNet-20": _Case("cifar10", 2_000, 4, 0.05)}
+_CASES = {"small CNN": _Case("fashion-mnist", 10_000, 3, 0.003), "ResNet-20": _Case("cifar10", 1_000, 3, 0.05)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

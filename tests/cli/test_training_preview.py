@@ -25,8 +25,8 @@ def test_check_shows_the_run_and_trains_nothing(run, tmp_path):
 def test_check_says_what_is_chosen_where_nothing_is_said_and_why(run):
     words = " ".join(run(*WORDS[:4], "--check").out.split())
     assert "optimiser adamw" in words
-    assert "schedule one-cycle:0.003" in words
-    assert "chosen: adamw, one-cycle:0.003" in words
+    assert "schedule one-cycle:0.01" in words
+    assert "chosen: adamw, one-cycle:0.01" in words
     assert "the best weights on the validation rows are kept" in words
 
 

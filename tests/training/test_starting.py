@@ -45,16 +45,18 @@ def test_the_kind_of_network_decides(network, optimiser, schedule):
 
 def test_a_longer_run_waits_longer_and_a_very_short_one_does_not_rise():
     assert starting(mlp(4, 2), Span(steps=9, epochs=40)).stop.patience == 20
-    assert str(starting(mlp(4, 2), Span(steps=19, epochs=1)).schedule) == "one-cycle:0.003,warm=0.0"
+    assert str(starting(mlp(4, 2), Span(steps=19, epochs=1)).schedule) == "one-cycle:0.01,warm=0.0"
+    peaks = [starting(mlp(4, 2), Span(steps=steps, epochs=10)).schedule.rate for steps in (50, 51)]
+    assert peaks == [0.01, 0.003]  # in few steps only a high rate gets anywhere
     assert starting(mlp(4, 2), LONG, validation=False).stop is None
 
 
 def test_the_record_says_what_was_chosen_and_why(digits):
     run = train("mlp:32", digits, validation=0.1, epochs=2)
     settings = run.record.settings
-    assert (settings["optimiser"], settings["schedule"]) == ("adamw", "one-cycle:0.003")
+    assert (settings["optimiser"], settings["schedule"]) == ("adamw", "one-cycle:0.01")
     assert settings["stop"] == str(EarlyStopping(5, monitor="validation_accuracy"))
-    assert any(note.startswith("chosen: adamw, one-cycle:0.003: ") for note in run.record.notes)
+    assert any(note.startswith("chosen: adamw, one-cycle:0.01: ") for note in run.record.notes)
     assert train("mlp:32", digits, epochs=1).record.settings["stop"] is None  # nothing to watch: no row is taken away
 
 
@@ -84,10 +86,11 @@ def test_a_trained_network_goes_on_at_a_low_rate(digits):
     assert (settings["optimiser"], settings["schedule"]) == ("momentum", "constant:0.01")
 
 
-def test_it_learns_where_the_constant_rate_of_before_hardly_did(digits):
+@pytest.mark.parametrize("network", ["mlp:16", "mlp:64,32", "mlp:64,32,activation=sigmoid"])
+def test_it_learns_more_than_the_constant_rate_of_before(digits, network):
     for seed in range(3):
         chosen, before = (
-            train("mlp:64,32,activation=sigmoid", digits, epochs=5, seed=seed, **given).history.rows[-1].train_loss
+            train(network, digits, epochs=5, seed=seed, **given).history.rows[-1].train_loss
             for given in ({}, {"optimiser": "momentum", "schedule": 0.01})
         )
         assert chosen < 0.8 * before

@@ -227,3 +227,16 @@ def test_a_module_that_cannot_be_traced_gets_a_new_head():
     run = transfer(Recurrent(), "digits", epochs=(1, 1), rate=0.05)
     assert run.stages[0].frozen
     assert all("cells" in name for name in run.stages[0].frozen)
+
+
+def test_an_optimiser_that_is_not_given_may_be_none():
+    """As the command line hands it over."""
+    import weightsmith as ws
+
+    data = ws.data.load("digits")
+    base = ws.networks.mlp(64, 8, 10)
+    runs = [
+        ws.transfer(base, data, epochs=(1, 1), rate=0.05, unfreeze=0, **given)
+        for given in ({}, {"optimiser": None}, {"optimiser": "momentum"})
+    ]
+    assert len({run.record.to_json() for run in runs}) == 1

@@ -96,7 +96,7 @@ def transfer(
     from weightsmith.training.stages import TransferRecipe
     from weightsmith.training.transferring import base_network, ready_data, transferred
 
-    optimiser = Optimiser.of(_checked(options).get("optimiser", Momentum()))
+    optimiser = Optimiser.of(_checked(options).get("optimiser") or Momentum())
     each = (epochs,) if isinstance(epochs, int) else epochs
     if len(each) > 2:
         raise OptionError(f"epochs takes one number or two, as 20,10, not {list(each)}")

@@ -34,7 +34,15 @@ def record(data):
         return found | {"redundant/dense1": 0.25}
 
     run = ws.train(
-        "mlp:16", data, epochs=3, validation=0.2, penalties="l2:0.001", clip="global-norm:1", hooks=hook, seed=4
+        "mlp:16",
+        data,
+        optimiser="momentum",
+        epochs=3,
+        validation=0.2,
+        penalties="l2:0.001",
+        clip="global-norm:1",
+        hooks=hook,
+        seed=4,
     )
     return run.record
 
