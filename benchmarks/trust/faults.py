@@ -8,18 +8,19 @@ second process is refused while the first is at work.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
 import resource
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.trust import kills
+from weightsmith.core.journal import Journal, read_journal
 
 __all__ = ["faults", "folders"]
 
@@ -69,22 +70,21 @@ def faults(times: int) -> dict[str, Any]:
 
 
 def folders() -> dict[str, Any]:
-    """Start every command twice in one folder: the second is refused while the first is at work."""
+    """Start every command in a folder that another process, this one, is at work in: it is refused."""
     refused = tried = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kills.prepare(folder)
         for command in kills.COMMANDS.values():
-            first = kills.begin(command, folder, "out")
-            while not list((folder / "out").rglob(".*.lock")):
-                time.sleep(0.005)
-            os.kill(first, 19)  # SIGSTOP: it holds its folder for as long as this takes
-            second = kills.ended(kills.begin(command, folder, "out", log="second"))
-            said = (folder / "second.log").read_text()
+            kills.ended(kills.begin(command, folder, "out"))
+            journals = sorted((folder / "out").glob("*journal.jsonl"))
+            with contextlib.ExitStack() as held:
+                for path in journals:  # as the first process holds them while it is at work
+                    held.enter_context(Journal(path, read_journal(path).call))
+                second = kills.ended(kills.begin(command, folder, "out"))
+            said = (folder / "out.log").read_text()
             tried += 1
             refused += second == 2 and "in use by another process" in said and _is_clear(second, said)
-            os.kill(first, 18)
-            kills.ended(first)
             shutil.rmtree(folder / "out")
     return {
         "promises": [["two processes in one folder: the second is refused", tried, tried - refused]],

@@ -40,7 +40,6 @@ epochs = 4
 
 [reduce]
 by = "angles:30"
-latency = false
 
 [spike]
 steps = 4
@@ -82,7 +81,6 @@ def begin(
     *,
     before: Callable[[], None] | None = None,
     to: str | None = None,
-    log: str | None = None,
 ) -> int:
     """Start a command in a fork, after ``before`` was called there; its process number."""
     process = os.fork()
@@ -90,7 +88,7 @@ def begin(
         return process
     os.setsid()
     os.chdir(folder)
-    said = os.open(f"{log or out}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    said = os.open(f"{out}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(said, 1)
     os.dup2(said, 2)
     try:

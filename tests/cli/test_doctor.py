@@ -63,3 +63,12 @@ def test_an_illegal_instruction_ends_the_child_and_is_told(run, answers):
 def test_a_real_probe_answers():
     assert doctor._probed("1 + 1") == "yes"
     assert doctor._probed("torch.nonsense").startswith("no: AttributeError")
+
+
+def test_licences_of_all_packages_in_use(run):
+    listed = json.loads(run("doctor", "--licences", "--json").out)
+    text = json.dumps(listed)
+    assert "Apache-2.0" in text  # our own
+    for name in ("torch", "numpy", "typer", "click"):  # click comes with typer
+        assert f'"{name}"' in text
+    assert text.count("not stated") <= 3

@@ -8,7 +8,9 @@ import platform
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
 
 from weightsmith._version import __version__
 from weightsmith.cli import _shared_options as given
@@ -48,11 +50,22 @@ class _Package(NamedTuple):
     version: str | None
 
 
-def doctor(as_json: given.AsJson = False) -> None:
+def doctor(
+    as_json: given.AsJson = False,
+    licences: Annotated[
+        bool, typer.Option("--licences", help="list the licence of every package in use, and of those they use")
+    ] = False,
+) -> None:
     """Print versions, extras, data sets found and what this processor can do, with a way out for what is missing."""
     from weightsmith.reporting.parts import Facts, Section
     from weightsmith.reporting.terminal import show
 
+    if licences:
+        section = Section(
+            f"weightsmith {__version__}", "The licences that the packages themselves state.", (_licences(),)
+        )
+        print_json(section.to_dict()) if as_json else show(section, out())
+        return
     packages, data, abilities = _packages(), _data(), _abilities()
     needed = [package for package in packages if not package.extra and package.version is None]
     absent = [extra for extra in _EXTRAS if any(p.extra == extra and p.version is None for p in packages)]
@@ -114,6 +127,33 @@ def _table(packages: list[_Package]) -> Table:
         (p.name, p.version or "missing", p.asked or "any", _EXTRAS.get(p.extra, "everything")) for p in packages
     )
     return Table("Packages", columns, rows)
+
+
+def _licences() -> Table:
+    """Every installed package that weightsmith needs, directly or through others, with its own word on its licence."""
+    from weightsmith.reporting.parts import Column, Table
+
+    waiting, rows = ["weightsmith", *(package.name for package in _packages())], {}
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in rows or (version := _version(name)) is None:
+            continue
+        rows[name] = (name, version, _licence(importlib.metadata.metadata(name)))
+        needed = [line for line in importlib.metadata.requires(name) or [] if "extra ==" not in line]
+        waiting += [match[1] for line in needed if (match := _REQUIREMENT.match(re.sub(r"\[.*?\]", "", line)))]
+    columns = (Column("package"), Column("installed"), Column("licence"))
+    return Table("Licences", columns, tuple(rows[name] for name in sorted(rows)))
+
+
+def _licence(metadata: importlib.metadata.PackageMetadata) -> str:
+    """The licence as metadata state it: an expression, classifiers, or the first line of a text."""
+
+    def lines(name: str) -> list[str]:
+        return metadata.get_all(name) or []
+
+    stated = [line.rpartition(" :: ")[2] for line in lines("Classifier") if line.startswith("License")]
+    text = "".join(lines("License")).strip().partition("\n")[0][:80]
+    return ", ".join(lines("License-Expression") or stated) or text or "not stated"
 
 
 def _data() -> Table:

@@ -41,7 +41,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
-from weightsmith.core.errors import OptionError, UnknownName
+from weightsmith.core.errors import OptionError, UnknownName, brief
 from weightsmith.core.text import quote, read_value, split_items
 
 __all__ = [
@@ -237,6 +237,8 @@ def check_int(name: str, value: Any, least: int = 1) -> int:
         number = least - 1
     if number < least:
         raise OptionError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+    if number >= 1 << 63:
+        raise OptionError(f"{name} must be a whole number below 2^63, not {brief(value)}")
     return number
 
 

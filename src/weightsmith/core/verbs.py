@@ -29,13 +29,14 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, overload
 
-from weightsmith.core.errors import OptionError
+from weightsmith.core.errors import OptionError, brief
 from weightsmith.core.identity import identity_of
 from weightsmith.core.options import Option, Range, check_int, check_value, is_union, type_text, without_none
 from weightsmith.core.progress import shows_progress
@@ -201,7 +202,9 @@ class Parameter:
             if typing.get_origin(kind) is Literal and value in typing.get_args(kind):
                 return value
         simple = [kind for kind in self.kinds if kind in (bool, int, float) or typing.get_origin(kind) is Literal]
-        if not simple or (str in self.kinds and isinstance(value, str)):
+        if not simple:
+            return self._checked_instance(value)
+        if str in self.kinds and isinstance(value, str):
             return value
         kind = float if {int, float} <= set(simple) else simple[0]
         if kind is int and self.range in (only := Range(ge=self.range.ge), dataclasses.replace(only, min_length=1)):
@@ -212,6 +215,14 @@ class Parameter:
             if kind is not float:
                 raise
             raise OptionError(f"{self.name} must be a number {self.range}".rstrip() + f", not {value!r}") from None
+
+    def _checked_instance(self, value: Any) -> Any:
+        """A value that is of one of the types, where these are all classes; a path may be of any type of path."""
+        classes = [kind for kind in self.kinds if inspect.isclass(kind) and typing.get_origin(kind) is None]
+        known: tuple[type, ...] = (*classes, os.PathLike) if Path in classes else tuple(classes)
+        if self.imported and len(classes) == len(self.kinds) and not isinstance(value, known):
+            raise OptionError(f"{self.name} must be {type_text(self.hint)}, not {brief(value)}")
+        return value
 
     def _checked_int(self, value: Any) -> int:
         """A whole number; the error names type, range and the words that are allowed in its place in one sentence."""

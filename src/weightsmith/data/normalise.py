@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from weightsmith.core.errors import DataMismatch, OptionError, UnknownName
+from weightsmith.core.errors import DataMismatch, OptionError, UnknownName, brief
 from weightsmith.core.records import Record
 from weightsmith.core.verbs import Doc
 
@@ -101,6 +101,8 @@ class Normalisation(Record):
     @classmethod
     def of(cls, given: Normalisation | str | None) -> Normalisation | None:
         """The normalisation that is meant by an object or text, ``none`` among them; None if nothing is given."""
+        if given is not None and not isinstance(given, str | Normalisation):
+            raise OptionError(f"a normalisation is given by its name, as 0.5/0.5, not {brief(given)}")
         return cls.parse(given) if isinstance(given, str) else given
 
     def __str__(self) -> str:

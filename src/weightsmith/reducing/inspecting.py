@@ -132,11 +132,12 @@ def angles(
     """
     from weightsmith.networks.models.architecture import architecture_of
     from weightsmith.reducing.context import PruningContext
-    from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.subject import check_device, read_subject
     from weightsmith.reducing.surgery.sites import find_sites
 
     option = Angles(angle, centre=centre)  # type: ignore[arg-type]  # the option reads numbers as text
     settings = written(angles, locals()) | {"angle": option.angle, "centre": option.centre}
+    check_device(device)
     with pinned_threads(threads):
         subject = read_subject(network, data, rows=rows, seed=seed)
         found = find_sites(subject.network, subject.example[:2])

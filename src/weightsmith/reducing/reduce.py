@@ -117,7 +117,7 @@ def reduce(
     from weightsmith.reducing.recovery.recover import FineTune, Recover
     from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.rounds import Task
-    from weightsmith.reducing.subject import read_subject
+    from weightsmith.reducing.subject import check_device, read_subject
     from weightsmith.reducing.surgery.probing import probed
     from weightsmith.reducing.surgery.sites import find_sites
     from weightsmith.reducing.surgery.sizes import Target
@@ -142,7 +142,7 @@ def reduce(
     )
     seeds = (scratch_seeds,) if isinstance(scratch_seeds, int) else tuple(scratch_seeds)
     baselines = Baselines(random, FineTune.of(scratch) if scratch else None, seeds, latency)
-    _check_device(device)
+    check_device(device)
     _check_own_functions(method, fitness, price, task.folder)
     if method.needs_target and target is None and plan is None:
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
@@ -247,15 +247,6 @@ def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tupl
     return (
         f"{len(subject.train)} rows were looked at, fewer than the {most} units of a layer: they tell little of them",
     )
-
-
-def _check_device(device: str) -> None:
-    import torch
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device
-        raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
 def _record(

@@ -23,7 +23,7 @@ from weightsmith.networks.running import arranged, outputs_of
 from weightsmith.reducing.context import drawn
 from weightsmith.training.run import TrainRun
 
-__all__ = ["Subject", "read_subject"]
+__all__ = ["Subject", "check_device", "read_subject"]
 
 _CHECKED = 16  # inputs on which every cut is compared with the masked network
 # Unlabelled rows for a refit, if no number is given: images have many places each, dense layers one row an image.
@@ -138,3 +138,11 @@ def _outputs(network: nn.Module, example: Tensor) -> int:
 def _check_parameters(network: nn.Module) -> None:
     if not any(value.is_floating_point() for value in network.parameters()):
         raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to take out")
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not know or does not have here."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device
+        raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error

@@ -86,6 +86,8 @@ def transferred(
 def base_network(base: nn.Module | str | Path, normalise: str | Normalisation | None) -> nn.Module:
     """The network that is reused, with another normalisation in its card if one is given."""
     network = load(base) if isinstance(base, str | Path) else base
+    if not isinstance(network, nn.Module):
+        raise UsageError(f"the base is a module, a result that holds one, or a file, not {type(base).__name__}")
     if (chosen := Normalisation.of(normalise)) is None:
         return network
     network = copied(network)

@@ -116,13 +116,17 @@ class Wanted(NamedTuple):
         """The limits for a network with these costs."""
         found = {name: amount.of(whole.get(name, 1.0)) for name, amount in self.costs.items()}
         counted = {name: math.floor(found[name] + _ROUNDING) for name in ("params", "macs", "bytes") if name in found}
-        return Limits(
+        limits = Limits(
             accuracy=self.accuracy,
             points=self.points,
             energy=found.get("energy"),
             time=found.get("time"),
             **counted,
         )
+        for name, limit in limits.costs.items():
+            if not limit > 0:
+                raise OptionError(f"{name} is limited to {limit}: no network has so little, give more than 0")
+        return limits
 
 
 def missed_text(missed: Mapping[str, float]) -> str:

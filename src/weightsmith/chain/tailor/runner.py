@@ -94,6 +94,10 @@ class CandidateRunner:
         self.parameters = sum(value.numel() for value in network.parameters())
         self.bytes = tensor_bytes(network)
         self.energy = self._priced(network, "float32")
+        if not self.energy > 0:
+            raise UsageError(
+                "all weights of the network are zero: an input costs nothing, and there is nothing to save"
+            )
 
     @property
     def costs(self) -> dict[str, float]:

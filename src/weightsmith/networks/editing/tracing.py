@@ -45,7 +45,10 @@ def trace(network: nn.Module, example: Tensor | None = None) -> fx.GraphModule:
     ``example`` is a batch as the network takes it; without one the input shape of its card serves.
     """
     check_open(network)
-    copied = copy.deepcopy(unwrapped(network)).eval()
+    try:
+        copied = copy.deepcopy(unwrapped(network)).eval()
+    except TypeError as error:  # Python's own: it holds a lock, an open file …
+        raise UsageError(f"{type(network).__name__} cannot be copied ({error}); hand over one that can") from error
     try:
         return fx.GraphModule(copied, _Tracer().trace(copied))
     except (fx.proxy.TraceError, *FAILURES) as error:
