@@ -51,7 +51,6 @@ __all__ = [
     "cases",
     "check_small",
     "memory",
-    "network_of",
     "ours",
     "ours_streamed",
     "outcome_of",
@@ -127,11 +126,6 @@ def _network(
     neuron = IF(reset) if leak == 1 else LIF(leak, reset)
     network = SpikingNetwork(tuple(nodes), (3, 32, 32), neuron, Poisson())
     return quantised(network) if precision == "int8" else network
-
-
-def network_of(given: Work, precision: Precision) -> SpikingNetwork:
-    """Our network for this work."""
-    return _network(tuple(given.weights), tuple(given.thresholds), precision, given.reset, given.leak)
 
 
 def outcome_of(responses: Responses) -> Outcome:

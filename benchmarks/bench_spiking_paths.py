@@ -1,7 +1,6 @@
-"""The paths of our spiking engine, alone and as the engine chooses among them: a ResNet-20 and the paper's VGG-5.
+"""The paths of our spiking engine, each alone and as the engine chooses among them, on a ResNet-20.
 
-The description of the VGG-5 holds the peak memory of a run, in a process of its own. No peer takes part
-(``bench_spiking`` has them).
+No peer takes part; ``bench_spiking`` has them.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 import weightsmith as ws
-from benchmarks.bench_spiking import BATCH, STEPS, Within, agree, memory, network_of, outcome_of, work
+from benchmarks.bench_spiking import Within, agree, outcome_of
 from benchmarks.measure import Case, Unavailable
 from benchmarks.spiking_peers import Outcome
-from weightsmith.spiking.simulation.simulate import simulate_trains
 
-__all__ = ["cases", "resnet", "vgg5"]
+__all__ = ["cases", "resnet"]
 
 Route = Literal["auto", "events", "dense"]
 _ROUTES: dict[str, Route] = {"chosen layer by layer": "auto", "dense alone": "dense", "events alone": "events"}
@@ -25,11 +23,11 @@ _SAME = partial(agree, within=Within(2e-3, 0.2))
 
 
 def cases() -> list[Case]:
-    """Both networks; the ResNet-20 is the pretrained one."""
+    """The pretrained network; its layers have 4 to 20 % of their inputs active."""
     data = os.environ.get("WEIGHTSMITH_DATA")
     if data is None:
         raise Unavailable("WEIGHTSMITH_DATA must name the folder with cifar10 and the pretrained networks")
-    return [resnet(Path(data)), vgg5()]
+    return [resnet(Path(data))]
 
 
 def resnet(folder: Path, images: int = 16, steps: int = 32) -> Case:
@@ -49,25 +47,5 @@ def resnet(folder: Path, images: int = 16, steps: int = 32) -> Case:
         f"{images} test images of CIFAR-10, {steps} steps, constant input, plain neurons (percentile), float32",
         {name: partial(run, route) for name, route in _ROUTES.items()},
         _SAME,
-        repeats=5,
-    )
-
-
-def vgg5() -> Case:
-    """The work of ``bench_spiking``, soft reset."""
-    given = work()
-    network = network_of(given, "float32")
-    trains = given.spikes.transpose(0, 1).contiguous().char().numpy()
-    peaks = memory(("weightsmith, float32", "weightsmith, int8 weights"), given)
-
-    def run(route: Route) -> Outcome:
-        return outcome_of(simulate_trains(network, trains, path=route))
-
-    return Case(
-        "VGG-5",
-        f"{BATCH} images, {STEPS} steps, 7% of the neurons firing, float32. Peak memory in MB, input and libraries "
-        f"included: {', '.join(f'{name} {peak / 1e6:.0f}' for name, peak in peaks.items())}",
-        {name: partial(run, route) for name, route in _ROUTES.items()},
-        _SAME,
-        long=True,
+        repeats=3,
     )
