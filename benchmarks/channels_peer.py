@@ -36,7 +36,7 @@ __all__ = ["PeerCell", "PeerResults", "main"]
 _ROOT = Path(__file__).resolve().parents[1]
 _NETWORK = "distiller_resnet20_dense"
 _TARGETS = ("params:0.75", "params:0.5", "macs:0.5")
-_CRITERIA = ("L1", "Taylor", "group norm")
+_CRITERIA = ("L1", "group norm", "Taylor")
 _TUNE = "fine-tune:1,schedule=cosine:0.01,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
 _TUNED, _LABELLED, _STEPS = 12_500, 1_000, 100
 
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tune", action="store_true", help="also fine-tune for an epoch")
     given = parser.parse_args(arguments)
     call = {"tune": given.tune, **versions("torch-pruning")}
-    wanted = [(criterion, target) for target in _TARGETS for criterion in _CRITERIA]
+    wanted = [(criterion, target) for criterion in _CRITERIA for target in _TARGETS]
     with pinned_threads(1), Journal(given.folder / "cells.jsonl", call) as journal:
         data = ws.data.load("cifar10")
         for key in wanted:
