@@ -29,7 +29,7 @@ def test_every_error_is_in_the_drawn_tree_with_its_exit_code():
 
 
 def test_the_public_list_is_the_family():
-    assert sorted(errors.__all__) == sorted([*(error.__name__ for error in FAMILY), "brief"])
+    assert sorted(errors.__all__) == sorted([*(error.__name__ for error in FAMILY), "brief", "how_to_install"])
 
 
 def test_the_nearest_name_is_suggested():
