@@ -49,6 +49,7 @@ def resnet(folder: Path, images: int = 16, steps: int = 32) -> Case:
         f"{images} test images of CIFAR-10, {steps} steps, constant input, plain neurons (percentile), float32",
         {name: partial(run, route) for name, route in _ROUTES.items()},
         _SAME,
+        repeats=5,
     )
 
 
@@ -68,5 +69,5 @@ def vgg5() -> Case:
         f"included: {', '.join(f'{name} {peak / 1e6:.0f}' for name, peak in peaks.items())}",
         {name: partial(run, route) for name, route in _ROUTES.items()},
         _SAME,
-        repeats=3,
+        long=True,
     )

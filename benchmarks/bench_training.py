@@ -28,7 +28,7 @@ from weightsmith.training.clipping import ClipGlobalNorm
 from weightsmith.training.loop import train
 from weightsmith.training.optimisers import Sgd
 
-__all__ = ["cases", "work"]
+__all__ = ["cases", "small_cnn", "work"]
 
 # Distances are shares of the way from the first weights. In double precision arms with the same order of images agree
 # but for the 1e-6 that torch adds to a norm when it clips; in single precision hundreds of steps magnify the rounding,
@@ -66,7 +66,7 @@ def _case(name: str, network: str) -> Case:
     )
     same = partial(_same, given, _ours(given, clip=False))
     packages = ("keras", "jax", "lightning", "skorch")
-    return Case(name, told, arms, same, packages, children=True, repeats=5)
+    return Case(name, told, arms, same, packages, children=True, repeats=5 if given.batch != 64 else 3)
 
 
 def _ordered_arms(given: Work) -> dict[str, Arm]:
@@ -153,7 +153,8 @@ def _dense() -> nn.Sequential:
     return nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 100), nn.ReLU(), nn.Linear(100, 10))
 
 
-def _convolutional() -> nn.Sequential:
+def small_cnn() -> nn.Sequential:
+    """Two convolutions with pools, two dense layers."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -175,7 +176,7 @@ _WORKS: dict[str, tuple[str, Callable[[Tensor, Tensor], Work]]] = {
     # At the rate of the others its loss hardly moves in one epoch, and equal results would say little.
     "CNN, batch 256": (
         _CNN,
-        lambda x, y: Work(_convolutional(), x[:10_000].clone(), y[:10_000], batch=256, epochs=1, rate=0.1),
+        lambda x, y: Work(small_cnn(), x[:10_000].clone(), y[:10_000], batch=256, epochs=1, rate=0.1),
     ),
     "ResNet-20, batch 64": (
         "ResNet-20 (channels 16, 32, 64; batch norm)",

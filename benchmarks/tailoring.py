@@ -158,7 +158,7 @@ def _write(cases: list[tuple[str, dict[str, Any], dict[str, Any]]], folder: Path
     reading = old[old.index(_READING) :] if _READING in old else ""
     head = _filled(
         "`weightsmith tailor` with one limit on a cost and one on the accuracy, in points below the network. It looks "
-        "at 1,000 training images without their labels and trains nothing; the result is judged once, on all 10,000 "
+        "at 1,000 training images without their labels; the result is judged once, on all 10,000 "
         "test images, and the limit on the accuracy must hold at 95 % by an exact paired test. Accuracies in per cent "
         "with 95 % Wilson intervals, changes in points, *at least* what the test does not exclude. Energy is that of "
         "arithmetic (45 nm), relative to the float32 network; bytes are those of all tensors. CPU seconds on one "

@@ -145,11 +145,9 @@ REFUSED: dict[str, dict[str, str]] = {
     "densenet": {"spike": r"features.dense1.norm \(BatchNorm2d\) cannot be folded.*must stand right after"},
     "mobilenet": {"spike": r"mean \(the method mean\) cannot be made spiking: a mean must go over height and width"},
     "efficientnet": {"spike": rf"stem.2 \(SiLU\) {_ONLY_RELU}"},
-    "inception": {"spike": r"pool \(MaxPool2d\) cannot be made spiking: max pooling must stand next to a ReLU"},
-    "inception auxiliary": {
-        "spike": r"pool \(MaxPool2d\) cannot be made spiking: max pooling must stand next to a ReLU",
-        **dict.fromkeys(_TRAINS, "in training mode the network gives a tuple.*returns the scores alone"),
-    },
+    "inception auxiliary": dict.fromkeys(
+        _TRAINS, "in training mode the network gives a tuple.*returns the scores alone"
+    ),
     "unet": {"spike": r"up \(ConvTranspose2d\) cannot be made spiking: of the convolutions only Conv2d converts"},
     "segmenter": dict.fromkeys(_RUNS, r"gives \(\d+, 3, 16, 16\), not one score per class.*hand over a module"),
     "vit": {"spike": r"encoder.layers.0 \(TransformerEncoderLayer\) cannot be made spiking: attention multiplies"},

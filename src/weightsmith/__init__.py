@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from weightsmith.training.penalties import L1, L2, GroupLasso, L4Balance, MaxNorm, SpectralNorm, StableRank
     from weightsmith.training.plan import TrainingWarning
     from weightsmith.training.presets import spike_ready
-    from weightsmith.training.run import History, TrainRecord, TrainRun
+    from weightsmith.training.run import History, StopTraining, TrainRecord, TrainRun
     from weightsmith.training.schedules import (
         Constant,
         Cosine,
@@ -199,7 +199,7 @@ _HOMES = {
     "training.penalties": "L1 L2 GroupLasso L4Balance MaxNorm SpectralNorm StableRank",
     "training.plan": "TrainingWarning",
     "training.presets": "spike_ready",
-    "training.run": "History TrainRecord TrainRun",
+    "training.run": "History StopTraining TrainRecord TrainRun",
     "training.schedules.check": "check_schedule",
     "training.schedules": "Constant Cosine Exponential OneCycle Piecewise Plateau Power Span WarmUp",
     "training.stopping": "EarlyStopping",
@@ -306,6 +306,7 @@ __all__ = [
     "SpikingNetwork",
     "SquaredError",
     "StableRank",
+    "StopTraining",
     "Study",
     "SweepTable",
     "Synaptic",

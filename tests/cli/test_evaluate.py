@@ -77,7 +77,7 @@ def test_not_a_number_ends_with_code_1(run, tmp_path):
     network.output.bias.data[3] = float("nan")
     answer = run("evaluate", ws.save(network, tmp_path / "n.safetensors"), "--data", "digits", "--quiet")
     assert (answer.code, len(answer.lines)) == (1, 1)
-    assert "360 of 360 images gave NaN or infinity" in answer.err
+    assert "360 of 360 rows gave NaN or infinity" in answer.err
 
 
 def test_data_that_are_not_here_are_code_3(run, network, tmp_path, monkeypatch):
@@ -112,7 +112,7 @@ def test_what_a_class_is_taken_for(run, tmp_path):
 def test_data_at_a_path_of_the_users_own(run, tmp_path, shared_data_folder):
     path = ws.save(ws.networks.mlp(784, 10), tmp_path / "n.safetensors")
     answer = run("evaluate", path, "--data", "fashion-mnist", "--data-path", shared_data_folder, "--quiet")
-    assert (answer.code, "10 images" in answer.out) == (0, True)
+    assert (answer.code, "10 rows" in answer.out) == (0, True)
 
 
 def test_the_folder_of_a_run_tells_its_data(run, network, tmp_path):
@@ -124,7 +124,7 @@ def test_the_folder_of_a_run_tells_its_data(run, network, tmp_path):
     (tmp_path / "record.json").write_text(json.dumps({"settings": {"data": "digits"}}))
     for file in (tmp_path, copy):
         answer = run("evaluate", file)
-        assert (answer.code, "360 images" in answer.out) == (0, True)
+        assert (answer.code, "360 rows" in answer.out) == (0, True)
         assert answer.lines[0] == f"data: digits, as in the record of {file}"
 
 

@@ -197,7 +197,7 @@ def test_wrong_usage_is_one_line_and_code_2(run, options, message):
 
 
 def test_none_is_the_absence_of_an_option(run):
-    words = ("--clip", "none", "--stop", "none", "--schedule", "none", "--augment", "none")
+    words = ("--clip", "none", "--stop", "none", "--schedule", "none", "--augment", "none", "--optimiser", "momentum")
     settings = json.loads(run(*SMALL[:4], "--epochs", 1, *words, "--json", "--quiet").out)["record"]["settings"]
     assert (settings["clip"], settings["stop"], settings["schedule"]) == (None, None, "constant:0.01")
 

@@ -22,6 +22,14 @@ def test_check_shows_the_run_and_trains_nothing(run, tmp_path):
     assert "clip        norm:threshold=2.0" in answer.out
 
 
+def test_check_says_what_is_chosen_where_nothing_is_said_and_why(run):
+    words = " ".join(run(*WORDS[:4], "--check").out.split())
+    assert "optimiser adamw" in words
+    assert "schedule one-cycle:0.003" in words
+    assert "chosen: adamw, one-cycle:0.003" in words
+    assert "the best weights on the validation rows are kept" in words
+
+
 def test_check_ends_with_code_1_where_something_looks_wrong(run):
     answer = run(*WORDS, "--schedule", "exponential:0.1,s=5", "--check")
     assert answer.code == 1

@@ -260,13 +260,13 @@ def test_a_single_row_left_over_is_left_out_of_batch_norm_another_each_time():
     run = train(Mlp((8,), batch_norm="before"), (x, y), batch=16, epochs=2)
     assert run.history.column("steps") == (2, 2)
     assert any("leave 1 over, too few for batch norm" in note for note in run.record.notes)
-    plain = train("mlp:8", (x, y), batch=16, epochs=2)
+    plain = train("mlp:8", (x, y), schedule=0.01, batch=16, epochs=2)
     assert plain.history.column("steps") == (3, 3)
     assert plain.record.notes == ()
 
 
 def test_two_rows_left_over_are_a_batch():
-    run = train(Mlp((8,), batch_norm="before"), rows(34), batch=16, epochs=1)
+    run = train(Mlp((8,), batch_norm="before"), rows(34), schedule=0.01, batch=16, epochs=1)
     assert run.history.rows[0].steps == 3
     assert run.record.notes == ()
 

@@ -29,7 +29,7 @@ from weightsmith.training.feeding import Feed, Layout
 from weightsmith.training.loop import train
 from weightsmith.training.losses import CrossEntropy
 from weightsmith.training.penalties import L2
-from weightsmith.training.run import Stopped
+from weightsmith.training.run import Stopped, StopTraining
 from weightsmith.training.schedules import Exponential, Span, WarmUp
 from weightsmith.training.trainer import Clock, Total, measure
 
@@ -164,7 +164,7 @@ def test_resuming_uses_what_was_written_not_what_is_computed_again(tmp_path):
     ],
 )
 def test_the_folder_of_another_call_is_refused_by_what_differs(tmp_path, changes, words):
-    given = {"network": mlp(4, 8, 3), "data": rows(), "epochs": 2}
+    given = {"network": mlp(4, 8, 3), "data": rows(), "schedule": 0.01, "epochs": 2}
     train(**given, out=tmp_path)
     before = content(tmp_path)
     with pytest.raises(UsageError, match=f"belongs to another call .*{words}"):
@@ -459,3 +459,28 @@ def test_steps_of_an_earlier_run_do_not_count_as_fast_ones(monkeypatch):
 
 def test_nobody_listens():
     Clock(None, 4).tick(1, 0, Span(2, 2), Total(), 0.1)
+
+
+def test_a_hook_may_end_the_run_and_a_resumed_run_stays_ended(tmp_path):
+    seen = []
+
+    def good_enough(end):
+        if end.row.epoch == 2:
+            raise StopTraining("it is good enough")
+
+    def count(end):
+        seen.append(end.row.epoch)
+        return {"epochs_seen": float(len(seen))}
+
+    given = {"network": mlp(4, 8, 3), "data": rows(), "schedule": 0.05, "epochs": 5, "out": tmp_path}
+    run = train(**given, hooks=[good_enough, count])
+    assert run.stopped is Stopped.EARLY
+    assert run.record.reason == "a hook ended it after epoch 2: it is good enough"
+    assert seen == [1, 2]  # the hooks after it still see the epoch
+    assert run.record.restored == 2
+    before = content(tmp_path)
+    (tmp_path / "record.json").unlink()
+    again = train(**given, hooks=[good_enough, count])
+    assert again.record.to_json() == run.record.to_json()
+    assert content(tmp_path) == before
+    assert seen == [1, 2]

@@ -32,7 +32,6 @@ from weightsmith.training.settings import Settings
 __all__ = ["rehearse"]
 
 _ROWS = 2
-_SETTINGS = tuple(field.name for field in dataclasses.fields(Settings))
 
 
 def rehearse(context: StageContext) -> nn.Module:
@@ -70,7 +69,9 @@ def _classes(network: nn.Module, context: StageContext) -> None:
 def _trained(network: nn.Module, stage: Stage, context: StageContext) -> nn.Module:
     """A plan of the training, which takes a step and throws it away; the network with the card it will have."""
     asked = with_preset(stage)
-    options = {name: asked.get(name, each.default) for name, each in parameters(train).items() if name in _SETTINGS}
+    options = {
+        name: asked.get(name, each.default) for name, each in parameters(train).items() if name in Settings.OPTIONS
+    }
     if context.data.validation is not None:
         options["validation"] = None
     plan = make_plan(network, context.data, Settings.read(**{**options, "seed": context.seed}))

@@ -222,7 +222,7 @@ def _what(record: Record, stage: StageDone) -> str:
             return f"{record.settings['by']}{of}: {record.whole.units:,} → {record.reduced.units:,} units"
         case SpikeRecord():
             adjusted = "" if record.adjustment is None else f", {record.adjustment.adjust}"
-            return f"{record.settings['neuron']}{adjusted}{of}, {record.steps} steps"
+            return f"{record.settings['neuron']}{adjusted}{of}, {counted(record.steps, 'step')}"
     return f"{stage.kind}{of}"
 
 

@@ -147,9 +147,13 @@ def _licences() -> Table:
 
 def _licence(metadata: importlib.metadata.PackageMetadata) -> str:
     """The licence as metadata state it: an expression, classifiers, or the first line of a text."""
-    stated = [line.rpartition(" :: ")[2] for line in metadata.get_all("Classifier") or [] if line.startswith("License")]
-    text = (metadata.get("License") or "").strip().partition("\n")[0][:80]
-    return metadata.get("License-Expression") or ", ".join(stated) or text or "not stated"
+
+    def lines(name: str) -> list[str]:
+        return metadata.get_all(name) or []
+
+    stated = [line.rpartition(" :: ")[2] for line in lines("Classifier") if line.startswith("License")]
+    text = "".join(lines("License")).strip().partition("\n")[0][:80]
+    return ", ".join(lines("License-Expression") or stated) or text or "not stated"
 
 
 def _data() -> Table:

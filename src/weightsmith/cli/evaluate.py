@@ -56,7 +56,7 @@ def evaluate(
 ) -> None:
     """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion.
 
-    Of a spiking network: accuracy after so many steps, images without an answer, and rates.
+    Of a spiking network: accuracy after so many steps, rows without an answer, and rates.
     """
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import is_spiking

@@ -72,7 +72,7 @@ def grade(
     why: Annotated[bool, typer.Option("--why", help="show what each verdict rests on")] = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Fit the tail of every layer's spectrum, with intervals, noise edge and a verdict; no data are needed.
+    """Grade each layer from its weights alone: a verdict, how sure it is, and what to look at; no data are needed.
 
     Exit code 1 if a layer holds NaN or infinity, or if there is nothing to grade.
     """

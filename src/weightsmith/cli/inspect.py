@@ -26,6 +26,7 @@ def inspect(
     ],
     options: Options,
     as_json: given.AsJson = False,
+    quiet: given.Quiet = False,  # noqa: ARG001  (nothing to silence: there for scripts that pass it to every command)
 ) -> None:
     """List layers, shapes, parameters and types of a file of weights, and what in it cannot be read."""
     from weightsmith.reporting.describe import describe

@@ -27,10 +27,12 @@ def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
     """Resolve all options, print them, and end with code 1 if something will probably spoil the run."""
     from weightsmith.training.plan import make_plan
     from weightsmith.training.settings import Settings
+    from weightsmith.training.suitability import augmentation_advice
 
-    taken = [field.name for field in dataclasses.fields(Settings)]
-    settings = Settings.read(**{name: options[name] for name in taken if name != "validation"})  # data has been split
-    plan = make_plan(options["network"], data, settings)
+    taken = [name for name in Settings.OPTIONS if name != "validation"]  # data has been split
+    plan = make_plan(options["network"], data, Settings.read(**{name: options[name] for name in taken}))
+    if (advice := augmentation_advice(plan.network, plan.train, plan.settings.augment)) is not None:
+        plan = dataclasses.replace(plan, notes=(*plan.notes, advice))
     if as_json:
         rates = {str(step): rate for step, rate in _rates(plan)}
         report = {"settings": plan.written, "steps_per_epoch": plan.span.steps, "rates": rates}
@@ -50,7 +52,9 @@ def search_rate(
     from weightsmith.training.finder import find_rate
 
     taken = ("network", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device", "threads")
-    curve = find_rate(data=data, **{name: options[name] for name in taken})
+    # A rate that is found is given as a schedule, and with a schedule alone the optimiser is momentum.
+    given = {name: options[name] for name in taken} | {"optimiser": options["optimiser"] or "momentum"}
+    curve = find_rate(data=data, **given)
     if folder is not None:
         write_record(folder / "rates.json", curve)
     if figures is not None:

@@ -87,7 +87,9 @@ class Gate:
     """Max pooling for spikes: of each window the unit passes that has fired most so far (the first of equals).
 
     The count includes the present step (Rueckauer et al., "Conversion of continuous-valued deep networks to efficient
-    event-driven networks", Front. Neurosci. 2017, section 2.2.3).
+    event-driven networks", Front. Neurosci. 2017, section 2.2.3). Of signed spikes, and of values that are no spikes,
+    the change of the largest sum passes, S being the sums so far: max S(t) − max S(t − 1). What has passed is then
+    exactly the largest sum of each window.
     """
 
     name: str

@@ -52,9 +52,6 @@ class SpikingNetwork:
         for node in self.nodes:
             if not is_finite(node):
                 raise DataMismatch(f"{node.name} holds NaN or infinity")
-        for node in self.nodes:
-            if isinstance(node, Gate) and not isinstance(self._named.get(node.source), Neurons | Gate):
-                raise UsageError(f"{node.name}: max pooling reads spikes of neurons, not what {node.source!r} gives")
         for population in self.populations:
             if not math.isfinite(population.start):
                 raise DataMismatch(f"{population.name} starts at {population.start} thresholds")
@@ -122,6 +119,11 @@ class SpikingNetwork:
     @functools.cached_property
     def _named(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes}
+
+    def gates_spikes(self, gate: Gate) -> bool:
+        """Whether a gate reads spikes, of neurons or of another such gate, and not other values."""
+        source = self._named.get(gate.source)
+        return isinstance(source, Neurons) or (isinstance(source, Gate) and self.gates_spikes(source))
 
     def replaced(self, nodes: Iterable[Node]) -> SpikingNetwork:
         """The same network with these nodes in place of those of the same names."""

@@ -197,7 +197,7 @@ class _Converted(NamedTuple):
 def _convert(subject: Subject, call: _Call) -> _Converted:
     """The conversion that was asked for, or the one that was chosen for a wish."""
     from weightsmith.spiking.choosing import choose
-    from weightsmith.spiking.conversion.preparing import prepare
+    from weightsmith.spiking.conversion.preparing import calibration_rows, prepare, range_notes
 
     choice: Choice | None = None
     recipe, notes = call.recipe, tuple[str, ...]()
@@ -219,6 +219,8 @@ def _convert(subject: Subject, call: _Call) -> _Converted:
         if not choice.met:
             notes += (f"no candidate meets the wish ({call.wish}) on training rows; the nearest was taken",)
     notes += prepared.notes
+    rows = calibration_rows(len(subject.train), recipe.balance.images, recipe.seed)
+    notes += range_notes(subject.train.x[rows], subject.judged.x)
     if early is not None and early.least >= recipe.steps:
         notes += (f"no image ends early: {early} lets every image run for all {recipe.steps} steps",)
     return _Converted(prepared, recipe, settle, early, choice, notes)

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.core.journal import Journal
+from weightsmith.core.journal import Journal, read_journal
 from weightsmith.core.records import Record, digest_of
 from weightsmith.networks.card import Card
 from weightsmith.networks.sealed import is_sealed, sealed_content, write_sealed
@@ -25,9 +25,9 @@ from weightsmith.networks.weights import open_weights
 from weightsmith.training.run import EpochRow
 from weightsmith.training.watching import Watch
 
-__all__ = ["Checkpoints", "TrainingState"]
+__all__ = ["Checkpoints", "TrainingState", "begun_with"]
 
-_FILE, _PROBES = "checkpoint.safetensors", "probes"
+_FILE, _JOURNAL, _PROBES = "checkpoint.safetensors", "journal.jsonl", "probes"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,6 +41,7 @@ class TrainingState(Record):
     best_epoch: int = 0
     stopped_early: bool = False
     probes: tuple[dict[str, Any], ...] = ()
+    stopped_by_hook: str | None = None
 
 
 class Checkpoints:
@@ -50,7 +51,7 @@ class Checkpoints:
         self._folder, self._call = folder, digest_of(json.dumps(call, sort_keys=True))
         self._kept: dict[int, dict[str, Tensor]] = {}
         self._beside: dict[str, Any] = {}  # epochs of which the journal tells less, or otherwise
-        self._journal = None if folder is None else Journal(folder / "journal.jsonl", call)
+        self._journal = None if folder is None else Journal(folder / _JOURNAL, call)
 
     def read(self) -> tuple[dict[str, Tensor], TrainingState] | None:
         """The last state that was written by this call; None if there is none."""
@@ -115,6 +116,13 @@ class Checkpoints:
         """Release the folder for other processes."""
         if self._journal is not None:
             self._journal.close()
+
+
+def begun_with(folder: Path) -> dict[str, Any] | None:
+    """The settings of the run that a folder holds; None if there is none."""
+    path = folder / _JOURNAL
+    found = read_journal(path).call.get("settings") if path.exists() else None
+    return found if isinstance(found, dict) else None
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

@@ -46,7 +46,10 @@ def train(
     network: nn.Module | Architecture | str | Path,
     data: Any,
     *,
-    optimiser: Annotated[Optimiser | str, Doc("sgd, momentum:0.9, nesterov, rmsprop, adam, adamw …")] = "momentum",
+    optimiser: Annotated[
+        Optimiser | str | None,
+        Doc("sgd, momentum:0.9, nesterov, rmsprop, adam, adamw …; without it and a schedule, by the kind of network"),
+    ] = None,
     schedule: Annotated[
         Schedule | float | str | None,
         Doc(
@@ -87,13 +90,15 @@ def train(
 ) -> TrainRun:
     """Train a copy of ``network`` on the training split of ``data``.
 
-    Options are objects or their text form. ``schedule`` may be a number, a constant rate; without one it is the
-    optimiser's usual rate. ``validation`` moves this fraction of the training rows into a validation split, where the
-    data have none. Inputs are normalised as the network's card says, or by the data's own, unless ``normalise`` names
-    another. With ``out``, a folder, every epoch is kept on disk, and the same call goes on where it was stopped;
-    ``keep`` names epochs whose weights stay available (0: before training). ``hooks`` are called after each epoch and
-    may return numbers for the history. ``diagnose`` measures the first step of each epoch, and a few
-    early ones, for vanishing and exploding gradients.
+    Options are objects or their text form. ``schedule`` may be a number, a constant rate; without one it is the usual
+    rate of the optimiser that is given. With a schedule alone the optimiser is ``momentum``. With neither, both are
+    chosen by the kind of network, with early stopping where there are validation rows
+    (:mod:`weightsmith.training.starting`); the record's notes say what and why. ``validation`` moves this fraction of
+    the training rows into a validation split, where the data have none. Inputs are normalised as the network's card
+    says, or by the data's own, unless ``normalise`` names another. With ``out``, a folder, every epoch is kept on disk,
+    and the same call goes on where it was stopped; ``keep`` names epochs whose weights stay available (0: before
+    training). ``hooks`` are called after each epoch and may return numbers for the history. ``diagnose`` measures the
+    first step of each epoch, and a few early ones, for vanishing and exploding gradients.
 
     A run whose loss or weights become NaN or infinite ends with ``Stopped.DIVERGED`` and the best weights so far.
 
@@ -102,19 +107,21 @@ def train(
     >>> run.stopped, len(run.history.rows), run.network.dense1
     (<Stopped.DONE: 'done'>, 2, Linear(in_features=64, out_features=16, bias=True))
     """
+    from weightsmith.training.checkpoints import begun_with
     from weightsmith.training.distributed import team
     from weightsmith.training.losses import Loss
     from weightsmith.training.plan import TrainingWarning, make_plan
     from weightsmith.training.settings import Settings
 
     given = dict(locals())
-    options = Settings.read(**{field.name: given[field.name] for field in dataclasses.fields(Settings)})
+    options = Settings.read(**{name: given[name] for name in Settings.OPTIONS})
     epochs_kept: tuple[int, ...] = keep  # type: ignore[assignment]  # as the verb has read them
     wrong = [epoch for epoch in epochs_kept if epoch > options.epochs]
     if wrong:
         raise UsageError(f"keep names the epoch {wrong[0]}, but the run has the epochs 0 (before training) to {epochs}")
     members = team()
-    plan = make_plan(network, data, options, members.size)
+    begun = begun_with(Path(out)) if out is not None and members.size == 1 else None
+    plan = make_plan(network, data, options, members.size, begun)
     members.check_same(plan.inputs, ("train", "validation"))
     for sentence in plan.warnings if members.first else ():
         warnings.warn(sentence, TrainingWarning, stacklevel=4)  # the caller, beyond the check of options and the bar

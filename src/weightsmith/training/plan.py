@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from weightsmith.training.layouts import plain_layout, trained_layout
 from weightsmith.training.schedules import Span
 from weightsmith.training.schedules.check import check_schedule
 from weightsmith.training.settings import Settings
+from weightsmith.training.starting import starting
 from weightsmith.training.suitability import (
     check_finite,
     check_labels,
@@ -93,11 +95,21 @@ class TrainingPlan:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def make_plan(
-    network: nn.Module | Architecture | str | Path, data: Any, settings: Settings, processes: int = 1
+    network: nn.Module | Architecture | str | Path,
+    data: Any,
+    settings: Settings,
+    processes: int = 1,
+    begun: Mapping[str, Any] | None = None,
 ) -> TrainingPlan:
-    """Build, read or copy the network, split the data, and refuse or warn of what will not work."""
+    """Build, read or copy the network, split the data, and refuse or warn of what will not work.
+
+    ``begun`` are the settings of the run that goes on: what is left open is not chosen anew.
+    """
     known, notes = _with_validation(data_of(data), settings)
     module, brings = _network(network, known, settings.seed)
+    if settings.left_open:
+        settings, reason = _chosen(settings, module, known, begun, trained=brings)
+        notes += reason
     check_open(module)
     check_state(module)
     card = card_of(module)
@@ -152,6 +164,19 @@ def make_plan(
         },
         inputs=_digests(module, known),
     )
+
+
+def _chosen(
+    settings: Settings, network: nn.Module, data: Data, begun: Mapping[str, Any] | None, *, trained: bool
+) -> tuple[Settings, tuple[str, ...]]:
+    """The settings with optimiser, schedule and stop chosen, and why; those of a run that was begun stay."""
+    span = Span(-(-len(data.split("train")) // settings.batch), settings.epochs)
+    choice = starting(network, span, trained=trained, validation=data.validation is not None)
+    older = starting(network, span, trained=True)  # what was taken before there was a choice
+    if begun is not None and (begun["optimiser"], begun["schedule"]) == (str(older.optimiser), str(older.schedule)):
+        return settings.with_choice(older), ()
+    chosen = settings.with_choice(choice)
+    return chosen, (f"chosen: {chosen.optimiser}, {chosen.schedule}: {choice.reason}",)
 
 
 def data_of(given: Any) -> Data:

@@ -15,7 +15,7 @@ from weightsmith.core.errors import UnknownName
 from weightsmith.core.records import Origin, Record
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 
-__all__ = ["EpochEnd", "EpochRow", "History", "Hook", "Progress", "Stopped", "TrainRecord", "TrainRun"]
+__all__ = ["EpochEnd", "EpochRow", "History", "Hook", "Progress", "StopTraining", "Stopped", "TrainRecord", "TrainRun"]
 
 
 class Stopped(enum.Enum):
@@ -114,6 +114,10 @@ class EpochEnd:
 
     network: nn.Module
     row: EpochRow
+
+
+class StopTraining(Exception):
+    """Raised by a hook, it ends the run after the present epoch, with its text as the reason."""
 
 
 Hook = Callable[[EpochEnd], Mapping[str, float] | None]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -15,9 +15,10 @@ from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
 from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.losses import Loss
-from weightsmith.training.optimisers import Optimiser
+from weightsmith.training.optimisers import Momentum, Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.schedules import Schedule, as_schedule
+from weightsmith.training.starting import StartingChoice
 from weightsmith.training.stopping import Stop
 
 __all__ = ["Settings"]
@@ -25,7 +26,13 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of :func:`weightsmith.train` as objects; ``normalise`` None leaves it to network and data."""
+    """The options of :func:`weightsmith.train` as objects; ``normalise`` None leaves it to network and data.
+
+    ``left_open``: neither optimiser nor schedule was given, and both are chosen when the network is known.
+    """
+
+    OPTIONS: ClassVar[tuple[str, ...]]
+    """The names of all options."""
 
     optimiser: Optimiser
     schedule: Schedule
@@ -40,13 +47,14 @@ class Settings:
     validation: float | None
     seed: int
     device: str
+    left_open: bool = False
 
     @classmethod
     def read(
         cls,
         *,
-        optimiser: Optimiser | str,
-        schedule: Schedule | float | str | None,
+        optimiser: Optimiser | str | None = None,
+        schedule: Schedule | float | str | None = None,
         loss: Loss | str | Callable[[Tensor, Tensor], Tensor],
         clip: Clip | str | None = None,
         stop: Stop | str | None = None,
@@ -64,7 +72,7 @@ class Settings:
         >>> Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=32, epochs=10).schedule
         Constant(rate=0.1)
         """
-        chosen = Optimiser.of(optimiser)
+        chosen = Momentum() if optimiser is None else Optimiser.of(optimiser)
         several = (penalties,) if isinstance(penalties, Penalty | str) else tuple(penalties)
         return cls(
             optimiser=chosen,
@@ -80,6 +88,17 @@ class Settings:
             validation=validation or None,
             seed=check_int("seed", seed, least=0),
             device=device,
+            left_open=optimiser is None and schedule is None,
+        )
+
+    def with_choice(self, choice: StartingChoice) -> Settings:
+        """The settings with what was left open chosen; a stop that was given stays."""
+        return replace(
+            self,
+            optimiser=choice.optimiser,
+            schedule=choice.schedule,
+            stop=self.stop or choice.stop,
+            left_open=False,
         )
 
     @property
@@ -104,3 +123,6 @@ class Settings:
             "seed": self.seed,
             "device": self.device,
         }
+
+
+Settings.OPTIONS = tuple(field.name for field in fields(Settings) if field.name != "left_open")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch, UsageError
+from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.streams.rows import StreamedRows, slices_of
 from weightsmith.data.tensors import Data, Split
@@ -18,6 +19,7 @@ from weightsmith.training.losses import CrossEntropy
 
 __all__ = [
     "LARGE_INPUTS",
+    "augmentation_advice",
     "check_finite",
     "check_labels",
     "check_loss",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 LARGE_INPUTS = "inputs reach"
+_PHOTOGRAPH = 16  # pixels a side; smaller images are symbols or features
 _LARGE, _SAMPLE, _PIECE = 20.0, 1000, 50  # inputs beyond this spoil the first steps at customary rates; rows looked at
 
 
@@ -107,6 +110,15 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
             "hand them in as uint8), else the first steps are far too long"
         )
     return tuple(found)
+
+
+def augmentation_advice(network: nn.Module, part: Split, augment: Augment) -> str | None:
+    """To augment natural images (in colour, to a network that convolves them), if nothing is augmented yet."""
+    natural = part.x.dim() == 4 and part.x.shape[1] == 3 and min(part.x.shape[2:]) >= _PHOTOGRAPH
+    convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
+    if not (natural and convolves and isinstance(augment, NoAugment)):
+        return None
+    return "natural images: --augment crop-flip:4 (shifts and mirrors) lets a network train longer before it overfits"
 
 
 def doubts_of_scores(scores: Tensor, loss: LossFunction, classes: int = 0) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.engines.stepping import NotFinite, Step, Stepper
 from weightsmith.training.feeding import Feed
 from weightsmith.training.plan import TrainingPlan
-from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped
+from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped, StopTraining
 from weightsmith.training.schedules import Span
 from weightsmith.training.stopping import EarlyStopping
 from weightsmith.training.watching import improves
@@ -71,6 +71,7 @@ class Trainer:
             self._validation = Feed(share, plan.normalisation, plan.layout)
         weights = any(value.dim() > 1 for value in plan.network.parameters())
         self._probe = Probe(plan.network) if diagnose and members.first and weights else None
+        self._asked: str | None = None  # why a hook wants the run to end
         self._probed = 0  # steps that stand in the standing
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
@@ -94,6 +95,8 @@ class Trainer:
         stop = self._plan.settings.stop
         restores = stop is not None and stop.restore
         restored = best if restores else done
+        if self.state.stopped_by_hook is not None:
+            return Ended(Stopped.EARLY, f"a hook ended it after epoch {done}: {self.state.stopped_by_hook}", restored)
         if not self.state.stopped_early:
             return Ended(Stopped.DONE, f"all {done} epochs done", restored)
         watch = self.state.stop
@@ -178,7 +181,11 @@ class Trainer:
         self._plan.network.eval()
         for hook in self._hooks:
             seen = dataclasses.replace(row, extra=dict(measured))  # what the hooks before it measured included
-            for name, value in (hook(EpochEnd(self._plan.network, seen)) or {}).items():
+            try:
+                found = hook(EpochEnd(self._plan.network, seen)) or {}
+            except StopTraining as asked:  # the hooks after it still see the epoch
+                self._asked, found = str(asked) or type(hook).__name__, {}
+            for name, value in found.items():
                 if name in measured or name in {field.name for field in dataclasses.fields(row)}:
                     raise UsageError(f"a hook returns {name!r}, which is a column of the history already")
                 if not math.isfinite(value):
@@ -196,6 +203,7 @@ class Trainer:
             schedule = plan.settings.schedule.observe(schedule, row.epoch, _seen(row, plan.settings.schedule.monitor))
         if plan.settings.stop is not None:
             stop = plan.settings.stop.observe(stop, row.epoch, value)
+        asked = self._team.from_first({}, self._asked)[1]  # hooks may be those of the first process alone
         if better:
             self._best = self._state()
         self._keep_weights(row.epoch)
@@ -205,7 +213,8 @@ class Trainer:
             stop=stop,
             best=value if better else before.best,
             best_epoch=row.epoch if better else before.best_epoch,
-            stopped_early=plan.settings.stop is not None and plan.settings.stop.stops(stop),
+            stopped_early=(plan.settings.stop is not None and plan.settings.stop.stops(stop)) or asked is not None,
+            stopped_by_hook=asked,
             probes=() if self._probe is None else (*before.probes, self._probe.to_state(since=self._probed)),
         )
         if self._probe is not None:

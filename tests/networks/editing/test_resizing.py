@@ -24,6 +24,7 @@ PAIRS = {
     "conv2d": (nn.Conv2d(6, 5, (3, 2), stride=2), nn.Conv2d(4, 3, (3, 2), stride=2), (2, 4, 7, 7)),
     "conv3d": (nn.Conv3d(6, 5, 2), nn.Conv3d(4, 3, 2), (2, 4, 3, 3, 3)),
     "groups that stay": (nn.Conv2d(6, 4, 3, groups=2), nn.Conv2d(4, 2, 3, groups=2), (2, 4, 5, 5)),
+    "whole groups": (nn.Conv2d(6, 9, 3, groups=3), nn.Conv2d(4, 6, 3, groups=2), (2, 4, 5, 5)),
     "depthwise": (nn.Conv2d(6, 6, 3, groups=6), nn.Conv2d(4, 4, 3, groups=4), (2, 4, 5, 5)),
     "depthwise twice": (nn.Conv2d(6, 12, 3, groups=6), nn.Conv2d(4, 8, 3, groups=4), (2, 4, 5, 5)),
     "depthwise to one": (nn.Conv2d(6, 6, 3, groups=6), nn.Conv2d(1, 1, 3), (2, 1, 5, 5)),

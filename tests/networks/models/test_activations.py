@@ -15,6 +15,8 @@ CLOSED_FORMS = {
     "leaky-relu:0.3": lambda z: z if z > 0 else 0.3 * z,
     "elu": lambda z: z if z > 0 else math.exp(z) - 1,
     "elu:0.5": lambda z: z if z > 0 else 0.5 * (math.exp(z) - 1),
+    "gelu": lambda z: z * 0.5 * (1 + math.erf(z / math.sqrt(2))),
+    "swish": lambda z: z / (1 + math.exp(-z)),
     "selu": lambda z: 1.0507009873554805 * (z if z > 0 else 1.6732632423543772 * (math.exp(z) - 1)),
     "identity": lambda z: z,
 }

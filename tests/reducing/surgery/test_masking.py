@@ -100,6 +100,12 @@ class Joined(nn.Module):
         return self.out(torch.relu(self.norm2(x)).mean((2, 3)))
 
 
+def grouped() -> nn.Module:
+    """ResNeXt's way: groups between convolutions that read and write all channels."""
+    inner = [nn.Conv2d(8, 12, 3, groups=4, bias=False), nn.BatchNorm2d(12), nn.ReLU()]
+    return nn.Sequential(nn.Conv2d(1, 8, 1), *inner, nn.Conv2d(12, 6, 1), nn.Flatten(), nn.Linear(96, 5))
+
+
 def dense_with_layer_norm() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 5))
 
@@ -111,11 +117,12 @@ def dense_with_layer_norm() -> nn.Module:
         (lambda: Normed(1), {"stem": 8, "inner": 8}),
         (Joined, {"stem": 8, "grow": 4}),
         (dense_with_layer_norm, {"1": 8}),
+        (grouped, {"0": 4, "4": 6}),
     ],
-    ids=["groups", "one group", "joined", "layer norm"],
+    ids=["groups", "one group", "joined", "layer norm", "grouped convolution"],
 )
-def test_norms_over_several_channels_give_what_the_cut_network_gives(build, units) -> None:
-    """Behind groups of channels a unit is a whole group; a single group is normalised over the units that stay."""
+def test_norms_and_groups_of_channels_give_what_the_cut_network_gives(build, units) -> None:
+    """Where channels are grouped a unit is a whole group; a single group is normalised over the units that stay."""
     torch.manual_seed(0)
     whole, x = build().eval(), torch.randn(6, 1, 6, 6)
     for layer in whole.modules():

@@ -53,7 +53,7 @@ def test_the_lead_and_the_chips_are_the_accuracy_with_its_interval(section, eval
     share = evaluation.accuracy
     assert section.section.title == "Evaluation: on digits"
     assert section.section.lead.startswith(
-        f"{evaluation.correct} of {evaluation.images} images of the test split of digits are right: "
+        f"{evaluation.correct} of {evaluation.images} rows of the test split of digits are right: "
         f"{100 * share.value:.1f} %"
     )
     assert f"between {100 * share.low:.1f} and {100 * share.high:.1f} %" in section.section.lead
@@ -67,7 +67,7 @@ def test_classes_are_counted_as_the_matrix_has_them(section, evaluation):
     cells = np.array(evaluation.confusion)
     for index, row in enumerate(section.table("Classes")):
         assert row["class"] == evaluation.classes[index]
-        assert row["images"] == cells[index].sum()
+        assert row["rows"] == cells[index].sum()
         assert row["right"] == cells[index, index]
         assert row["recall"] == evaluation.recall[index]
         assert row["called so"] == cells[:, index].sum()
@@ -82,7 +82,7 @@ def test_classes_are_counted_as_the_matrix_has_them(section, evaluation):
 def test_the_matrix_can_be_put_together_from_its_rows(section, evaluation):
     cells = np.zeros((10, 10), int)
     for row in section.drawing("Confusion").rows:
-        cells[int(row["class"]), int(row["taken_for"])] = row["images"]
+        cells[int(row["class"]), int(row["taken_for"])] = row["rows"]
     assert cells.tolist() == [list(row) for row in evaluation.confusion]
     assert [row["recall"] for row in section.drawing("Recall by class").rows] == list(evaluation.recall)
     section.draw_all()
@@ -97,7 +97,7 @@ def test_mistakes_come_by_how_often_they_are_made(read):
 def test_without_mistakes_there_is_no_table_of_them(read):
     reader = read(evaluation_section(by_hand([[3, 0], [0, 4]]), "x"))
     assert [table.title for table in reader.of(Table)] == ["Classes"]
-    assert "No image with an answer is taken for another class." in reader.prose
+    assert "No row with an answer is taken for another class." in reader.prose
     assert "100.0 %" in reader.section.lead
     reader.draw_all()
 
@@ -105,18 +105,18 @@ def test_without_mistakes_there_is_no_table_of_them(read):
 def test_a_class_without_images_has_no_recall(read):
     reader = read(evaluation_section(by_hand([[3, 1], [0, 0]]), "x"))
     row = reader.table("Classes")[1]
-    assert (row["images"], row["recall"], row["95 % interval"], row["precision"]) == (0, None, None, 0.0)
+    assert (row["rows"], row["recall"], row["95 % interval"], row["precision"]) == (0, None, None, 0.0)
     reader.draw_all()
 
 
 def test_images_without_an_answer_are_named_and_not_counted_as_another_class(read):
     evaluation = by_hand([[3, 0], [0, 0]], not_finite=4, recall=(0.5, 0.0))
     reader = read(evaluation_section(evaluation, "x"))
-    assert reader.section.look_at == ("4 of 7 images gave NaN or infinity; they count as wrong",)
+    assert reader.section.look_at == ("4 of 7 rows gave NaN or infinity; they count as wrong",)
     assert reader.chips["without an answer"] == "4"
     assert "loss" not in reader.chips
     # Three found are half of six; of a class with nothing found the matrix cannot tell how many it has.
-    assert [row["images"] for row in reader.table("Classes")] == [6, None]
+    assert [row["rows"] for row in reader.table("Classes")] == [6, None]
     reader.draw_all()
     silent = read(evaluation_section(by_hand([[0, 0], [0, 0]], not_finite=2, recall=(0.0, 0.0)), "x"))
     assert silent.drawings == []

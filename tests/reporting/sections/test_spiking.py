@@ -237,7 +237,7 @@ def test_silent_layers_and_images_without_answer_must_be_looked_at(bare, read):
     )
     reader = read(spiking_section(changed, "x"))
     first, second = reader.notes
-    assert reader.section.look_at == ("dense2 never fires (100 images, 12 steps)",)
+    assert reader.section.look_at == ("dense2 never fires (100 rows, 12 steps)",)
     assert first == "7 of 100 images have no answer after 12 steps, and count as wrong."
     assert second == "rounded"
     assert read(spiking_section(dataclasses.replace(bare, notes=()), "x")).notes == []

@@ -94,6 +94,6 @@ def test_concerns_name_layer_and_bar(record):
     assert concerns(record, None) == []
     silent = dataclasses.replace(record, populations=(dataclasses.replace(record.populations[0], rate=0.0),))
     assert concerns(silent, 100.0) == [
-        "dense1 never fires (120 images, 20 steps)",
+        "dense1 never fires (120 rows, 20 steps)",
         f"accuracy {100 * record.decisions.spiking.value:.1f} % is below the 100 % asked for",
     ]

@@ -22,6 +22,7 @@ from weightsmith.spiking.conversion.preparing import (
     checked_precision,
     encoding_of,
     prepare,
+    range_notes,
     with_mismatch,
 )
 from weightsmith.spiking.conversion.quantise import quantised
@@ -305,3 +306,16 @@ def test_calibration_is_part_of_what_is_prepared() -> None:
 def test_options_that_work_against_each_other(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         recipe(**changes)
+
+
+def test_inputs_far_beyond_those_of_calibration_are_told():
+    known = torch.rand(50, 2, 4, 4)
+    assert range_notes(known, known * 1.2) == ()
+    bright = known.clone()
+    bright[:10, 1] += 1.5  # a fifth of the rows, in one channel
+    (note,) = range_notes(known, bright)
+    assert note.startswith("20% of the rows have inputs far beyond those that thresholds were found on")
+    assert range_notes(known[:, 0, 0], known[:, 0, 0] - 3)[0].startswith("100% of the rows")
+    few = known.repeat(4, 1, 1, 1)
+    few[0] = 9.0
+    assert range_notes(known, few) == ()  # one in 200

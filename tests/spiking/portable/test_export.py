@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,19 @@ def test_the_module_gives_every_spike_of_the_engine(tmp_path, neuron, encode):
     assert found.scores < 1e-12
     assert all(each.ours == each.theirs > 0 for each in found.populations)
     assert [each.name for each in found.populations] == ["n.1", "n.2"]
+
+
+@pytest.mark.parametrize("neuron", [NEURONS[0], SIGNED], ids=str)
+def test_max_pooling_of_values_travels(tmp_path, neuron):
+    whole = _network(neuron, Constant())
+    gate = Gate("max", "conv.1", (2, 2), (1, 1), (1, 1))
+    first = dataclasses.replace(whole.nodes[1], source="max")
+    crop = Pool("crop", "n.1", (2, 2), (1, 1))
+    rest = [dataclasses.replace(node, source="crop") if node.source == "n.1" else node for node in whole.nodes[2:4]]
+    nodes = (whole.nodes[0], gate, first, crop, *rest, *whole.nodes[4:])
+    found = export_torch(dataclasses.replace(whole, nodes=nodes), tmp_path / "net.py", steps=6)
+    assert found.differ == 0
+    assert all(each.ours == each.theirs > 0 for each in found.populations)
 
 
 @pytest.mark.parametrize("neuron", [NEURONS[0], SIGNED], ids=str)

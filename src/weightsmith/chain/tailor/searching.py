@@ -38,7 +38,7 @@ _BELOW = 0.98  # of a share that was extrapolated
 _ASKED = 1e-4  # a share so near to a round one is that of the limit, but for whole numbers
 _DIGITS = 1e4  # a share is a multiple of 1/10,000
 _NEAR = 0.02  # of the answers that may differ, where the accuracy has no limit
-_DISTILL = "distill:epochs=5"
+_DISTILL = "distill:epochs=4"
 _GRADED = tuple(Conversion("constant", "percentile", steps, None, "graded:5", "weights") for steps in (2, 3, 4))
 _SIGNED = tuple(Conversion("constant", "mse", steps, None, "if:signed=true", "weights") for steps in (4, 8, 16))
 

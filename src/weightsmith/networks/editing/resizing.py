@@ -37,9 +37,8 @@ def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int
 
     The values are copied, in the type and to the device of what they replace, and stay as trainable as that was. A
     dense layer or convolution without bias may be given one. All tensors of the layer must fit each other afterwards,
-    or nothing is changed. Groups of convolutions stay as many as they were, but where each unit was a group of its own
-    it still is; those of a group norm keep their size where that fits, else their number; ``groups`` says otherwise. A
-    kind of layer that is not known is refused.
+    or nothing is changed. Groups of convolutions and group norms keep their size where whole ones are left, else their
+    number; ``groups`` says otherwise. A kind of layer that is not known is refused.
     """
     what = f"{type(module).__name__}({module.extra_repr()})"
     stored = _stored(module, what)
@@ -178,7 +177,8 @@ def _convolution(module: Any, weight: tuple[int, ...], groups: int | None) -> _S
         alone, each = module.groups == module.in_channels > 1, module.out_channels // module.groups
         if alone and weight[0] % each:
             raise UsageError(f"{module}: gives {each} channels for each one it reads, which {weight[0]} cannot be")
-        groups = weight[0] // each if alone else module.groups
+        whole = weight[1] * module.groups == module.in_channels and weight[0] % each == 0  # whole groups are left
+        groups = weight[0] // each if alone or (whole and module.groups > 1) else module.groups
     return _grouped(module, (weight[1] * groups, weight[0]), groups)
 
 

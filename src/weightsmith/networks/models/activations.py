@@ -14,7 +14,7 @@ from torch import nn
 from weightsmith.core.options import Option, param
 from weightsmith.networks.models.dropout import DropoutKind
 
-__all__ = ["Activation", "Elu", "Identity", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Tanh"]
+__all__ = ["Activation", "Elu", "Gelu", "Identity", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Swish", "Tanh"]
 
 
 class Activation(Option):
@@ -105,6 +105,36 @@ class Selu(Activation, name="selu"):
     def module(self) -> nn.Module:
         """A torch SELU."""
         return nn.SELU()
+
+
+class Gelu(Activation, name="gelu"):
+    """z·Φ(z), Φ the normal distribution function (Hendrycks & Gimpel 2016); exact, not its tanh approximation.
+
+    >>> import torch
+    >>> Gelu().module()(torch.tensor([1.0, -1.0]))
+    tensor([ 0.8413, -0.1587])
+    """
+
+    initialiser = "he-normal"
+
+    def module(self) -> nn.Module:
+        """A torch GELU."""
+        return nn.GELU()
+
+
+class Swish(Activation, name="swish"):
+    """z·σ(z), also called SiLU (Ramachandran, Zoph & Le 2017, with β = 1).
+
+    >>> import torch
+    >>> Swish().module()(torch.tensor([1.0, -1.0]))
+    tensor([ 0.7311, -0.2689])
+    """
+
+    initialiser = "he-normal"
+
+    def module(self) -> nn.Module:
+        """A torch SiLU."""
+        return nn.SiLU()
 
 
 class Identity(Activation, name="identity"):

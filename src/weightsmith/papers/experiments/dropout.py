@@ -45,7 +45,7 @@ def measure(
     assert known.train is not None
     assert known.test is not None
     network = "mlp:300,300,300" + _PLACES[place].format(rate=rate)
-    options: dict[str, Any] = {"schedule": "constant:0.05", "batch": 64, "epochs": epochs}
+    options: dict[str, Any] = {"optimiser": "momentum", "schedule": "constant:0.05", "batch": 64, "epochs": epochs}
     if place == "bagging":
         outputs = []
         for member in range(_MEMBERS):

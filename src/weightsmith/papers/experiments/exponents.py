@@ -125,7 +125,7 @@ EXPERIMENT = Experiment(
             "log ‖W‖²_F / log λ_max ≈ α.",
             "median ratio within 20 % of 1, and a correlation above 0.5 over layers",
         ),
-        Claim("two", "abstract", "α approaches 2 in the best networks.", "needs the weights of such networks (--zoo)"),
+        Claim("two", "abstract", "α approaches 2 in the best networks.", "needs the weights of such networks"),
     ),
     measure=measure,
     full=Settings(grid(network=_FILES, conv=("slices", "pooled")), seeds=(0,), data="weights"),

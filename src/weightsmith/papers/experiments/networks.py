@@ -52,4 +52,6 @@ def _trained(name: str, seed: int) -> nn.Module:
     from weightsmith.data.datasets import load
     from weightsmith.training.loop import train
 
-    return train(name, load("digits"), schedule="constant:0.05", batch=32, epochs=5, seed=seed).network
+    return train(
+        name, load("digits"), optimiser="momentum", schedule="constant:0.05", batch=32, epochs=5, seed=seed
+    ).network

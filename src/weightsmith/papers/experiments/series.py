@@ -76,7 +76,16 @@ def measure(
     epochs = max(1, round(steps / max(1, len(y) // batch)))
     network = Mlp((width,) * depth)
     penalty = (f"l2:{decay}",) if decay else ()
-    run = train(network, noisy, schedule=f"cosine:{rate}", batch=batch, epochs=epochs, seed=seed, penalties=penalty)
+    run = train(
+        network,
+        noisy,
+        optimiser="momentum",
+        schedule=f"cosine:{rate}",
+        batch=batch,
+        epochs=epochs,
+        seed=seed,
+        penalties=penalty,
+    )
     grades = grade(run.network, evidence="none", conv="pooled", normalise="none")
     found = {each.name: each.value for each in grades.measures}
     return {

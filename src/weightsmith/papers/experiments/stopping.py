@@ -34,6 +34,7 @@ def measure(
         data=training_data(data, path, rows),
         seed=seed,
         network=network,
+        optimiser="momentum",
         schedule="constant:0.02",
         batch=64,
         epochs=epochs,

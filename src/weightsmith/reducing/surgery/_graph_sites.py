@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import re
 import warnings
 from typing import Any
@@ -57,8 +58,8 @@ def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
             obstacles[name] = found
         else:
             sites.append(found)
-            done |= {layer for layer, _ in found.writers}
-    return RawSites(sites, obstacles)
+            done |= {layer for layer, _ in (*found.writers, *found.carriers)}
+    return RawSites(sites, {name: reason for name, reason in obstacles.items() if name not in done})
 
 
 def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
@@ -67,7 +68,15 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
         warnings.simplefilter("ignore")
         try:
             return torch_pruning.DependencyGraph().build_dependency(twin, example_inputs=example.clone(), verbose=False)
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, AssertionError, KeyError) as error:
+        except (
+            RuntimeError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            AssertionError,
+            ArithmeticError,
+        ) as error:
             recurrent = [
                 f"{name} ({type(m).__name__})" for name, m in twin.named_modules() if isinstance(m, nn.RNNBase)
             ]
@@ -82,39 +91,85 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
 
 
 def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module) -> RawSite | str:
-    """The site whose units ``module`` writes, or the reason why there is none."""
+    """The site whose units ``module`` writes, or the reason why there is none.
+
+    A grouped convolution that reads the units carries them on, group by group: what its outputs reach belongs to the
+    site too, and a unit is as many channels as no group, of a convolution or of a norm, is cut in two by.
+    """
     if is_parametrized(module):
         return "its weight is computed anew in each pass (a parametrisation)"
     if getattr(module, "groups", 1) > 1:
         return "is a grouped convolution"
+    found = _Roles()
+    ahead, units = [module], int(module.get_parameter("weight").shape[0])
+    for writer in ahead:
+        refusal = _collect(torch_pruning, graph, names, writer, found)
+        if refusal is not None:
+            return refusal
+        ahead += [carrier for carrier in found.grouped if carrier not in ahead]
+    if not found.places["reads"]:
+        return "gives the output of the network"
+    if any(not np.all(np.diff(indices) == 1) for indices in found.runs):
+        return "its units are grouped in another order than they are written"
+    units = math.gcd(units, *found.counts)
+    roles = [{name: of.reshape(units, -1) for name, of in part.items()} for part in found.places.values()]
+    order = list(names.values())
+    # With several activations in between, none determines the range that the readers see.
+    activation = found.activations.pop() if len(found.activations) == 1 else None
+    return RawSite(units, activation, *(_sorted(part, order) for part in roles))
+
+
+class _Roles:
+    """What a site consists of: indices by role and layer, the grouped convolutions on the way, and numbers of groups.
+
+    Group norms of several groups lose whole groups, so that the statistics of the others stay; a norm of one group (or
+    a layer norm) is left with the statistics of the channels that stay, see ``masking.py``.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[str, dict[str, NDArray[np.int64]]] = {"writes": {}, "carries": {}, "reads": {}}
+        self.activations: set[str] = set()
+        self.grouped: list[nn.Module] = []
+        self.counts: list[int] = []
+        self.runs: list[NDArray[np.int64]] = []
+        """Indices that must follow each other, since groups are of neighbours."""
+
+    def group(self, count: int, indices: NDArray[np.int64]) -> None:
+        """Note that the channels with these indices form ``count`` groups."""
+        self.counts.append(count)
+        self.runs.append(indices)
+
+
+def _collect(
+    torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module, found: _Roles
+) -> str | None:
+    """Add the layers that the outputs of ``module`` reach to ``found``; or the reason why they cannot be cut."""
     units = int(module.get_parameter("weight").shape[0])
-    rule = (
-        torch_pruning.prune_linear_out_channels
-        if isinstance(module, nn.Linear)
-        else torch_pruning.prune_conv_out_channels
-    )
+    kind_of = "linear" if isinstance(module, nn.Linear) else "conv"
     try:
+        rule = getattr(torch_pruning, f"prune_{kind_of}_out_channels")
         group = graph.get_pruning_group(module, rule, list(range(units)))
     except (RuntimeError, ValueError, IndexError, KeyError, AssertionError, AttributeError) as error:
         return f"torch-pruning finds no group for it ({_first_line(error)})"
     joined = any("Concat" in str(dependency.target.name) for dependency, _ in group)
-    roles: dict[str, dict[str, NDArray[np.int64]]] = {"writes": {}, "carries": {}, "reads": {}}
-    activations: set[str] = set()
     for dependency, columns in group:
         target = dependency.target.module
         shown = _ACTIVATION.search(str(dependency.target.name))
         if shown:
-            activations.add({"leakyrelu": "leaky-relu"}.get(shown[1].lower(), shown[1].lower()))
+            found.activations.add({"leakyrelu": "leaky-relu"}.get(shown[1].lower(), shown[1].lower()))
         if target not in names:
             continue  # an operation without parameters
-        name = names[target]
-        indices = np.asarray(columns, dtype=np.int64)
+        name, indices = names[target], np.asarray(columns, dtype=np.int64)
+        outputs = dependency.handler.__name__.endswith("out_channels")
         if indices.size % units:
             return f"its {units} units do not divide the {indices.size} places of {name}"
         if joined and indices.size > units:
             return f"its units are joined to others or to themselves before {name} reads them at several places each"
-        shaped = indices.reshape(units, -1)
-        kind = _role(target, dependency.handler.__name__.endswith("out_channels"))
+        if _is_grouped(target) and not outputs and _is_all(indices, target.in_channels):
+            found.grouped.append(target)
+            found.group(target.groups, indices)
+            continue  # its outputs are followed next
+        kind = "carries" if target in found.grouped else _role(target, outputs)
         if kind is None:
             return f"its units pass through {name}, a {type(target).__name__}, which cannot be cut"
         width = _width(target, kind)
@@ -123,32 +178,16 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
             return f"its {units} units are only some of the {width} of {name} (padded or joined channels)"
         if indices.size and int(indices.max()) >= width:
             return f"its {units} units are more than the {width} that {name} reads (padded or joined channels)"
-        roles[kind][name] = shaped
-    if not roles["reads"]:
-        return "gives the output of the network"
-    size = _block(roles["carries"], {name: module for module, name in names.items()})
-    if isinstance(size, str):
-        return size
-    roles = {kind: {name: of.reshape(units // size, -1) for name, of in part.items()} for kind, part in roles.items()}
-    units //= size
-    order = list(names.values())
-    # With several activations in between, none determines the range that the readers see.
-    activation = activations.pop() if len(activations) == 1 else None
-    return RawSite(units, activation, *(_sorted(part, order) for part in roles.values()))
+        if isinstance(target, nn.GroupNorm) and target.num_groups > 1:
+            found.group(target.num_groups, indices)
+        found.places[kind][name] = indices
+    return None
 
 
-def _block(carriers: dict[str, NDArray[np.int64]], modules: dict[str, nn.Module]) -> int | str:
-    """How many channels make a unit: whole groups of the group norms on the way, whose statistics then stay.
-
-    A norm of one group (or a layer norm) is left with the statistics of the channels that stay; see ``masking.py``.
-    """
-    norms = {name: module for name in carriers if isinstance(module := modules[name], nn.GroupNorm)}
-    sizes = {name: norm.num_channels // norm.num_groups for name, norm in norms.items() if norm.num_groups > 1}
-    largest = max(sizes.values(), default=1)
-    for name, size in sizes.items():
-        if largest % size or carriers[name].size % largest or not np.all(np.diff(carriers[name].reshape(-1)) == 1):
-            return f"its units are grouped by {name} otherwise than by another norm"
-    return largest
+def _is_grouped(module: nn.Module) -> bool:
+    """Whether a convolution computes in several groups, of more than one channel each."""
+    several = isinstance(module, _CONV) and module.groups > 1 and not _is_depthwise(module)
+    return several and not is_parametrized(module)
 
 
 def _first_line(error: Exception) -> str:

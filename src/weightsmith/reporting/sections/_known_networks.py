@@ -18,7 +18,7 @@ from weightsmith.networks.family import Family, Member, family
 from weightsmith.reducing.results import ReductionRecord, Size
 from weightsmith.reporting.figures.labels import network_labels
 from weightsmith.reporting.parts import Shown
-from weightsmith.reporting.sections._wording import chance, changed
+from weightsmith.reporting.sections._wording import chance, changed, counted
 from weightsmith.spiking.energy.cost import Prices
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.spiking.sweep.results import SpikeSweep
@@ -141,7 +141,7 @@ def operation_of(record: Record) -> str:
             parts = [
                 str(settings.get("neuron", "spiking")),
                 str(settings.get("encode", "")),
-                f"{record.steps} steps",
+                counted(record.steps, "step"),
                 *more,
             ]
             return ", ".join(["spiking", *filter(None, parts)])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.sections._wording import points
+from weightsmith.reporting.sections._wording import counted, points
 from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["advice", "concerns"]
@@ -23,7 +23,7 @@ def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
     """Layers that never fire, a wish that was not met, an accuracy (in per cent) below the bar."""
     images = record.decisions.images
     found = [
-        f"{layer} never fires ({images} image{'s' * (images != 1)}, {record.steps} steps)" for layer in _silent(record)
+        f"{layer} never fires ({counted(images, 'row')}, {counted(record.steps, 'step')})" for layer in _silent(record)
     ]
     if record.choice is not None and not record.choice.met:
         found.append(f"no candidate meets the wish ({record.choice.wish}) on training rows")
@@ -70,7 +70,8 @@ def _to_answer(record: SpikeRecord) -> list[str]:
     still_open, images = int(record.decisions.undecided[-1]), record.decisions.images
     if still_open > _OPEN * images:
         lines.append(
-            f"--steps {2 * record.steps}: {still_open} of {images} images have no answer after {record.steps} steps"
+            f"--steps {2 * record.steps}: {still_open} of {images} rows have no answer after "
+            f"{counted(record.steps, 'step')}"
         )
     return lines
 
@@ -136,7 +137,7 @@ def _to_save(record: SpikeRecord) -> list[str]:
         share = cost.curve[enough - 1] / cost.energy if cost.energy else 1.0
         lines.append(
             f"--steps {enough}: from there on no more than {_CLOSE:g} points below the network, at "
-            f"{100 * share:.0f} % of the energy of {record.steps} steps"
+            f"{100 * share:.0f} % of the energy of {counted(record.steps, 'step')}"
         )
     graded = record.settings["neuron"].startswith("graded")
     if cost.ratio is not None and cost.ratio > 1 and not record.settings["early"] and not graded:

@@ -40,7 +40,7 @@ def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[st
     if unlearnt(record):
         return ["a tenth of the rate, or --find-rate to see which rates learn"]
     if record.gradients is not None and record.gradients.health.calls_for_action:
-        return ["what is said of the gradients above, before anything else"]
+        return ["mend the gradients first: the table above says which layers do not learn, and what helps"]
     lines, last, done = [], rows[-1], len(rows)
     if record.stopped is Stopped.DONE and record.best_epoch == done:
         watched = record.monitor.replace("_", " ")
@@ -49,7 +49,7 @@ def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[st
     if certain and last.validation_accuracy is not None and last.train_accuracy - last.validation_accuracy > _GAP:
         gap = f"{100 * last.train_accuracy:.1f} % in training, {100 * last.validation_accuracy:.1f} % in validation"
         drops = "dropout" in network or not network.startswith("mlp")
-        lines.append(f"--penalty l2:1e-4{'' if drops else ', or dropout=0.2 in the network'}: {gap}")
+        lines.append(f"--penalties l2:1e-4{'' if drops else ', or dropout=0.2 in the network'}: {gap}")
     if settings.get("stop") is None and last.validation_loss is not None and record.best_epoch < done:
         lines.append(
             f"--stop early:5: epoch {record.best_epoch} was better than the last one, and its weights are gone"

@@ -76,11 +76,11 @@ def spiking_evaluation_section(
 
 
 def _lead(evaluation: Evaluation) -> str:
-    share, right = evaluation.accuracy, f"{evaluation.correct:,} of {counted(evaluation.images, 'image')}"
+    share, right = evaluation.accuracy, f"{evaluation.correct:,} of {counted(evaluation.images, 'row')}"
     within = f"between {100 * share.low:.1f} and {100 * share.high:.1f} %"
     return (
         f"{right} of the {evaluation.split} split of {evaluation.data} are right: {percent(share.value)}, and with "
-        f"{100 * share.confidence:g} % confidence {within} of all images like these."
+        f"{100 * share.confidence:g} % confidence {within} of all rows like these."
     )
 
 
@@ -99,20 +99,20 @@ def _chips(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
 def _unanswered(evaluation: Evaluation) -> list[str]:
     if not evaluation.not_finite:
         return []
-    return [f"{evaluation.not_finite:,} of {evaluation.images:,} images gave NaN or infinity; they count as wrong"]
+    return [f"{evaluation.not_finite:,} of {evaluation.images:,} rows gave NaN or infinity; they count as wrong"]
 
 
 def _matrix(evaluation: Evaluation, name: str) -> list[Part]:
     if len(evaluation.classes) > _MOST_CLASSES:
         return [Prose(f"A matrix of {len(evaluation.classes):,} classes cannot be read: see the pairs below.")]
     rows: list[dict[str, Cell]] = [
-        {"class": one, "taken_for": other, "images": count}
+        {"class": one, "taken_for": other, "rows": count}
         for one, counts in zip(evaluation.classes, evaluation.confusion, strict=True)
         for other, count in zip(evaluation.classes, counts, strict=True)
         if count
     ]
     how = (
-        "How to read it: a row holds the images of a class, a column what the network calls them; the pale diagonal "
+        "How to read it: a line holds the rows of a class, a column what the network calls them; the pale diagonal "
         "is right, and the darker a cell beside it, the more often the one is taken for the other."
     )
     return [Drawing("Confusion", how, lambda: confusion_figure(evaluation), rows, file=f"{name}-confusion")]
@@ -124,7 +124,7 @@ def _recalls(evaluation: Evaluation, name: str) -> Drawing:
     ]
     how = (
         "How to read it: a point is the share of a class that is found, the line through it its 95 % interval; "
-        "a class whose line lies below the dashed one is found less often than images are on the whole."
+        "a class whose line lies below the dashed one is found less often than rows are on the whole."
     )
     return Drawing("Recall by class", how, lambda: recall_figure(evaluation), rows, file=f"{name}-recall")
 
@@ -139,11 +139,11 @@ def _pairs(evaluation: Evaluation, name: str) -> list[Part]:
         if count and one != other
     )
     if not found:
-        return [Prose("No image with an answer is taken for another class.")]
+        return [Prose("No row with an answer is taken for another class.")]
     columns = (
-        Column("class", "what the image is"),
+        Column("class", "what the row is"),
         Column("taken for", "what the network calls it"),
-        Column("images", "how many", numeric=True),
+        Column("rows", "how many", numeric=True),
         Column("of the class", "which share of its class that is", numeric=True),
     )
     rows = []
@@ -159,11 +159,11 @@ def _pairs(evaluation: Evaluation, name: str) -> list[Part]:
 def _classes(evaluation: Evaluation, name: str) -> Table:
     columns = (
         Column("class"),
-        Column("images", "of this class", numeric=True),
+        Column("rows", "of this class", numeric=True),
         Column("right", "of them", numeric=True, spare=3),
-        Column("recall", "right ÷ images", numeric=True),
+        Column("recall", "right ÷ rows", numeric=True),
         Column("95 % interval", "Wilson’s, of the recall", numeric=True),
-        Column("called so", "images of any class", numeric=True, spare=2),
+        Column("called so", "rows of any class", numeric=True, spare=2),
         Column("precision", "right ÷ called so", numeric=True, spare=1),
         Column("most often taken for"),
     )

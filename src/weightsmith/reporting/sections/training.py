@@ -178,7 +178,7 @@ def _curves(record: TrainRecord, name: str) -> Drawing:
     best = record.best_epoch or None
     how = (
         "How to read it: both losses should fall together; where that of training goes on falling while that of "
-        "validation rises, the network learns its images by heart. Dashed is the best epoch."
+        "validation rises, the network learns its rows by heart. Dashed is the best epoch."
         if any(row.validation_loss is not None for row in record.history.rows)
         else "How to read it: the loss should fall and level off; without a validation split the curves cannot tell "
         "learning from learning by heart."

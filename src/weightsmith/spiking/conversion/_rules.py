@@ -169,8 +169,6 @@ def _largest(call: Call) -> list[Node]:
         raise call.refuse("max pooling with dilation is not supported")
     if call.option(6, "return_indices", False):
         raise call.refuse("return_indices is not supported")
-    if not isinstance(call.entering, Neurons | Gate):
-        raise call.refuse("max pooling must stand next to a ReLU: spikes can be pooled, other values cannot")
     return [Gate(call.name, call.source, *_windows(call, _pair(call.option(3, "padding", 0)), 5))]
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "converted_of",
     "encoding_of",
     "prepare",
+    "range_notes",
     "with_mismatch",
 ]
 
@@ -144,6 +145,29 @@ def calibration_rows(total: int, images: int, seed: int) -> Tensor:
     if total <= images:
         return torch.arange(total)
     return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
+
+
+_FAR, _MANY = 0.25, 0.01
+
+
+def range_notes(calibrated_on: Tensor, x: Tensor) -> tuple[str, ...]:
+    """A note where rows ``x`` reach far beyond those that thresholds were found on.
+
+    Far is a quarter of a channel's range beyond its end; the note is given if more than one row in a hundred does so:
+    neurons that never saw such currents fire at most once a step and cut them off.
+    """
+    known, given = (
+        values.float().flatten(2) if values.dim() > 2 else values.float()[..., None] for values in (calibrated_on, x)
+    )
+    low, high = known.amin(dim=(0, 2), keepdim=True), known.amax(dim=(0, 2), keepdim=True)
+    margin = _FAR * (high - low)
+    share = float(((given < low - margin) | (given > high + margin)).flatten(1).any(dim=1).float().mean())
+    if share <= _MANY:
+        return ()
+    return (
+        f"{share:.0%} of the rows have inputs far beyond those that thresholds were found on (by over {_FAR:.0%} of a "
+        "channel's range), which neurons may cut off; balance on rows like them",
+    )
 
 
 def encoding_of(given: Any) -> Poisson | Constant:

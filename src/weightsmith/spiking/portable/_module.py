@@ -129,14 +129,18 @@ class SpikingModule(nn.Module):
         return spikes
 
     def _gate(self, node: dict[str, Any], spikes: Tensor, state: dict[str, Tensor]) -> Tensor:
-        """Max pooling: of each window the unit passes that sent most; of signed spikes the change of the largest."""
+        """Max pooling: of each window the unit passes that sent most; of other values the change of the largest sum."""
         window = (node["kernel"], node["stride"], node["padding"])
         before = state.get(node["name"], torch.zeros_like(spikes))
         counts = state[node["name"]] = before + spikes
-        if self.signed:
+        if self.signed or not self._reads_spikes(node):
             return functional.max_pool2d(counts, *window) - functional.max_pool2d(before, *window)
         _, chosen = functional.max_pool2d(counts, *window, return_indices=True)
         return spikes.flatten(2).gather(2, chosen.flatten(2)).reshape(chosen.shape)
+
+    def _reads_spikes(self, gate: dict[str, Any]) -> bool:
+        source = next((node for node in self.nodes if node["name"] == gate["source"]), {"kind": "input"})
+        return source["kind"] == "Neurons" or (source["kind"] == "Gate" and self._reads_spikes(source))
 
 
 def _spread(values: Tensor, like: Tensor) -> Tensor:

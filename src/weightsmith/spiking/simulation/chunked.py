@@ -27,7 +27,7 @@ from weightsmith.spiking.simulation.path_costs import Work, prefers_events
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
 from weightsmith.spiking.simulation.tally import INPUTS
-from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Values, readers_of, span_of
+from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Values, largest_sums, readers_of, span_of
 
 __all__ = ["ChunkEngine"]
 
@@ -68,7 +68,7 @@ class ChunkEngine:
         self._images = np.empty(0, np.int64)
         self._membranes: dict[str, NDArray[Any]] = {}
         self._sent: dict[str, NDArray[Any]] = {}
-        self._counts: dict[str, NDArray[np.int32]] = {}
+        self._counts: dict[str, NDArray[Any]] = {}
         self.chunk = min(_CHUNK, steps)
         size = sum(math.prod(shape) for shape in network.shapes.values())
         self.block = max(1, min(len(source), _BUDGET // (self.chunk * size * 2)))
@@ -78,7 +78,7 @@ class ChunkEngine:
         self._images = rows
         self._membranes, self._sent = {}, {}
         self._counts = {
-            node.name: np.zeros((len(rows), math.prod(self._network.shapes[node.source])), np.int32)
+            node.name: np.zeros((len(rows), math.prod(self._network.shapes[node.source])), self._counter(node))
             for node in self._network.nodes
             if isinstance(node, Gate)
         }
@@ -363,6 +363,10 @@ class ChunkEngine:
             self._sent[name] = np.zeros_like(known) if self._network.neuron.signed else known[:0]
         return self._membranes[name], self._sent[name]
 
+    def _counter(self, gate: Gate) -> type[Any]:
+        """The type of the sums that a gate holds."""
+        return np.int32 if self._network.gates_spikes(gate) else self._kinds[gate.name]
+
     def _spikes(self, data: NDArray[Any]) -> Values:
         """Spikes of neurons, or, where they are no bytes, values as they are."""
         largest = self._network.neuron.largest
@@ -377,9 +381,11 @@ class ChunkEngine:
         _, rows, columns = self._network.shapes[node.name]
         sizes = np.array([height, width, channels, rows, columns, *node.kernel, *node.stride, *node.padding])
         if isinstance(node, Gate):
+            if not self._network.gates_spikes(node):
+                values, sums = before.floats(self._kinds[node.name]), self._counts[node.name]
+                largest = largest_sums(node, values, (height, width), None if before.constant else sums)
+                return Values(largest, constant=before.constant)
             out = np.empty((images, steps, rows * columns, channels), self._spike_kind)
-            if before.data.dtype != self._spike_kind or before.most != 1:
-                raise UsageError(f"{node.name}: max pooling needs spikes, not values between them")
             signed, counted = self._network.neuron.signed, self._counts[node.name].reshape(-1)
             gate(before.data.reshape(-1), images, steps, sizes, counted, signed, out.reshape(-1))
             return Values(out)

@@ -59,7 +59,7 @@ def _reach(network: SpikingNetwork) -> dict[str, float]:
     for node in network.nodes:
         before = sum(reach[name] for name in node.sources)
         match node:
-            case Neurons() | Gate():
+            case Neurons():
                 reach[node.name] = 1.0
             case Synapses():
                 bias = 0.0 if node.bias is None else float(node.bias.abs().max())
@@ -70,7 +70,7 @@ def _reach(network: SpikingNetwork) -> dict[str, float]:
                 )
             case Pool():
                 reach[node.name] = before if node.average else before * math.prod(node.kernel)
-            case Flatten():
+            case Flatten() | Gate():  # a largest sum changes by no more than the largest value
                 reach[node.name] = before
             case _:
                 factor = getattr(node, "factor", None)

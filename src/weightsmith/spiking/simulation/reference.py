@@ -80,8 +80,8 @@ class Stepper:
         return values, tested
 
     def _gated(self, node: Gate, counts: Tensor, spikes: Tensor) -> Tensor:
-        """What passes; of signed spikes the change of the largest count, so that the sum of the output is exact."""
-        if not self.network.neuron.signed:
+        """What passes: a spike, or the change of the largest sum, so that the sum of the output is exact."""
+        if not self.network.neuron.signed and self.network.gates_spikes(node):
             counts += spikes
             return _passed(node, spikes, counts)
         before = _largest(node, counts)

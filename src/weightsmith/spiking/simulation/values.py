@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
-from weightsmith.spiking.graph import INPUT, Neurons, Node, Shape
+from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Chunk", "NeuronRows", "Values", "readers_of", "span_of"]
+__all__ = ["Chunk", "NeuronRows", "Values", "largest_sums", "readers_of", "span_of"]
 
 _WIDE = 256  # neurons of a row, where positions are put together: the loop over a row then pays for its start
 _PART = 64  # inputs of a dense layer that are worked on together: their rows of a tile fit the nearest memory
@@ -155,6 +156,24 @@ class NeuronRows:
         rows = math.prod(shape[1:])
         start = np.broadcast_to(self.threshold, (rows, shape[0])) * self.threshold.dtype.type(self.start)
         return np.tile(start.reshape(-1), (images, 1))
+
+
+def largest_sums(gate: Gate, values: NDArray[Any], space: Shape, sums: NDArray[Any] | None) -> NDArray[Any]:
+    """Max pooling of values (images, steps, positions, channels): how the largest sum of each window changes.
+
+    ``sums`` (images, units), those so far, are carried on; without them values are the same at every step.
+    """
+    images, channels = len(values), values.shape[3]
+    known = values if sums is None else np.concatenate([sums.reshape(images, 1, -1, channels), values], axis=1)
+    total = known if sums is None else np.cumsum(known, axis=1, dtype=values.dtype)
+    maps = torch.from_numpy(np.ascontiguousarray(total)).reshape(-1, *space, channels).permute(0, 3, 1, 2)
+    pooled = functional.max_pool2d(maps.contiguous(), gate.kernel, gate.stride, gate.padding).flatten(2)
+    largest: NDArray[Any] = pooled.transpose(1, 2).contiguous().numpy().reshape(images, total.shape[1], -1, channels)
+    if sums is None:
+        return largest
+    sums[:] = total[:, -1].reshape(sums.shape)
+    change: NDArray[Any] = largest[:, 1:] - largest[:, :-1]
+    return change
 
 
 def span_of(positions: int, channels: int) -> int:

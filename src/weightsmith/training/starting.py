@@ -1,0 +1,72 @@
+"""How training starts where neither optimiser nor schedule is given: a recipe by the kind of network.
+
+The slides (seed 002) advise a schedule in place of a constant rate, and early stopping with the best weights. Chosen
+are one cycle (Smith & Topin 2018), which brings its own warm-up, and
+
+    convolutions with batch norm     Nesterov's momentum: the norm keeps high rates stable
+    any other network                AdamW, whose step length does not depend on the scale of the gradient
+
+A network that comes trained (from a file, or with a lineage) goes on at a constant, low rate: a cycle would begin by
+forgetting. Whoever names an optimiser or a schedule gets that, and nothing else is chosen.
+
+>>> choice = starting(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), Span(steps=50, epochs=10))
+>>> str(choice.optimiser), str(choice.schedule), str(choice.stop)
+('adamw', 'one-cycle:0.003', 'early:monitor=validation_accuracy')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from torch import nn
+
+from weightsmith.training.optimisers import AdamW, Momentum, Nesterov, Optimiser
+from weightsmith.training.schedules import Constant, OneCycle, Schedule, Span
+from weightsmith.training.stopping import EarlyStopping, Stop
+
+__all__ = ["StartingChoice", "starting"]
+
+# Peaks of the cycle at batches of 32, chosen on held-back training rows of Fashion-MNIST and CIFAR-10.
+_PEAK_NORMED, _PEAK_OTHER = 0.05, 0.003
+_SHORT = 20  # steps; a shorter run has no time to rise
+_PATIENCE = 5  # epochs at least; half of a longer run, because a cycle is at its best at its end
+
+
+@dataclasses.dataclass(frozen=True)
+class StartingChoice:
+    """What was chosen, and why in a sentence."""
+
+    optimiser: Optimiser
+    schedule: Schedule
+    stop: Stop | None
+    reason: str
+
+
+def starting(network: nn.Module, span: Span, *, trained: bool = False, validation: bool = True) -> StartingChoice:
+    """The choice for ``network`` and a run of this length.
+
+    Without ``validation`` rows there is nothing to watch, and the weights of the last epoch stay.
+    """
+    if trained:
+        optimiser = Momentum()
+        reason = "the network comes trained, so it goes on at a constant, low rate"
+        return StartingChoice(optimiser, Constant(optimiser.usual_rate), None, reason)
+    stop = EarlyStopping(max(_PATIENCE, span.epochs // 2), monitor="validation_accuracy") if validation else None
+    modules = list(network.modules())
+    convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in modules)
+    if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
+        kind = "convolutions with batch norm stand high rates with momentum"
+        return StartingChoice(Nesterov(), _cycle(_PEAK_NORMED, span), stop, _sentence(kind, stop))
+    kind = "without batch norm between convolutions the steps of AdamW are safe at one rate"
+    return StartingChoice(AdamW(), _cycle(_PEAK_OTHER, span), stop, _sentence(kind, stop))
+
+
+def _cycle(peak: float, span: Span) -> OneCycle:
+    return OneCycle(peak) if span.total >= _SHORT else OneCycle(peak, warm=0.0)
+
+
+def _sentence(kind: str, stop: Stop | None) -> str:
+    kept = (
+        "the best weights on the validation rows are kept" if stop else "no validation rows: the last weights are kept"
+    )
+    return f"{kind}; one cycle rises for a third of the run and falls to nothing; {kept}"
