@@ -51,8 +51,8 @@ COMMANDS = {
     "--steps 6 --balance percentile --rows 60 --test-rows 90",
     "pipeline": "pipeline recipe.toml",
     "tailor": "tailor base --data digits --accuracy -5 --energy 0.5",
-    "reproduce": "reproduce fitness --quick",
-    "train, 2 workers": "sweep train digits --network mlp:8 --epochs 2 --seeds 0,1,2 --workers 2",
+    "reproduce": "reproduce membrane --quick",
+    "sweep, 2 workers": "sweep train digits --network mlp:8 --vary rate=0.1,0.2 --epochs 2 --seeds 0,1 --workers 2",
 }
 _SAME_KILL_LIMIT = 20  # tries to catch a command before it ends
 _ORPHAN_SECONDS = 10.0

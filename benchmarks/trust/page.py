@@ -60,7 +60,7 @@ def page(results: dict[str, Any]) -> str:
         "# Trust",
         "",
         "What is promised about files, kills and interrupts ([what a file cannot do](../safety.md)), tried in bulk by "
-        f"`make trust` ({minutes:.0f} minutes of one core of a shared machine).",
+        f"`make trust` ({minutes:.0f} minutes on a machine shared with much else).",
         "",
         table(results),
         "",

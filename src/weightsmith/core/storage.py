@@ -25,6 +25,7 @@ DAMAGED_ZIP = (
     struct.error,
     EOFError,
     KeyError,
+    MemoryError,  # a length in a header that nobody can hold
     NotImplementedError,
     OverflowError,
     RuntimeError,
