@@ -73,6 +73,7 @@ def test_every_command_that_a_message_names_exists():
 
 def followed(words: tuple[str, ...], hint: str) -> list[list[str]]:
     """The calls that a hint asks for: the same call with each option that it names, or the command in it."""
+    hint = hint.replace("export … ", f"export {words[words.index('--out') + 1] if '--out' in words else ''} ")
     if (command := re.match(r"weightsmith ([^:…]+):", hint)) is not None:
         return [shlex.split(command[1])]
     takes = {name: each for each in ALL[words[:1]].params for name in each.opts}

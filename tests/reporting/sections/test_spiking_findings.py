@@ -77,7 +77,7 @@ def test_advice_saves_steps_and_energy_where_nothing_was_lost(record):
 
 def test_advice_tells_how_to_hand_over(record):
     record = with_loss(record, 0.0, 1.0)
-    export = "weightsmith export: for other simulators and for hardware"
+    export = "weightsmith export … net.nir: for other simulators and for hardware"
     assert advice(record, kept=True)[-1] == export
     spread = {"mismatch": "mismatch:leak=0.1", "neuron": "lif:0.9"}
     refused = "without --mismatch mismatch:leak=0.1, if it is to be exported: NIR has one leak per layer"

@@ -160,7 +160,7 @@ def _to_hand_over(record: SpikeRecord) -> list[str]:
         return [f"{without}, if it is to be exported: NIR has one leak per layer"]
     if record.obstacle is not None:
         return [f"weightsmith export … net.py, as a module in plain torch: not as NIR, since {record.obstacle}"]
-    return ["weightsmith export: for other simulators and for hardware"]
+    return ["weightsmith export … net.nir: for other simulators and for hardware"]
 
 
 def _leaks_differ(settings: Mapping[str, Any]) -> bool:
