@@ -55,12 +55,11 @@ def table(results: dict[str, Any]) -> str:
 
 def page(results: dict[str, Any]) -> str:
     """The Markdown page."""
-    minutes = sum(part["minutes"] for part in results.values())
     lines = [
         "# Trust",
         "",
         "What is promised about files, kills and interrupts ([what a file cannot do](../safety.md)), tried in bulk by "
-        f"`make trust` ({minutes:.0f} minutes on a machine shared with much else).",
+        "`make trust`.",
         "",
         table(results),
         "",

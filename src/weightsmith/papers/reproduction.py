@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import importlib
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +109,7 @@ class Experiment:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reproduction(Record):
-    """What an experiment found; ``seconds`` are CPU seconds of this process and 0 for rows taken from a journal."""
+    """What an experiment found. It holds no time of its own: a run that was stopped ends with the same bytes."""
 
     experiment: str
     document: str
@@ -119,7 +118,6 @@ class Reproduction(Record):
     command: str
     findings: tuple[Finding, ...]
     table: SweepTable
-    seconds: float
     versions: dict[str, str]
 
 
@@ -156,7 +154,6 @@ def reproduce(
     taken = tuple(plan.seeds if seeds is None else seeds)
     if not taken:
         raise UsageError(f"{chosen.name} needs at least one seed")
-    started = time.process_time()
     fixed = {name: str(value) for name, value in (*plan.all.items(), *plan.prepare.items())}
     inputs = {"data": _digest(plan.data, path), **fixed}
     with _prepared(chosen, plan, path, out) as known:
@@ -178,7 +175,6 @@ def reproduce(
         command=f"weightsmith reproduce {chosen.name}{' --quick' if quick else ''}",
         findings=tuple(chosen.judge(table)),
         table=table,
-        seconds=round(time.process_time() - started, 1),
         versions=versions("numpy", "torch"),
     )
     _check_findings(chosen, made)
