@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             keep(part, run(given), time.monotonic() - started)
             continue
         for found in _damage(given, before["found"]):
-            spent = 60 * before["minutes"] * given.go_on
+            spent = 60 * before.get("minutes", 0.0) * given.go_on
             keep(part, found, spent + time.monotonic() - started)
     print(page.table(results))
     sys.exit(0 if page.holds(results) else 1)

@@ -145,12 +145,13 @@ def test_no_help_waits_for_torch():
         (Task, "reduce", {"method": "by", "recovery": "recover", "shares": "plan", "budget": "plan", "folder": "out"}),
         (ConversionSettings, "spike", {}),
         (ConversionSettings, "sweep", {"neuron": "leaks", "adjust": "smoothings", "mismatch": None, "calibrate": None}),
-        (Settings, "train", {}),
+        (Settings, "train", {"left_open": None}),
         (GradingOptions, "grade", {}),
     ],
 )
 def test_what_the_work_is_given_is_what_the_signature_declares(kind, function, otherwise):
-    """Every field is an option of that name, or of the other one that is named here; a sweep leaves two out."""
+    """Every field is an option of that name, or of the other one that is named here; a sweep leaves two out, and
+    training notes whether its first two were given at all."""
     names = {*inspect.signature(VERBS[function]).parameters, None}
     fields = [field.name for field in dataclasses.fields(kind)]
     assert [name for name in fields if otherwise.get(name, name) not in names] == []

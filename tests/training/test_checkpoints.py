@@ -219,7 +219,7 @@ def test_files_that_are_no_checkpoints_of_this_version_are_refused(tmp_path):
     written(tmp_path)
     file = tmp_path / "checkpoint.safetensors"
     save_file({"a": torch.ones(2)}, file)
-    with pytest.raises(FileRefused, match="is not a checkpoint of weightsmith"):
+    with pytest.raises(FileRefused, match="without the seal"):
         read(tmp_path)
     for content in (json.dumps({"rows": [], "moon": 1}), "no JSON", "[]"):
         write_sealed(file, {"a": torch.ones(2)}, content)

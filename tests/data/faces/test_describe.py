@@ -251,7 +251,7 @@ def test_without_opencv_the_extra_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(
-        MissingExtra, match=r"finding faces needs an optional package: pip install 'weightsmith\[faces\]'"
+        MissingExtra, match=r"finding faces needs an optional package: pip install '\.\[faces\]'"
     ):
         require_opencv()
 

@@ -142,7 +142,7 @@ def test_the_library_stays_out_of_this_process(tmp_path):
 
 def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"weightsmith\[keras\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[keras\]"):
         Hdf5File(tmp_path / "m.h5", 0, 0)
 
 
