@@ -482,7 +482,7 @@ def test_a_layer_that_never_fires_ends_with_code_1(run, tmp_path):
     assert (answer.code, len(answer.lines)) == (1, 1)
     assert "classifier.1 never fires (10 rows, 3 steps)" in answer.err
     assert "--balance max-current:images=16,steps=10,factor=0.7: " in answer.out
-    assert "--steps 6: 10 of 10 images have no answer after 3 steps" in answer.out
+    assert "--steps 6: 10 of 10 rows have no answer after 3 steps" in answer.out
 
 
 def test_an_accuracy_below_the_bar_ends_with_code_1(run, trained):

@@ -41,7 +41,7 @@ def export_huggingface(result: Any, folder: str | Path, *, network: str | None =
     >>> import tempfile, weightsmith as ws
     >>> made = tempfile.TemporaryDirectory()
     >>> out = export_huggingface(ws.train("mlp:8", "digits", epochs=1), made.name)
-    >>> sorted(path.name for path in out.iterdir()), ws.load(out).architecture.widths
+    >>> sorted(path.name for path in out.iterdir()), ws.load(out).architecture.hidden
     (['README.md', 'config.json', 'figures', 'model.safetensors'], (8,))
     """
     folder = Path(folder)

@@ -59,7 +59,7 @@ def test_the_lead_and_the_chips_are_the_accuracy_with_its_interval(section, eval
     assert f"between {100 * share.low:.1f} and {100 * share.high:.1f} %" in section.section.lead
     ends = f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
     assert section.chips["accuracy"] == f"{ends} of 360 rows (test)"
-    assert section.chips["among the best five"].startswith(f"{100 * evaluation.top5.value:.1f} %")
+    assert section.chips["among the best five"].startswith(f"{100 * evaluation.top5.value:.1f}")
     assert float(section.chips["loss"]) == pytest.approx(evaluation.loss, rel=1e-3)
 
 
