@@ -143,9 +143,9 @@ def _killed(command: str, folder: Path, times: int, seconds: float, moments: ran
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """The digest of every file below a folder; of a journal that of its keys and values."""
+    """The digest of every file below a folder, of a journal that of its keys and values; unfinished ones are hidden."""
     found = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
         name = path.relative_to(folder).as_posix()
         if path.name.endswith("journal.jsonl"):
             found[name] = digest_of(repr(sorted(read_journal(path).values.items())))

@@ -92,9 +92,7 @@ def test_without_the_package_the_extra_is_named_before_training(tmp_path, monkey
     for name in [name for name in sys.modules if name.startswith(("tensorboard", "torch.utils.tensorboard"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(
-        MissingExtra, match=r"TensorBoard logging needs an optional package: .*\.\[tensorboard\]"
-    ):
+    with pytest.raises(MissingExtra, match=r"TensorBoard logging needs an optional package: .*\.\[tensorboard\]"):
         TensorBoard(tmp_path)
 
 

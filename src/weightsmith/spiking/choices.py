@@ -103,6 +103,11 @@ class Verdict(Record):
         known = None not in (self.within, self.low, self.high)
         return known and self.low <= self.within < self.high  # type: ignore[operator]  # none of them is None
 
+    @property
+    def missed(self) -> bool:
+        """Whether it did not hold beyond doubt: the energy is too high, or the whole interval of the loss is."""
+        return not self.held and not (self.open and (self.limit is None or self.energy <= self.limit))
+
     def __str__(self) -> str:
         span = "" if self.low is None else f" [{self.low:+.1f}, {self.high:+.1f}]"
         loss = f"{self.loss:+.1f} points lost{span}" + (

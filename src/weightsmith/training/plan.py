@@ -107,9 +107,9 @@ def make_plan(
     """
     known, notes = _with_validation(data_of(data), settings)
     module, brings = _network(network, known, settings.seed)
+    reason: tuple[str, ...] = ()
     if settings.left_open:
         settings, reason = _chosen(settings, module, known, begun, trained=brings)
-        notes += reason
     check_open(module)
     check_state(module)
     card = card_of(module)
@@ -121,6 +121,7 @@ def make_plan(
             notes += (
                 "inputs are standardised by means and deviations of the training rows (normalise none: as they are)",
             )
+    notes += reason
     layout = plain_layout(module, card, settings.device)
     check_finite(known)
     part = known.split("train")

@@ -250,9 +250,7 @@ def test_without_opencv_the_extra_is_named(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(
-        MissingExtra, match=r"finding faces needs an optional package: pip install '\.\[faces\]'"
-    ):
+    with pytest.raises(MissingExtra, match=r"finding faces needs an optional package: pip install '\.\[faces\]'"):
         require_opencv()
 
 

@@ -27,7 +27,7 @@ def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
     ]
     if record.choice is not None and not record.choice.met:
         found.append(f"no candidate meets the wish ({record.choice.wish}) on training rows")
-    if record.verdict is not None and not record.verdict.held:
+    if record.verdict is not None and record.verdict.missed:
         found.append(str(record.verdict))
     accuracy = 100 * record.decisions.spiking.value
     if least_accuracy is not None and accuracy < least_accuracy:
