@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,3 +84,16 @@ def make_pareto() -> Callable[..., np.ndarray]:
 def hostile() -> str:
     """A name that means something to HTML, to matplotlib, to a terminal and to a spreadsheet."""
     return "=\"'><script>alert(1)</script>&amp;<!-- $\\frac{ ]]> 名\x1b[31m\u202e \ud800"
+
+
+@pytest.fixture(scope="session")
+def letters_of() -> Callable[[Any], list[str]]:
+    """The texts that a figure draws, after drawing it."""
+
+    def found(figure: Any) -> list[str]:
+        from matplotlib.text import Text
+
+        figure.draw_without_rendering()
+        return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+    return found

@@ -89,7 +89,9 @@ def test_nothing_to_draw_is_refused():
         recall_figure(evaluation([[0]], not_finite=1, recall=(None,)))
 
 
-def test_names_from_files_are_text(hostile):
-    figure = confusion_figure(evaluation(BIRDS, classes=[hostile, "b", "c"]))
-    figure.draw_without_rendering()
-    recall_figure(evaluation(BIRDS, classes=[hostile, "b", "c"])).draw_without_rendering()
+def test_names_from_files_are_text(hostile, letters_of):
+    known = evaluation(BIRDS, classes=[hostile, "b", "c"])
+    for figure in (confusion_figure(known), recall_figure(known)):
+        drawn = letters_of(figure)
+        assert any(text.startswith("=\"'>") for text in drawn)
+        assert all(char.isprintable() or char == "\n" for text in drawn for char in text)

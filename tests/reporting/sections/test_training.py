@@ -201,13 +201,14 @@ def test_gradients_that_do_not_arrive_are_a_note(record, read):
     assert reader.chips["gradients"] == "vanishing"
 
 
-def test_names_from_files_are_drawn_as_text(record, hostile, read):
+def test_names_from_files_are_drawn_as_text(record, hostile, read, letters_of):
     layers = tuple(replace(layer, name=hostile + layer.name) for layer in record.gradients.layers)
     shown = replace(record.gradients, layers=layers, reference=hostile + record.gradients.reference)
     rows = tuple(replace(row, extra={hostile: 1.0, f"{hostile}/{hostile}": 2.0}) for row in record.history.rows)
     section = read(training_section(replace(record, gradients=shown, history=History(rows)), hostile))
-    for part in section.of(Drawing):
-        part.figure().draw_without_rendering()
+    drawn = [text for part in section.of(Drawing) for text in letters_of(part.figure())]
+    assert any("=\"'>" in text for text in drawn)
+    assert all(char.isprintable() or char == "\n" for text in drawn for char in text)
 
 
 def test_facts_hold_settings_seed_digests_and_versions(section, record):
