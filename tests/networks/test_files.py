@@ -385,3 +385,26 @@ def test_channels_are_those_that_the_file_reads(tmp_path):
     torch.save(state, tmp_path / "net.pt")
     loaded = load(tmp_path / "net.pt", network="resnet:8", input_shape=(1, 16, 16))
     assert loaded.conv1.in_channels == 3
+
+
+def test_a_saved_module_of_ones_own_is_walked_like_the_module(tmp_path):
+    """What names and shapes do not tell (groups, a single input channel, an embedding's kind) is in the file."""
+    parts = {
+        "stem": nn.Conv2d(1, 16, 3),
+        "down": nn.Conv2d(16, 32, 3),
+        "grouped": nn.Conv2d(32, 32, 3, groups=2),
+        "depthwise": nn.Conv2d(32, 32, 3, groups=32),
+        "halves": nn.Conv2d(16, 8, 3),
+        "up": nn.ConvTranspose2d(8, 8, 3),
+        "table": nn.Embedding(7, 5),
+        "attention": nn.MultiheadAttention(6, 2),
+        "recurrent": nn.GRU(4, 4),
+        "head": nn.Linear(8, 3),
+    }
+    network = nn.ModuleDict(parts)
+    inside = {layer.name: (layer.kind, layer.matrices.shape, layer.notes) for layer in walk(network)}
+    from_file = {
+        layer.name: (layer.kind, layer.matrices.shape, layer.notes)
+        for layer in walk(save(network, tmp_path / "own.safetensors"))
+    }
+    assert from_file == inside

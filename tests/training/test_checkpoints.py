@@ -232,7 +232,7 @@ def test_kept_weights_come_back_exactly(tmp_path, inside):
     card = Card(input_shape=(3,), classes=("a", "b"))
     checkpoints = Checkpoints(tmp_path if inside else None, CALL)
     assert not checkpoints.has(2)
-    checkpoints.keep(2, dict(TENSORS), card)
+    checkpoints.keep(2, dict(TENSORS), card, {})
     checkpoints.close()
     assert checkpoints.has(2)
     assert not checkpoints.has(1)

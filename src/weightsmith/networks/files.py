@@ -15,6 +15,7 @@ from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.card import Card, card_of, with_card
 from weightsmith.networks.editing.int8 import folded, int8_outline, is_int8_file
 from weightsmith.networks.editing.resizing import output_units, resize, units_with
+from weightsmith.networks.layers.modules import layer_kinds
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
 from weightsmith.networks.models.catalogue import Match, Removed, bare_names, expected_shapes, is_counter, recognise
@@ -52,7 +53,7 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
         _check_fit(found, expected_shapes(filled.architecture), f"{path}: the network was changed since it was built")
         if len(filled.classes) not in (0, filled.architecture.classes):
             raise UsageError(f"{len(filled.classes)} class names for {filled.architecture.classes} outputs")
-    return write_sealed(path, state, filled.to_json())
+    return write_sealed(path, state, filled.to_json(), layer_kinds(network))
 
 
 def load(

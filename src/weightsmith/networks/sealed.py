@@ -2,7 +2,8 @@
 
 The file is an ordinary safetensors file that every other tool reads. Its metadata holds our content under
 ``weightsmith`` and, under ``weightsmith.seal``, SHA-256 over *all* bytes of the file, the 64 digits of the seal itself
-taken as zeros. Either key without the other is damage as well, so a flip inside a key name is noticed too.
+taken as zeros. Either key without the other is damage as well, so a flip inside a key name is noticed too. A third key,
+``weightsmith.kinds``, says what names and shapes do not: the kinds of layers, with the groups of convolutions.
 The header is written by us because the library orders metadata at random: equal networks give equal bytes.
 """
 
@@ -20,7 +21,10 @@ from torch import Tensor
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.storage import reading, write_atomic
 
-__all__ = ["check_seal", "is_sealed", "sealed_content", "write_sealed"]
+__all__ = ["KINDS", "check_seal", "is_sealed", "sealed_content", "write_sealed"]
+
+KINDS = "weightsmith.kinds"
+"""The key of the kinds of layers: JSON, a text of :class:`weightsmith.networks.layers.forms.Form` by tensor."""
 
 _CONTENT, _SEAL = "weightsmith", "weightsmith.seal"
 _BLANK = "0" * 64
@@ -32,14 +36,22 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def write_sealed(path: str | Path, tensors: Mapping[str, Tensor], content: str) -> Path:
-    """Write ``tensors`` and our ``content`` (text): atomically, sealed, the same bytes for the same input."""
+def write_sealed(
+    path: str | Path, tensors: Mapping[str, Tensor], content: str, kinds: Mapping[str, str] | None = None
+) -> Path:
+    """Write ``tensors``, our ``content`` (text) and the ``kinds`` of layers by the name of their tensor.
+
+    Atomically, sealed, the same bytes for the same input.
+    """
     for name, tensor in tensors.items():
         if tensor.dtype not in _DTYPES:
             raise UsageError(f"{name}: tensors of type {tensor.dtype} cannot be written; convert them first")
     # Wide types first: every tensor then starts at a multiple of its own item size.
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    header: dict[str, object] = {"__metadata__": {_CONTENT: content, _SEAL: _BLANK, "format": "pt"}}
+    metadata = {_CONTENT: content, _SEAL: _BLANK, "format": "pt"}
+    if kinds:
+        metadata[KINDS] = json.dumps(dict(sorted(kinds.items())), ensure_ascii=False)
+    header: dict[str, object] = {"__metadata__": metadata}
     start = 0
     for name in order:
         tensor, end = tensors[name], start + tensors[name].nbytes

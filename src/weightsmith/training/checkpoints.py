@@ -95,12 +95,12 @@ class Checkpoints:
         content = {"call": self._call, "epochs": len(state.rows), "standing": facts, "beside": self._beside}
         write_sealed(self._folder / _FILE, tensors, json.dumps(content, allow_nan=False))
 
-    def keep(self, epoch: int, state: dict[str, Tensor], card: Card) -> None:
+    def keep(self, epoch: int, state: dict[str, Tensor], card: Card, kinds: Mapping[str, str]) -> None:
         """Keep the weights of an epoch: as a network file in the folder, or in memory if there is none."""
         if self._folder is None:
             self._kept[epoch] = state
         else:
-            write_sealed(self._folder / _kept_file(epoch), state, card.to_json())
+            write_sealed(self._folder / _kept_file(epoch), state, card.to_json(), kinds)
 
     def has(self, epoch: int) -> bool:
         """Whether the weights of an epoch were kept; of several processes only the first has all of them."""

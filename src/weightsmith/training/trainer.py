@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.layers.modules import layer_kinds
 from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.checkpoints import Checkpoints, TrainingState
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
@@ -246,7 +247,7 @@ class Trainer:
     def _keep_weights(self, epoch: int) -> None:
         if epoch in self._keep:
             state = {name: value for name, value in self._state().items() if name in self._persistent}
-            self._checkpoints.keep(epoch, state, self._plan.card_after(epoch))
+            self._checkpoints.keep(epoch, state, self._plan.card_after(epoch), layer_kinds(self._plan.network))
 
     def _tensors(self) -> dict[str, Tensor]:
         momenta = self._stepper.optimiser.state.get(self._stepper.flat.parameter, {})

@@ -11,6 +11,7 @@ from torch import nn
 
 from weightsmith.core.errors import FileRefused
 from weightsmith.networks.readers.safetensors import SafetensorsWeights
+from weightsmith.networks.sealed import write_sealed
 
 TYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
@@ -96,3 +97,10 @@ def test_a_network_stripped_of_its_seal_does_not_pass_in_a_result_folder(tmp_pat
         SafetensorsWeights(tmp_path / f"{name}.safetensors")
     save_file(network.state_dict(), tmp_path / "other.safetensors")
     assert len(SafetensorsWeights(tmp_path / "other.safetensors").entries) == 2
+
+
+@pytest.mark.parametrize("kinds", [{"w": "Conv2d(groups=0)"}, {"w": "no kind"}, {"w": 3}], ids=str)
+def test_kinds_that_do_not_exist_are_refused(tmp_path, kinds):
+    path = write_sealed(tmp_path / "m.safetensors", {"w": torch.ones(2, 1, 3, 3)}, "{}", kinds)
+    with pytest.raises(FileRefused, match="kinds of layers that do not exist"):
+        SafetensorsWeights(path)

@@ -24,7 +24,7 @@ __all__ = ["GATES", "Form"]
 
 GATES = {4: "LSTM", 3: "GRU", 1: "RNN"}
 
-_TEXT = re.compile(r"(\w+)(?:\((groups|gates)=(\d+)\))?")
+_TEXT = re.compile(r"(\w+)(?:\((groups|gates)=([1-9]\d{0,8})\))?")
 
 
 @dataclass(frozen=True)

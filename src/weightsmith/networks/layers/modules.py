@@ -18,7 +18,7 @@ from weightsmith.networks.layers.names import guess, split_attention
 from weightsmith.networks.layers.pending import Findings, PendingLayer, buffer, layer_name, why_not_real
 from weightsmith.networks.weights import Entry, as_float
 
-__all__ = ["find_in_module"]
+__all__ = ["find_in_module", "layer_kinds"]
 
 _RNN_KINDS = {"LSTM": ("LSTM", 4), "GRU": ("GRU", 3), "RNN_TANH": ("RNN", 1), "RNN_RELU": ("RNN", 1)}
 _CELLS: tuple[tuple[type[nn.Module], Form], ...] = (
@@ -75,6 +75,16 @@ def find_in_module(network: nn.Module) -> Findings:
         shape = () if isinstance(tensor, nn.UninitializedBuffer) else tuple(tensor.shape)
         search.findings.left_out.append(buffer(name, shape))
     return search.findings
+
+
+def layer_kinds(network: nn.Module) -> dict[str, str]:
+    """The kinds of the layers by the names of their weights, as a file has to say them to be read like the module."""
+    return {
+        f"{prefix}.{attribute}".lstrip("."): str(form)
+        for prefix, module in network.named_modules(remove_duplicate=False)
+        for attribute, form in _forms(module).items()
+        if isinstance(getattr(module, attribute, None), Tensor)
+    }
 
 
 class _Search:

@@ -18,8 +18,9 @@ from torch import Tensor
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.memory import bytes_text, free_memory
 from weightsmith.core.storage import reading
+from weightsmith.networks.layers.forms import Form
 from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor, shown
-from weightsmith.networks.sealed import check_seal, is_sealed
+from weightsmith.networks.sealed import KINDS, check_seal, is_sealed
 from weightsmith.networks.weights import Entry, LeftOut, Weights
 
 __all__ = ["SafetensorsWeights"]
@@ -74,21 +75,32 @@ class SafetensorsWeights(Weights):
         header = read_json(path, read_bytes(path, 8, begin - 8), "its header")
         self._offsets = {entry.name: begin + header[entry.name]["data_offsets"][0] for entry in stored}
         self._length = file_size(path)
+        kinds: dict[str, str] = {}
         if is_sealed(metadata):
             check_seal(path, metadata)
+            kinds = _kinds(path, metadata.get(KINDS, "{}"))
         elif _is_result(path):
             raise FileRefused(
                 path,
                 "lies in a result folder without the seal that weightsmith's networks have: it was replaced or stripped"
                 " of it; move it out of the folder to read it as the file of another tool",
             )
-        super().__init__(path, stored, metadata=metadata, left_out=left_out)
+        super().__init__(path, stored, metadata=metadata, left_out=left_out, kinds=kinds)
 
     def _read(self, name: str) -> Tensor:
         if file_size(self.path) != self._length:
             raise FileRefused(self.path, "changed while it was read")
         entry = self.stored[name]
         return read_tensor(self.path, self._offsets[name], entry.shape, entry.torch_dtype)
+
+
+def _kinds(path: Path, text: str) -> dict[str, str]:
+    """The kinds of layers that a network file of ours states."""
+    found = read_json(path, text.encode(), "its kinds of layers")
+    try:
+        return {name: str(Form.parse(kind)) for name, kind in found.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise FileRefused(path, f"states kinds of layers that do not exist ({shown(error)})") from error
 
 
 def _header_length(path: Path) -> int:
