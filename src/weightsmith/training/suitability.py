@@ -11,11 +11,11 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.streams.rows import StreamedRows, slices_of
+from weightsmith.data.targets import Kind
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.running import outputs_of, undisturbed
-from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.feeding import Layout
-from weightsmith.training.losses import CrossEntropy
+from weightsmith.training.losses import CrossEntropy, LossFunction
 
 __all__ = [
     "LARGE_INPUTS",
@@ -45,7 +45,12 @@ def check_finite(data: Data) -> None:
 
 
 def check_labels(data: Data, outputs: int) -> None:
-    """Refuse a label that the network has no output for."""
+    """Refuse targets that the network has no outputs for."""
+    if data.kind is not Kind.CLASSES:
+        if len(data.classes) != outputs:
+            what = "values" if data.kind is Kind.VALUES else "labels"
+            raise DataMismatch(f"{data.name} has {len(data.classes)} {what} a row, but the network {outputs} outputs")
+        return
     for name, part in data.splits.items():
         highest = int(part.y.max())
         if name != "test" and highest >= outputs:
@@ -96,7 +101,7 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
     part, found = data.split("train"), []
     if batch > len(part):
         found.append(f"batch {batch} is larger than the {len(part)} training rows: every epoch is a single step")
-    counts = torch.bincount(part.y, minlength=len(data.classes)).tolist()
+    counts = torch.bincount(part.y, minlength=len(data.classes)).tolist() if data.kind is Kind.CLASSES else []
     empty = [name for name, count in zip(data.classes, counts, strict=False) if not count]
     if empty:
         shown = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
