@@ -86,7 +86,7 @@ def evaluated(
             *card.notes,
             *data.notes,
             *_by_order(card, data, answers.shape[1]),
-            *_doubts(card, part.x, training_rows=list(data.splits) == ["train"]),
+            *_doubts(network, card, part.x, training_rows=list(data.splits) == ["train"]),
         ),
         "origin": Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
     }
@@ -135,7 +135,7 @@ def _by_order(card: Card, data: Data, count: int) -> list[str]:
     ]
 
 
-def _doubts(card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
+def _doubts(network: nn.Module, card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
     """What makes an accuracy doubtful: rows that the network may have been trained on, inputs that are not scaled."""
     found = []
     if training_rows:
@@ -144,7 +144,7 @@ def _doubts(card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
             "(test=0.2 behind the path, or --test 0.2) and evaluate those"
         )
     largest = float(card.normalisation.apply(x[:_SAMPLE]).abs().max())
-    if largest > _LARGE:
+    if largest > _LARGE and input_type(network) != torch.int64:
         found.append(
             f"inputs reach {largest:.3g} (normalisation {card.normalisation}): a network that was trained on scaled "
             "ones answers at random; say how they were scaled (normalise=…)"

@@ -86,7 +86,7 @@ class Metric:
 
 def read_metrics(given: Metrics) -> tuple[Metric, ...]:
     """The metrics that are meant by names and functions."""
-    several = (given,) if callable(given) else tuple(given.split(",")) if isinstance(given, str) else tuple(given)
+    several = (given,) if callable(given) or isinstance(given, str) else tuple(given)
     found = []
     for each in several:
         if isinstance(each, str) and each not in _NAMED:

@@ -126,7 +126,7 @@ def make_plan(
     card = card_of(module)
     # A network that was loaded or trained has its own normalisation.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
-    if input_type(module) == torch.int64:
+    if tokens := input_type(module) == torch.int64:
         if settings.normalise is not None and settings.normalise.mean:
             raise UsageError(
                 f"the network begins with an embedding: its tokens cannot be normalised by {normalisation}"
@@ -181,7 +181,7 @@ def make_plan(
         left_out=left_out,
         warnings=(
             *check_schedule(settings.schedule, span),
-            *doubts(known, settings.batch, normalisation),
+            *doubts(known, settings.batch, normalisation, tokens=tokens),
             *(doubts_of_scores(scores, settings.loss, len(known.classes)) if known.kind is Kind.CLASSES else ()),
         ),
         notes=(*known.notes, *notes),

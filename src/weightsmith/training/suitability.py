@@ -96,8 +96,8 @@ def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
         raise UsageError(f"loss {name} does not depend on the scores: there is no gradient to follow")
 
 
-def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple[str, ...]:
-    """Warnings about what is allowed but probably not meant, a sentence each."""
+def doubts(data: Data, batch: int, normalisation: Normalisation = NONE, *, tokens: bool = False) -> tuple[str, ...]:
+    """Warnings about what is allowed but probably not meant, a sentence each; ``tokens`` have no size."""
     part, found = data.split("train"), []
     if batch > len(part):
         found.append(f"batch {batch} is larger than the {len(part)} training rows: every epoch is a single step")
@@ -109,7 +109,7 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
     if sum(count > 0 for count in counts) == 1:
         found.append("all training rows belong to one class: there is nothing to tell apart")
     sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
-    if (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
+    if not tokens and (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
             f"{LARGE_INPUTS} {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
             "hand them in as uint8), else the first steps are far too long"

@@ -50,6 +50,7 @@ def _labels(evaluation: LabelEvaluation, name: str) -> Table:
         Column("95 % interval", "Wilson’s, of the recall", numeric=True),
         Column("called so", "rows with or without it", numeric=True, spare=2),
         Column("precision", "found ÷ called so", numeric=True),
+        Column("without it", "rows without it that are not called so ÷ all of these", numeric=True, spare=1),
         Column("F1", "2 · found ÷ (rows + called so)", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
@@ -57,7 +58,8 @@ def _labels(evaluation: LabelEvaluation, name: str) -> Table:
     for label, size, called, found in counts:
         recall, precision = found / size if size else None, found / called if called else None
         both = 2 * found / (size + called) if size + called else None
-        span = wilson(found, size) if size else None
+        span, others = wilson(found, size) if size else None, evaluation.images - evaluation.not_finite - size
+        without = (others - called + found) / others if others > 0 else None
         rows.append(
             (
                 label,
@@ -66,6 +68,7 @@ def _labels(evaluation: LabelEvaluation, name: str) -> Table:
                 None if span is None else Shown(span.high - span.low, f"[{100 * span.low:.1f}, {100 * span.high:.1f}]"),
                 called,
                 Shown(precision, percent(precision)),
+                Shown(without, percent(without)),
                 Shown(both, percent(both)),
             )
         )
