@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["SPLITS", "Data", "Split"]
+__all__ = ["SPLITS", "Data", "Split", "check_weights"]
 
 SPLITS = ("train", "validation", "test")
 

@@ -19,7 +19,6 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
 from weightsmith.data.normalise import Normalise
-from weightsmith.training.metrics import Metrics
 from weightsmith.training.schedules import Schedule, read_schedule
 
 if TYPE_CHECKING:
@@ -73,7 +72,8 @@ def train(
         Doc("balanced, or cat=2,dog=1: what the loss of a row is multiplied by, by its class", rare=True),
     ] = None,
     metrics: Annotated[
-        Metrics, Doc("f1, mae, rmse, or functions of answers and targets, measured on validation rows", rare=True)
+        Sequence[Callable[[Tensor, Tensor], Any] | str] | Callable[[Tensor, Tensor], Any] | str,
+        Doc("f1, mae, rmse, or functions of answers and targets, measured on validation rows", rare=True),
     ] = (),
     augment: Annotated[Augment | str | None, Doc("crop-flip:4 shifts and mirrors images")] = None,
     batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,

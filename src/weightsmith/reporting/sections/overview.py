@@ -95,10 +95,10 @@ def _lead(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> s
 
 
 def _most(networks: Sequence[KnownNetwork]) -> str:
-    return "most accurate" if metric_of(networks) == "accuracy" else f"one with the highest {metric_of(networks)}"
+    return "most accurate" if _metric_of(networks) == "accuracy" else f"one with the highest {_metric_of(networks)}"
 
 
-def metric_of(networks: Sequence[KnownNetwork]) -> str:
+def _metric_of(networks: Sequence[KnownNetwork]) -> str:
     """What the networks are judged by."""
     return " or ".join(dict.fromkeys(each.judged.metric for each in networks if each.judged is not None)) or "accuracy"
 
@@ -154,7 +154,7 @@ def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
     if judged:
         best = max(judged, key=_right)
         assert best.judged is not None  # as all of them are
-        chips.append((f"best {metric_of(networks)}", f"{percent_within(best.judged.accuracy)} · {best.name}"))
+        chips.append((f"best {_metric_of(networks)}", f"{percent_within(best.judged.accuracy)} · {best.name}"))
     sized = [each for each in judged if each.parameters is not None and each.making != "spiking"]
     if len(sized) > 1:
         small = min(sized, key=lambda each: (each.parameters or 0, -_right(each)))
@@ -233,7 +233,7 @@ def _drawing(networks: Sequence[KnownNetwork], against: str, of: tuple[str, int]
 def _networks(networks: Sequence[KnownNetwork]) -> Table:
     columns = (
         Column("network", "the result that made it"),
-        Column(metric_of(networks), "with its interval", numeric=True),
+        Column(_metric_of(networks), "with its interval", numeric=True),
         Column("against its parent", "points, on the same images, with an interval", numeric=True),
         Column("p", HOLM, numeric=True),
         Column("parameters", "of a spiking network those of the network it was converted from", numeric=True),
