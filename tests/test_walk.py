@@ -139,3 +139,69 @@ def test_a_recipe_that_is_checked_runs(walk, photos, rows, chain):
     walk("recipe", "check", "chain.toml", *leave)
     walk("pipeline", "chain.toml", "--out", "chain", *leave, "-q", code=(0, 1))
     assert (rows / "chain" / "report.html").exists()
+
+
+TOKENS = """
+from torch import nn
+
+
+class Words(nn.Module):
+    def __init__(self, words=30):
+        super().__init__()
+        self.embed = nn.Embedding(words, 16)
+        self.hidden = nn.Linear(16, 24)
+        self.out = nn.Linear(24, 2)
+
+    def forward(self, x):
+        return self.out(self.hidden(self.embed(x).mean(1)).relu())
+"""
+
+
+def _table(path, header, rows):
+    lines = [",".join(header), *(",".join(f"{cell:.4g}" for cell in row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def kinds(tmp_path):
+    """A regression, three labels and tokens, with the words that train them and the metric that judges them."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(400, 3))
+    _table(tmp_path / "houses.csv", ("a", "b", "c", "price"), np.c_[x, 3e5 + 1e5 * x[:, 0] - 4e4 * x[:, 1] ** 2])
+    on = np.stack([x[:, 0] > 0, x[:, 1] > x[:, 2], x[:, 2] > 0.3], 1)
+    _table(tmp_path / "weather.csv", ("a", "b", "c", "rain", "wind", "fog"), np.c_[x, on])
+    tokens = draw.integers(0, 30, (400, 8))
+    np.savez(tmp_path / "tokens.npz", x=tokens, y=((tokens < 5).sum(1) >= 2).astype(int))
+    (tmp_path / "words.py").write_text(TOKENS)
+    return {
+        "regression": (["houses.csv", "--task", "regression"], "mlp:24,16", "R²"),
+        "multi-label": (["table:weather.csv,targets=[rain,wind,fog]"], "mlp:24,16", "accuracy"),
+        "tokens": (["tokens.npz"], "words.py:Words", "accuracy"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["regression", "multi-label", "tokens"])
+def test_other_targets_and_inputs_from_train_to_report(kind, kinds, walk, tmp_path):
+    data, network, metric = kinds[kind]
+    own = ("--network", network) if ":Words" in network else ()
+    walk("train", *data, "--test", "0.25", "--network", network, "--epochs", "12", "--out", "run", "--quiet")
+    judged = json.loads(walk("evaluate", "run", *own, "--json", "--quiet").out)
+    score = judged["r2" if metric == "R²" else "accuracy"]
+    assert score["value"] > 0.8
+    assert score["low"] < score["value"] < score["high"] <= 1
+    assert "layers fitted" in walk("grade", "run", *own, "--quiet").out
+    walk(
+        "reduce", "run", *own, "--by", "angles:40", "--recover", "fine-tune:1", "--out", "small", "--quiet", code=(0, 1)
+    )
+    record = json.loads((tmp_path / "small" / "record.json").read_text())
+    assert record["measured"]["metric"] == metric
+    assert record["measured"]["whole"]["value"] == pytest.approx(score["value"])
+    assert record["reduced"]["parameters"] < record["whole"]["parameters"]
+    again = json.loads(walk("evaluate", "small", *own, "--json", "--quiet").out)
+    value = again["r2" if metric == "R²" else "accuracy"]["value"]
+    assert value == pytest.approx(record["measured"]["reduced"]["value"], abs=1e-6)
+    walk("report", "run", "small", "--out", "page.html")
+    assert metric in (tmp_path / "page.html").read_text()
+    if kind != "tokens":
+        for refused in (("spike", "run", "--out", "s"), ("tailor", "run", "--params", "50%", "--out", "t")):
+            assert "rows of one class each are needed" in walk(*refused, code=2).err

@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from weightsmith.training.clipping import ClipGlobalNorm, ClipNorm, ClipValue
     from weightsmith.training.diagnosis.diagnose import diagnose
     from weightsmith.training.diagnosis.gradients import GradientDiagnosis
-    from weightsmith.training.estimator import Classifier
+    from weightsmith.training.estimator import Classifier, Regressor
     from weightsmith.training.finder import RateCurve, find_rate
     from weightsmith.training.freezing import freeze, unfreeze
     from weightsmith.training.loop import train
@@ -188,7 +188,7 @@ _HOMES = {
     "spiking.sweep.sweeping": "spike_sweep",
     "training.clipping": "ClipGlobalNorm ClipNorm ClipValue",
     "training.diagnosis.diagnose": "diagnose",
-    "training.estimator": "Classifier",
+    "training.estimator": "Classifier Regressor",
     "training.finder": "RateCurve find_rate",
     "training.freezing": "freeze unfreeze",
     "training.diagnosis.gradients": "GradientDiagnosis",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import weightsmith as ws
 from weightsmith.chain.results import ChainRecord, StageDone
@@ -38,6 +39,8 @@ def records() -> dict[str, Record]:
     grid = {"leaks": (0.9, 1.0), "resets": ("soft",), "factors": (0.5, 1.0), "smoothings": (1.0,)}
     leaky = {"neuron": "lif:0.9", "adjust": "l4:1", "encode": "poisson", "balance": "max-current", "early": "margin:3"}
     rows = tuple({"rate": rate, "seed": seed, "loss": 2 + rate + seed} for rate in (0.1, 0.2) for seed in (0, 1))
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    values, labels = x[:, :2] * 5 + 7, x > 0
     return {
         "chain": chain(),
         "training": run.record,
@@ -45,6 +48,8 @@ def records() -> dict[str, Record]:
         "table": SweepTable("f", ("rate",), ("rate", "seed", "loss"), rows, Origin()),
         "grades": ws.grade(run.network),
         "evaluation": ws.evaluate(run.network, data),
+        "evaluation of labels": ws.evaluate(ws.train("mlp:4", (x, labels), epochs=1).network, (x, labels)),
+        "evaluation of values": ws.evaluate(ws.train("mlp:4", (x, values), epochs=1).network, (x, values)),
         "reduction": ws.reduce(run, data, by="genetic:10,population=6,generations=2", scratch_seeds=2, **search).record,
         "angles": ws.angles(run, data, rows=200, top=2).record,
         "study": study(),

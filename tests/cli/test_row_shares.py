@@ -25,7 +25,7 @@ def test_shares_are_options_of_the_source(rows):
     for data, asked, message in (
         (None, {"test": 0.2}, "--test belongs to --data"),
         ("digits", {"test": 0.2}, "digits comes with its own splits"),
-        (".", {"split_by": "a"}, "--split-by names a column of a table"),
+        (".", {"split_by": "a"}, "--split-by is for tables"),
         ("table:rows.csv,test=0.1", {"test": 0.2}, "give it once"),
     ):
         with pytest.raises(UsageError, match=message):

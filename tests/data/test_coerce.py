@@ -36,7 +36,7 @@ class Stream(IterableDataset):
         (X.tolist(), Y.tolist()),
         (torch.from_numpy(X), torch.from_numpy(Y)),
         (X.astype(">f8"), Y.astype(">i4")),
-        (X.astype(np.int16), Y.astype(np.uint8)),
+        (X.astype(np.float16), Y.astype(np.uint8)),
         (torch.from_numpy(X).requires_grad_(), torch.from_numpy(Y).int()),
         Split(torch.from_numpy(X).float(), torch.from_numpy(Y)),
         TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)),
@@ -54,6 +54,30 @@ def test_every_form_gives_the_same_split(given):
     assert data.test.y.tolist() == Y.tolist()
     assert data.classes == ("0", "1", "2")
     assert not data.test.x.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("targets", "kind", "described"),
+    [
+        (Y, "classification", "3 classes"),
+        (Y > 0, "multi-label", "1 labels"),
+        (np.stack([Y > 0, Y > 1], 1), "multi-label", "2 labels"),
+        (Y + 0.5, "regression", "1 values"),
+        (np.stack([Y, Y], 1).astype(float), "regression", "2 values"),
+    ],
+)
+def test_the_type_of_the_targets_says_what_they_are(targets, kind, described):
+    data = as_data((X, targets))
+    assert data.kind.value == kind
+    assert described in repr(data)
+    assert as_data(TensorDataset(torch.from_numpy(X), torch.from_numpy(targets))).digest() == data.digest()
+
+
+def test_whole_numbers_stay_whole_and_weights_travel_with_their_rows():
+    tokens = as_data((np.arange(12).reshape(6, 2), Y, np.arange(6.0)))
+    assert tokens.train.x.dtype == torch.int64
+    assert tokens.train.take([4, 2]).weights.tolist() == [4, 2]
+    assert tokens.train.digest() != as_data((np.arange(12).reshape(6, 2), Y)).train.digest()
 
 
 def test_data_pass_and_bare_inputs_become_the_first_split_needed():
@@ -112,18 +136,20 @@ class Ragged(Pairs):
     ("given", "error", "message"),
     [
         (7, UsageError, "not a int"),
-        ((X, Y, Y), UsageError, "the pair"),
-        ((X, Y.astype(float)), DataMismatch, "whole numbers"),
-        ((X, Y > 0), DataMismatch, "bool"),
+        ((X, Y, Y, Y), UsageError, r"written as \(x, y\)"),
+        ((X, Y, Y[:3]), DataMismatch, "as many weights"),
+        ((X, Y, Y - 1.0), DataMismatch, "not negative"),
+        ((X, Y.astype(float)), DataMismatch, "whole numbers as floats: classes are integers"),
+        ((X, Y * 1j), DataMismatch, "real numbers"),
         ((X[:5], Y), DataMismatch, "5 inputs"),
         ((X, Y - 1), DataMismatch, "not -1"),
         ((np.array([["a", "b"]]), [0]), DataMismatch, "must be numbers"),
         ((X * 1j, Y), DataMismatch, "complex"),
         ((np.where(X == 5, np.nan, X), Y), DataMismatch, "row 2 holds nan"),
-        ((X.reshape(6, 1, 2), Y), DataMismatch, "x\\[:, None\\]"),
+        ((X.reshape(6, 1, 2).astype(np.uint8), Y), DataMismatch, "x\\[:, None\\]"),
         (Images(), DataMismatch, "not Image; a transform"),
         (Ragged(), DataMismatch, "input 1 has shape \\(2,\\), the first \\(1,\\)"),
-        (TensorDataset(torch.zeros(2, 2)), UsageError, "the pair"),
+        (TensorDataset(torch.zeros(2, 2)), UsageError, r"written as \(x, y\)"),
         (DataLoader(TensorDataset(torch.zeros(2, 2))), DataMismatch, "batch 0 of the data is a list"),
         (DataLoader([]), DataMismatch, "no items"),
         ({}, UsageError, "at least one split"),

@@ -106,9 +106,12 @@ def test_three_channels_fit_only_three_channels(shape):
         IMAGENET.apply(torch.zeros(shape))
 
 
-def test_integers_other_than_pixels_are_refused():
-    with pytest.raises(DataMismatch, match="int64"):
-        HALF.apply(torch.zeros(2, 2, dtype=torch.int64))
+def test_integers_stay_unless_they_are_normalised_and_others_are_refused():
+    tokens = torch.zeros(2, 2, dtype=torch.int64)
+    assert NONE.apply(tokens).dtype == torch.int64
+    assert torch.equal(HALF.apply(tokens), -torch.ones(2, 2))
+    with pytest.raises(DataMismatch, match="int32"):
+        HALF.apply(tokens.int())
     with pytest.raises(DataMismatch, match="uint8"):
         HALF.undo(torch.zeros(2, 2, dtype=torch.uint8))
 

@@ -15,8 +15,8 @@ def split(n: int = 12, classes: int = 3) -> Split:
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (torch.zeros(3, 2, 2), torch.zeros(3, dtype=torch.int64), r"x\[:, None\]"),
-        (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), r"not \(0, 2\)"),
+        (torch.zeros(3, 2, 2).byte(), torch.zeros(3, dtype=torch.int64), r"x\[:, None\]"),
+        (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), r"float32 \(0, 2\)"),
         (torch.zeros(3, 2, dtype=torch.int32), torch.zeros(3, dtype=torch.int64), "int32"),
         (torch.zeros(3, 2), torch.zeros(3), "float32"),
         (torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64), "3 inputs need as many"),

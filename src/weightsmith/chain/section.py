@@ -14,6 +14,7 @@ from weightsmith.core.statistics import Interval
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.networks.family import short_digest
+from weightsmith.networks.target_evaluation import RegressionEvaluation
 from weightsmith.reducing.inspecting import AnglesRecord
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reporting.parts import Cell, Column, Facts, Notes, Part, Prose, Section, Shown, Table
@@ -69,7 +70,7 @@ def _results(run: ChainRun, lines: Sequence[StageLine]) -> Table:
         Column("stage"),
         Column("seed", numeric=True),
         Column("what was done"),
-        Column("accuracy", "with its 95 % interval", numeric=True),
+        Column("accuracy", "of a regression R², with its 95 % interval", numeric=True),
         Column("parameters", numeric=True),
         Column("energy", "for an image", numeric=True),
         Column("time", numeric=True),
@@ -195,9 +196,9 @@ def _numbers(record: Record, folder: Path) -> Iterator[tuple[str, Any]]:
         case TrainRecord():
             yield "parameters", record.parameters
             if (judged := read_evaluation(folder, record)) is not None:
-                yield ("accuracy", judged.evaluation.accuracy) if judged.doubt is None else ("doubt", judged.doubt)
-        case Evaluation():
-            yield "accuracy", record.accuracy
+                yield ("accuracy", judged.evaluation.score) if judged.doubt is None else ("doubt", judged.doubt)
+        case Evaluation() | RegressionEvaluation():
+            yield "accuracy", record.score
         case ReductionRecord():
             yield "accuracy", record.measured.reduced
             yield "parameters", record.reduced.parameters

@@ -1,4 +1,4 @@
-"""``--test``, ``--validation`` and ``--split-by`` of every command that takes data: options of the source, given apart.
+"""``--test``, ``--validation``, ``--split-by`` and ``--task`` of every command that takes data: options of the source.
 
 ``--data rows.csv --test 0.2 --split-by subject`` is ``--data table:rows.csv,test=0.2,split_by=subject``.
 """
@@ -34,6 +34,15 @@ _SHARES = {
             "--split-by",
             metavar="COLUMN",
             help="a column of a table: rows of one value, such as a subject's, stay together in splits and folds",
+            rich_help_panel=MORE,
+        ),
+    ],
+    "task": Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            help="what the target of a table is: classification, binary, multi-label or regression; told by its cells",
             rich_help_panel=MORE,
         ),
     ],
@@ -80,11 +89,13 @@ def with_shares(data: str | None, asked: dict[str, Any]) -> str:
         raise UsageError(f"{data} comes with its own splits; {flags} is for data of your own (folder, table, parquet)")
     written = {key: value for key, value in source.to_dict().items() if key != "name"}
     twice = [
-        name for name in asked if name in written and written[name] not in (0.0, "") and written[name] != asked[name]
+        name
+        for name in asked
+        if name in written and written[name] not in (0.0, "", "auto") and written[name] != asked[name]
     ]
     if twice:
         raise UsageError(f"{flag_of(twice[0])} {asked[twice[0]]} and {source}: give it once")
     unknown = [name for name in asked if name not in written]
     if unknown:
-        raise UsageError(f"{flag_of(unknown[0])} names a column of a table; {source} is a {source.name}")
+        raise UsageError(f"{flag_of(unknown[0])} is for tables; {source} is a {source.name}")
     return str(type(source).from_values(written | asked))

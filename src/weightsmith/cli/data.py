@@ -12,7 +12,7 @@ from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli.terminal import count_text, help_without_command, out, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from weightsmith.data import Known
+    from weightsmith.data import Data, Known, Split
 
 __all__ = ["app", "fetch", "info", "list_sets"]
 
@@ -90,15 +90,18 @@ def fetch(
 def _show_own(name: str, as_json: bool) -> None:
     """Data of the user's own, which are read for it: what was guessed and what was left out is said."""
     from weightsmith.data.datasets import load_all
+    from weightsmith.data.targets import Kind
 
     data = load_all(name)
     sizes = {split: len(part) for split, part in data.splits.items()}
-    rows = {split: part.y.bincount(minlength=len(data.classes)).tolist() for split, part in data.splits.items()}
+    what = {Kind.CLASSES: "classes", Kind.LABELS: "labels", Kind.VALUES: "values"}[data.kind]
+    rows = {} if data.kind is Kind.VALUES else {split: _rows_of(part, data) for split, part in data.splits.items()}
     if as_json:
         print_json(
             {
                 "name": data.name,
                 "shape": list(data.input_shape),
+                "task": data.kind.value,
                 "classes": list(data.classes),
                 "sizes": sizes,
                 "rows_of_classes": rows,
@@ -111,12 +114,19 @@ def _show_own(name: str, as_json: bool) -> None:
     console.print(f"[bold]{escape(data.name)}[/bold]")
     console.print(f"input          {' × '.join(map(str, data.input_shape))}")
     console.print(f"sizes          {', '.join(f'{split} {count_text(size)}' for split, size in sizes.items())}")
-    console.print(f"classes        {len(data.classes)}: {escape(', '.join(data.classes))}")
+    console.print(f"{what:<14} {len(data.classes)}: {escape(', '.join(data.classes))}")
+    each = "label" if data.kind is Kind.LABELS else "class"
     for split, counts in rows.items():
-        console.print(f"{split:<14} {', '.join(map(count_text, counts))} of each class")
+        console.print(f"{split:<14} {', '.join(map(count_text, counts))} of each {each}")
     console.print(f"normalisation  {data.normalisation}")
     for note in data.notes:
         console.print(f"note           {escape(note)}")
+
+
+def _rows_of(part: Split, data: Data) -> list[int]:
+    """The rows of each class, or with each label."""
+    counts = part.y.sum(0) if part.y.ndim == 2 else part.y.bincount(minlength=len(data.classes))
+    return [int(count) for count in counts]
 
 
 def _missing(one: Known) -> str:

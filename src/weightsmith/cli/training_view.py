@@ -40,9 +40,12 @@ def training_view(quiet: bool) -> Iterator[View]:
 
 def epoch_line(row: EpochRow, epochs: int, left: float | None) -> str:
     """``epoch 3 of 10: loss 0.1861, accuracy 93.97 %, validation 0.3581, 88.89 %, rate 0.0909, 2 s left``."""
-    parts = [f"loss {row.train_loss:.4f}, accuracy {100 * row.train_accuracy:.2f} %"]
-    if row.validation_loss is not None and row.validation_accuracy is not None:
-        parts.append(f"validation {row.validation_loss:.4f}, {100 * row.validation_accuracy:.2f} %")
+    trained, validated, what = row.train_accuracy, row.validation_accuracy, "accuracy"
+    if trained is None:
+        trained, validated, what = row.extra.get("train_r2"), row.extra.get("validation_r2"), "R²"
+    parts = [f"loss {row.train_loss:.4f}" + ("" if trained is None else f", {what} {100 * trained:.2f} %")]
+    if row.validation_loss is not None and validated is not None:
+        parts.append(f"validation {row.validation_loss:.4f}, {100 * validated:.2f} %")
     parts.append(f"rate {row.rate:.4g}")
     if left:
         parts.append(f"{time_text(left)} left")
@@ -103,7 +106,9 @@ def _bar() -> Iterator[View]:
             )
 
         def after(end: EpochEnd) -> None:
-            if end.row.validation_accuracy is not None:
-                bar.update(task, validation=f"validation {100 * end.row.validation_accuracy:.1f} %")
+            found = end.row.validation_accuracy
+            found = end.row.extra.get("validation_r2") if found is None else found
+            if found is not None:
+                bar.update(task, validation=f"validation {100 * found:.1f} %")
 
         yield View(during, (after,))

@@ -5,6 +5,7 @@
     bootstrap(values, statistic, seed=0)               any statistic
     paired_bootstrap(a, b, statistic, seed=0)          a difference on the same cases
     mcnemar(a_right, b_right)                          two networks on the same images
+    score_interval(scores), score_difference(a, b)     the same for scores of rows, which are shares or means
     corrected_t(differences, train_size, test_size)    two methods over overlapping training sets
     rank_correlation(x, y)                             whether two numbers order networks alike
 
@@ -40,6 +41,8 @@ __all__ = [
     "mean_interval",
     "paired_bootstrap",
     "rank_correlation",
+    "score_difference",
+    "score_interval",
     "wilson",
 ]
 
@@ -224,8 +227,14 @@ def corrected_t(differences: ArrayLike, train_size: float, test_size: float, con
     if not (train_size > 0 and test_size > 0 and math.isfinite(train_size + test_size)):
         raise UsageError(f"train_size and test_size must be > 0, not {train_size!r} and {test_size!r}")
     numbers = sample(differences, "differences", least=2)
-    mean, count, method = float(np.mean(numbers)), numbers.size, "corrected resampled t-test"
-    error = math.sqrt((1 / count + test_size / train_size) * float(np.var(numbers, ddof=1)))
+    factor = 1 / numbers.size + test_size / train_size
+    return _t_test(numbers, factor, confidence, "corrected resampled t-test")
+
+
+def _t_test(numbers: NDArray[np.float64], factor: float, confidence: float, method: str) -> Comparison:
+    """Whether the mean of ``numbers`` is 0, its squared error being ``factor`` times their variance."""
+    mean, count = float(np.mean(numbers)), numbers.size
+    error = math.sqrt(factor * float(np.var(numbers, ddof=1)))
     # The computed variance of equal values need not be exactly 0, and that of tiny ones can be.
     if np.ptp(numbers) == 0 or error == 0:
         return Comparison(float(numbers[0]), None, count, method, ComparisonStatus.NO_VARIANCE)
@@ -234,6 +243,26 @@ def corrected_t(differences: ArrayLike, train_size: float, test_size: float, con
 
     p = 2 * float(stdtr(count - 1, -abs(mean / error)))
     return Comparison(mean, p, count, method, interval=interval, statistic=mean / error)
+
+
+def score_interval(scores: ArrayLike) -> Interval:
+    """The mean score of rows: Wilson's interval if each is right or wrong (truth values), else Student's."""
+    values = np.asarray(scores)
+    return wilson(int(values.sum()), values.size) if values.dtype == np.bool_ else mean_interval(values)
+
+
+def score_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Comparison:
+    """Two networks by their scores of the same rows: McNemar's test of truth values, else the paired t-test.
+
+        t = d̄ / (s/√n),   d the differences a − b of the n rows, n − 1 degrees of freedom ("Student" 1908)
+
+    Differences that are all equal leave nothing to test: NO_VARIANCE, with neither p nor interval.
+    """
+    first, second = np.asarray(a), np.asarray(b)
+    if first.dtype == second.dtype == np.bool_:
+        return mcnemar(first, second, confidence=confidence)
+    first, second = pair(first, second, ("a", "b"), least=2)
+    return _t_test(first - second, 1 / first.size, confidence, "paired t-test")
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:

@@ -22,13 +22,22 @@ LIMIT = 2 << 30
 
 
 class Arrays(NamedTuple):
-    """One split as read: inputs (a tensor where they may be streamed), labels, class names and remarks."""
+    """One split as read: inputs (a tensor where they may be streamed), targets, names of classes, and remarks.
 
-    x: NDArray[np.uint8] | NDArray[np.float32] | Tensor
-    y: NDArray[np.int64]
+    ``classes`` name the columns of targets that are labels or values.
+    """
+
+    x: NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int64] | Tensor
+    y: NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.float32]
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     groups: NDArray[np.int64] | None = None
+    weights: NDArray[np.float32] | None = None
+
+    def taken(self, rows: NDArray[np.bool_]) -> Arrays:
+        """These rows only."""
+        parts = {name: None if (all_ := getattr(self, name)) is None else all_[rows] for name in ("groups", "weights")}
+        return self._replace(x=self.x[rows], y=self.y[rows], **parts)
 
 
 class Files(Protocol):

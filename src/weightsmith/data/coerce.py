@@ -23,12 +23,13 @@ NAMELESS = "arrays"  # name of data that came without a name and class names
 _PASS = 64  # rows of a batch while labels are read
 _LOOK = 1 << 26  # bytes collected between two looks at the free memory
 
-_FORMS = "Data, a data set's name, (x, y), {'train': (x, y), …}, a torch Dataset or a DataLoader"
+_FORMS = "Data, a data set's name, (x, y), (x, y, weights), {'train': (x, y), …}, a torch Dataset or a DataLoader"
 
 
 def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
     """``given`` as :class:`Data`: Data, a name, ``(x, y)``, a mapping of splits, a torch Dataset or a DataLoader.
 
+    Whole numbers in ``y`` are classes, truth values labels, floats values to be predicted.
     ``splits`` are those the caller needs: of a named set only they are read, and bare inputs (which do not say what
     they are) become the first of them. A Dataset or DataLoader is run through once, in the order of its rows.
 
@@ -52,18 +53,24 @@ def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
         parts = {splits[0]: _as_split(given)}
     else:
         raise UsageError(f"data may be {_FORMS}, not a {type(given).__name__}")
-    classes = 1 + max((int(part.y.max()) for part in parts.values()), default=0)
     return Data(
         NAMELESS,
         train=parts.get("train"),
         validation=parts.get("validation"),
         test=parts.get("test"),
-        classes=tuple(map(str, range(classes))),
+        classes=tuple(map(str, range(_targets(list(parts.values()))))),
         origin=f"given as {type(given).__name__}",
     )
 
 
+def _targets(parts: list[Split]) -> int:
+    """How many classes there are, or columns of the targets."""
+    columns = [part.y.shape[1] for part in parts if part.y.ndim == 2]
+    return columns[0] if columns else 1 + max((int(part.y.max()) for part in parts), default=0)
+
+
 def _as_split(given: Any) -> Split:
+    import torch
     from torch.utils.data import DataLoader, Dataset, TensorDataset
 
     match given:
@@ -75,8 +82,10 @@ def _as_split(given: Any) -> Split:
             return _read_through(given)
         case (x, y):
             return Split(_channels_first(_inputs(x)), _labels(y))
+        case (x, y, weights):
+            return Split(_channels_first(_inputs(x)), _labels(y), weights=_tensor(weights).to(torch.float32))
         case _:
-            raise UsageError(f"a split is written as the pair (x, y), not as {type(given).__name__}")
+            raise UsageError(f"a split is written as (x, y) or (x, y, weights), not as {type(given).__name__}")
 
 
 def _read_through(given: Any) -> Split:
@@ -225,12 +234,14 @@ def _collected(items: Iterable[Any], *, batched: bool) -> Split:
 
 
 def _inputs(x: Any) -> Tensor:
-    """Inputs as a tensor: uint8 stays, everything else becomes float32, and must be finite."""
+    """Inputs as a tensor: uint8 and whole numbers stay, everything else becomes float32, and must be finite."""
     import torch
 
     tensor = _tensor(x)
     if tensor.dtype == torch.uint8:
         return tensor
+    if not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype != torch.bool:
+        return tensor.to(torch.int64)
     if tensor.is_complex():
         raise DataMismatch("inputs must be real numbers, not complex")
     tensor = tensor.to(torch.float32)
@@ -252,12 +263,21 @@ def _channels_first(x: Tensor) -> Tensor:
 
 
 def _labels(y: Any) -> Tensor:
+    """Targets as a tensor: whole numbers are classes, truth values labels, floats values (a column each)."""
     import torch
 
     tensor = _tensor(y)
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise DataMismatch(f"labels must be whole numbers counted from 0, not {tensor.dtype}")
-    return tensor.to(torch.int64)
+    if tensor.is_complex():
+        raise DataMismatch(f"targets must be classes, truth values or real numbers, not {tensor.dtype}")
+    columns = tensor[:, None] if tensor.ndim == 1 else tensor
+    if tensor.is_floating_point():
+        if tensor.ndim == 1 and len(tensor) and bool((tensor == tensor.round()).all()):
+            raise DataMismatch(
+                "y holds whole numbers as floats: classes are integers (y.astype(int)), values to be predicted a "
+                "column (y[:, None])"
+            )
+        return columns.to(torch.float32)
+    return columns if tensor.dtype == torch.bool else tensor.to(torch.int64)
 
 
 def _tensor(values: Any) -> Tensor:

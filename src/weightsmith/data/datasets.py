@@ -254,6 +254,7 @@ def _data(
             torch.from_numpy(x) if isinstance(x := part.x, np.ndarray) else x,
             torch.from_numpy(part.y),
             None if part.groups is None else torch.from_numpy(part.groups),
+            None if part.weights is None else torch.from_numpy(part.weights),
         )
         for split, part in parts.items()
     }

@@ -109,7 +109,10 @@ class Normalisation(Record):
         return self.name
 
     def apply(self, x: Tensor) -> Tensor:
-        """A new tensor (x − mean) / std, for images ``(n, c, h, w)`` by channel, for rows ``(n, f)`` by column."""
+        """A new tensor (x − mean) / std, for images ``(n, c, h, w)`` by channel, else by the last axis (features).
+
+        Whole numbers stay what they are (tokens) where there is nothing to normalise.
+        """
         import torch
 
         if self.unfitted:
@@ -119,7 +122,10 @@ class Normalisation(Record):
             )
 
         # In place where the memory is our own: the pages of large new tensors take longer than the arithmetic.
-        unit = x.to(torch.float32).div_(255) if x.dtype == torch.uint8 else _floats(x)
+        if x.dtype == torch.int64:
+            unit = x.to(torch.float32) if self.mean else x
+        else:
+            unit = x.to(torch.float32).div_(255) if x.dtype == torch.uint8 else _floats(x)
         if not self.mean:
             return unit.clone() if unit is x else unit
         mean, std = self._shaped(unit)
@@ -143,11 +149,11 @@ class Normalisation(Record):
 
         from weightsmith.data.streams.rows import slices_of
 
-        axes = [0] if x.ndim == 2 else [0, 2, 3]
-        count = x.shape[0] if x.ndim == 2 else x.numel() // x.shape[1]
+        axes = {2: [0], 3: [0, 1], 4: [0, 2, 3]}[x.ndim]
+        count = x.numel() // x.shape[1 if x.ndim == 4 else -1]
         mean = sum((NONE.apply(rows).double().sum(axes) for rows in slices_of(x, _PIECE)), torch.zeros(()).double())
         mean = mean / count
-        centred = mean.view(-1) if x.ndim == 2 else mean.view(-1, 1, 1)
+        centred = mean.view(-1, 1, 1) if x.ndim == 4 else mean.view(-1)
         squares = ((NONE.apply(rows).double() - centred).square().sum(axes) for rows in slices_of(x, _PIECE))
         std = (sum(squares, torch.zeros(()).double()) / count).sqrt()
         std = torch.where(std > _TINY * mean.abs().clamp(min=1.0), std, 1.0)
@@ -165,12 +171,13 @@ class Normalisation(Record):
         mean, std = x.new_tensor(self.mean), x.new_tensor(self.std)
         if len(self.mean) == 1:
             return mean, std
-        if x.ndim not in (2, 4) or x.shape[1] != len(self.mean) or (x.ndim == 2 and self.name in _NAMED):
+        features = x.shape[1 if x.ndim == 4 else -1]
+        if x.ndim not in (2, 3, 4) or features != len(self.mean) or (x.ndim < 4 and self.name in _NAMED):
             raise DataMismatch(
                 f"normalisation {self.name} has {len(self.mean)} channels and does not fit inputs of shape "
                 f"{tuple(x.shape)}; use one value (such as 0.5/0.5), none, or images (n, {len(self.mean)}, h, w)"
             )
-        return (mean, std) if x.ndim == 2 else (mean.view(-1, 1, 1), std.view(-1, 1, 1))
+        return (mean.view(-1, 1, 1), std.view(-1, 1, 1)) if x.ndim == 4 else (mean, std)
 
 
 Normalise = Annotated[
@@ -182,7 +189,7 @@ Normalise = Annotated[
 
 def _floats(x: Tensor) -> Tensor:
     if not x.is_floating_point():
-        raise DataMismatch(f"inputs must be uint8 pixels or floats, not {x.dtype}; convert them with x.float()")
+        raise DataMismatch(f"inputs must be uint8 pixels, floats or int64, not {x.dtype}; convert them with x.float()")
     return x
 
 

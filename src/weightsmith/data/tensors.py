@@ -1,7 +1,9 @@
-"""The data containers: a Split is inputs with their classes, Data are up to three splits.
+"""The data containers: a Split is inputs with their targets, Data are up to three splits.
 
 Pixels stay uint8 ``(n, c, h, w)`` until a network's normalisation makes floats of them, so a data set takes a quarter
-of the memory and every network brings its own normalisation. Table rows are floats ``(n, f)``.
+of the memory and every network brings its own normalisation. Table rows are floats ``(n, f)``, sequences floats
+``(n, steps, f)``, tokens int64 ``(n, steps)``. The type of the targets says what kind they are
+(:mod:`weightsmith.data.targets`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.records import digest_of
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.splits import group_split, stratified_split
+from weightsmith.data.targets import Kind, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,39 +25,64 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["SPLITS", "Data", "Split"]
+__all__ = ["SPLITS", "Data", "Split", "check_weights"]
 
 SPLITS = ("train", "validation", "test")
 
 
+def check_weights(weights: Tensor, rows: int) -> None:
+    """Refuse weights of rows that are not one finite number ≥ 0 each, or all 0."""
+    if weights.shape != (rows,) or not weights.is_floating_point():
+        raise DataMismatch(f"{rows} rows need as many weights, not {weights.dtype} of shape {tuple(weights.shape)}")
+    if not bool(weights.isfinite().all()) or float(weights.min()) < 0 or float(weights.max()) == 0:
+        raise DataMismatch("weights of rows must be finite and not negative, and not all 0")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Inputs ``x`` (uint8 or floats; images ``(n, c, h, w)`` or rows ``(n, f)``) and their classes ``y`` (int64)."""
+    """Inputs ``x`` (images ``(n, c, h, w)``, rows ``(n, f)``, sequences ``(n, steps, f)``; uint8, floats or int64) and
+    their targets ``y``: classes (int64), labels (bool, a column each) or values (float32, a column each)."""
 
     x: Tensor
     y: Tensor
     groups: Tensor | None = None
     """A number for each row: rows with the same one (of a person, a recording …) are never divided."""
+    weights: Tensor | None = None
+    """A weight for each row (float32, not negative), by which its loss is multiplied in training."""
 
     def __post_init__(self) -> None:
         import torch
 
-        if self.groups is not None and self.groups.shape != self.y.shape:
+        if self.groups is not None and self.groups.shape != self.y.shape[:1]:
             raise DataMismatch(f"{len(self.y)} rows need as many groups, not {tuple(self.groups.shape)}")
+        if self.weights is not None:
+            check_weights(self.weights, len(self.y))
+        if self.x.ndim not in (2, 3, 4) or 0 in self.x.shape or (self.x.ndim == 3 and self.x.dtype == torch.uint8):
+            raise DataMismatch(
+                f"inputs must be rows (n, features), sequences (n, steps, features) or images (n, channels, height, "
+                f"width), not {self.x.dtype} {tuple(self.x.shape)}"
+                + ("; grey images get their channel by x[:, None]" if self.x.ndim == 3 else "")
+            )
+        if self.x.dtype not in (torch.uint8, torch.int64) and not self.x.is_floating_point():
+            raise DataMismatch(f"inputs must be uint8 pixels, floats or int64 tokens, not {self.x.dtype}")
+        self._check_targets()
 
-        if self.x.ndim not in (2, 4) or 0 in self.x.shape:
+    def _check_targets(self) -> None:
+        import torch
+
+        y, rows = self.y, len(self.x)
+        if y.dtype in (torch.float32, torch.bool) and y.ndim == 2 and len(y) == rows and y.shape[1]:
+            if y.is_floating_point() and not bool(torch.isfinite(y).all()):
+                row = int((~torch.isfinite(y)).nonzero()[0, 0])
+                raise DataMismatch(f"the target of row {row} is nan or infinity")
+            return
+        if y.dtype != torch.int64 or y.shape != self.x.shape[:1]:
             raise DataMismatch(
-                f"inputs must be rows (n, features) or images (n, channels, height, width), not {tuple(self.x.shape)}"
-                + ("; grey images get their channel by x[:, None], sequences go in as rows" if self.x.ndim == 3 else "")
+                f"{rows} inputs need as many int64 labels, rows of bool labels or of float32 values, not {y.dtype} of "
+                f"shape {tuple(y.shape)}"
             )
-        if self.x.dtype != torch.uint8 and not self.x.is_floating_point():
-            raise DataMismatch(f"inputs must be uint8 pixels or floats, not {self.x.dtype}")
-        if self.y.dtype != torch.int64 or self.y.shape != self.x.shape[:1]:
-            raise DataMismatch(
-                f"{len(self.x)} inputs need as many int64 labels, not {self.y.dtype} of shape {tuple(self.y.shape)}"
-            )
-        if int(self.y.min()) < 0:
-            raise DataMismatch(f"labels are classes counted from 0, not {int(self.y.min())}")
+        if int(y.min()) < 0:
+            raise DataMismatch(f"labels are classes counted from 0, not {int(y.min())}")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -69,25 +97,49 @@ class Split:
         from weightsmith.data.streams.rows import view
 
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows)
-        return Split(view(self.x, index), self.y[index], None if self.groups is None else self.groups[index])
+        return Split(
+            view(self.x, index),
+            self.y[index],
+            None if self.groups is None else self.groups[index],
+            None if self.weights is None else self.weights[index],
+        )
 
     def divided(self, sizes: Sequence[float], seed: int) -> tuple[NDArray[np.int64], ...]:
-        """Row numbers of disjoint stratified parts, by fractions or counts; groups stay whole where there are any."""
+        """Row numbers of disjoint parts, by fractions or counts; groups stay whole where there are any.
+
+        Classes and a single label are stratified; several labels and values are drawn at random.
+        """
+        strata = self._strata
         if self.groups is None:
-            return stratified_split(self.y, sizes, seed)
-        return group_split(self.y, self.groups, [size / sum(sizes) for size in sizes], seed)
+            return stratified_split(strata, sizes, seed)
+        return group_split(strata, self.groups, [size / sum(sizes) for size in sizes], seed)
+
+    @property
+    def stratified(self) -> bool:
+        """Whether the rows have classes of which each part can get its share."""
+        return not self.y.is_floating_point() and (self.y.ndim == 1 or self.y.shape[1] == 1)
+
+    @property
+    def _strata(self) -> Tensor:
+        if not self.stratified:
+            return self.y.new_zeros(len(self.y)).long()
+        return self.y if self.y.ndim == 1 else self.y[:, 0].long()
 
     def digest(self) -> str:
         """SHA-256 of the inputs and the labels: their types, shapes and values (files, if streamed and over 2 GB)."""
         from weightsmith.data.streams.rows import StreamedRows
 
         inputs = self.x.digest() if isinstance(self.x, StreamedRows) else digest_of(self.x.cpu().numpy())
-        return digest_of(inputs + digest_of(self.y.cpu().numpy()))
+        weights = "" if self.weights is None else digest_of(self.weights.cpu().numpy())
+        return digest_of(inputs + digest_of(self.y.cpu().numpy()) + weights)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Data:
-    """Up to three splits with class names, the set's own normalisation, its origin, and notes."""
+    """Up to three splits with class names, the set's own normalisation, its origin, and notes.
+
+    ``classes`` are the names of the classes, or of the labels or values that are the columns of the targets.
+    """
 
     name: str
     train: Split | None = None
@@ -107,14 +159,29 @@ class Data:
                 raise DataMismatch(
                     f"{self.name}: {name} inputs have shape {tuple(part.x.shape[1:])}, others {self.input_shape}"
                 )
-            if self.classes and int(part.y.max()) >= len(self.classes):
-                raise DataMismatch(
-                    f"{self.name}: {name} has the label {int(part.y.max())}, but there are {len(self.classes)} classes"
-                )
+            self._check_names(name, part)
+
+    def _check_names(self, name: str, part: Split) -> None:
+        if (part.y.dtype, part.y.ndim) != ((first := next(iter(self.splits.values())).y).dtype, first.ndim):
+            raise DataMismatch(f"{self.name}: the targets of {name} are {part.y.dtype}, others {first.dtype}")
+        if self.kind is not Kind.CLASSES and part.y.shape[1] != len(self.classes):
+            raise DataMismatch(
+                f"{self.name}: {name} has {part.y.shape[1]} targets a row, but there are {len(self.classes)} names"
+            )
+        if self.kind is Kind.CLASSES and self.classes and int(part.y.max()) >= len(self.classes):
+            raise DataMismatch(
+                f"{self.name}: {name} has the label {int(part.y.max())}, but there are {len(self.classes)} classes"
+            )
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(part)}" for name, part in self.splits.items())
-        return f"Data({self.name!r}, {sizes}, input {self.input_shape}, {len(self.classes)} classes)"
+        what = {Kind.CLASSES: "classes", Kind.LABELS: "labels", Kind.VALUES: "values"}[self.kind]
+        return f"Data({self.name!r}, {sizes}, input {self.input_shape}, {len(self.classes)} {what})"
+
+    @property
+    def kind(self) -> Kind:
+        """What the targets are: classes, labels or values."""
+        return kind_of(next(iter(self.splits.values())).y)
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -124,7 +191,7 @@ class Data:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input: ``(c, h, w)`` or ``(f,)``."""
+        """The shape of one input: ``(c, h, w)``, ``(f,)``, ``(steps, f)`` or ``(steps,)``."""
         return tuple(next(iter(self.splits.values())).x.shape[1:])
 
     def split(self, name: str) -> Split:
@@ -153,7 +220,8 @@ class Data:
         train = self.split("train")
         kept, moved = train.divided((1 - fraction, fraction), seed)
         parts = {"train": train.take(kept), name: train.take(moved)}
-        whole = "stratified" if train.groups is None else "whole groups, stratified"
+        how = "stratified" if train.stratified else "at random"
+        whole = how if train.groups is None else f"whole groups, {how}"
         note = f"{name} split: {len(moved)} of {len(train)} training rows, {whole}, seed {seed}"
         return dataclasses.replace(self, **parts, notes=(*self.notes, note))  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from weightsmith.core.records import Lineage, Record
+from weightsmith.core.records import Lineage, Record, digest_of
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.sealed import is_sealed
@@ -28,7 +28,8 @@ class Card(Record):
     """Metadata of a network: how to build it, its input shape and normalisation, its classes, and its lineage.
 
     ``widths`` are for a user-defined module with fewer units than its function builds: the number of output units of
-    each changed dense layer or convolution. Built-in architectures contain them already.
+    each changed dense layer or convolution. Built-in architectures contain them already. ``outputs`` is the scale of a
+    regression's answers: the network predicts (value − mean) / deviation.
     """
 
     architecture: Architecture | None = None
@@ -39,6 +40,7 @@ class Card(Record):
     lineage: Lineage = dataclasses.field(default_factory=lambda: Lineage("made in memory"))
     notes: tuple[str, ...] = ()
     widths: dict[str, int] = dataclasses.field(default_factory=dict)
+    outputs: Normalisation = NONE
 
 
 def card_of(network: nn.Module) -> Card:
@@ -62,7 +64,10 @@ def meaning_digest(card: Card) -> str:
 
     Two networks with equal weights are the same only if this is equal too; provenance is not included.
     """
-    return dataclasses.replace(card, lineage=Lineage("any"), notes=()).digest()
+    values = dataclasses.replace(card, lineage=Lineage("any"), notes=()).to_dict()
+    if not card.outputs.mean:
+        del values["outputs"]  # runs begun before there was such a field go on
+    return digest_of(json.dumps(values, sort_keys=True, allow_nan=False))
 
 
 def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from weightsmith.networks.evaluation import Evaluation
+    from weightsmith.networks.target_evaluation import RegressionEvaluation
 
 __all__ = ["evaluate"]
 
@@ -29,7 +30,7 @@ def evaluate(
     threads: Threads = 1,
     device: Device = "cpu",
     progress: StepCallback | bool | None = None,
-) -> Evaluation:
+) -> Evaluation | RegressionEvaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
     The network may also be a result that holds one, or a file that ``load`` reads without help. Without ``split`` it is

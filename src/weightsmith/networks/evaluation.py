@@ -17,17 +17,20 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import Interval, wilson
 from weightsmith.data.judging import Rows
 from weightsmith.data.streams.rows import slices_of
+from weightsmith.data.targets import Kind, kind_of
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.models.architecture import architecture_of
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.precision import input_type, like_of
 from weightsmith.networks.running import memory_format_of, outputs_of, undisturbed
 from weightsmith.networks.wrappers import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Evaluation", "batches_for", "evaluated", "inputs_of", "labels_for", "scores"]
+    from weightsmith.networks.target_evaluation import RegressionEvaluation
+
+__all__ = ["Evaluation", "batches_for", "evaluated", "inputs_of", "labels_for", "scores", "targets_for"]
 
 
 _SAMPLE, _LARGE = 64, 20.0  # rows looked at for their size; beyond it inputs are hardly those of a training
@@ -57,26 +60,55 @@ class Evaluation(Record):
     notes: tuple[str, ...]
     origin: Origin
 
+    @property
+    def score(self) -> Interval:
+        """What networks on these rows are compared by: the accuracy, of a regression R²."""
+        return self.accuracy
 
-def evaluated(network: nn.Module, rows: Rows, *, seed: int | None = None, **running: Any) -> Evaluation:
+
+def evaluated(
+    network: nn.Module, rows: Rows, *, seed: int | None = None, **running: Any
+) -> Evaluation | RegressionEvaluation:
     """The evaluation of ``network`` on ``rows``, drawn by ``seed``; ``running`` are keywords of :func:`scores`."""
+    from weightsmith.networks.target_evaluation import label_evaluation, regression_evaluation
+
     data, split, part = rows.data, rows.split, rows.part
     card, architecture = card_of(network), architecture_of(network)
-    if architecture is not None and architecture.classes is not None:
-        _class_names(data, card, architecture.classes)  # before the work, not after it
+    if data.kind is Kind.CLASSES and architecture is not None and (architecture.classes or 1) > 1:
+        _class_names(data, card, architecture.classes or 1)  # before the work, not after it
     answers = scores(network, part.x, **running)
-    count = answers.shape[1]
-    names, labels = labels_for(card, data, part.y, count)
+    names, targets = targets_for(card, data, part.y, answers.shape[1])
+    told = {
+        "data": data.name,
+        "split": split,
+        "normalisation": str(card.normalisation),
+        "notes": (
+            *card.notes,
+            *data.notes,
+            *_by_order(card, data, answers.shape[1]),
+            *_doubts(network, card, part.x, training_rows=list(data.splits) == ["train"]),
+        ),
+        "origin": Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
+    }
+    match kind_of(targets):
+        case Kind.LABELS:
+            return label_evaluation(answers, targets, names, **told)
+        case Kind.VALUES:
+            return regression_evaluation(answers, targets, names, card.outputs, **told)
+        case Kind.CLASSES:
+            return _class_evaluation(answers, targets, names, **told)
+
+
+def _class_evaluation(answers: Tensor, labels: Tensor, names: tuple[str, ...], **told: Any) -> Evaluation:
+    count, total = answers.shape[1], len(labels)
     finite = answers.isfinite().all(dim=1)
     called = answers.argmax(dim=1)
     pairs = (labels * count + called)[finite]
     confusion = torch.bincount(pairs, minlength=count * count).reshape(count, count)
-    total, correct = len(labels), int(confusion.diagonal().sum())
+    correct = int(confusion.diagonal().sum())
     loss = float(nn.functional.cross_entropy(answers.double(), labels))
     sizes = torch.bincount(labels, minlength=count).tolist()
     return Evaluation(
-        data=data.name,
-        split=split,
         images=total,
         correct=correct,
         not_finite=int((~finite).sum()),
@@ -88,21 +120,14 @@ def evaluated(network: nn.Module, rows: Rows, *, seed: int | None = None, **runn
             hit / size if size else None for hit, size in zip(confusion.diagonal().tolist(), sizes, strict=True)
         ),
         confusion=tuple(map(tuple, confusion.tolist())),
-        normalisation=str(card.normalisation),
-        notes=(
-            *card.notes,
-            *data.notes,
-            *_by_order(card, data, count),
-            *_doubts(card, part.x, training_rows=list(data.splits) == ["train"]),
-        ),
-        origin=Origin(seed=seed, inputs={"network": weights_digest(network), "data": part.digest()}),
+        **told,
     )
 
 
 def _by_order(card: Card, data: Data, count: int) -> list[str]:
     """A note if network and data call their classes otherwise, so that they are matched by their order."""
     strange = [name for name in data.classes if name not in card.classes]
-    if len(card.classes) != count or not strange:
+    if len(card.classes) != count or not strange or count == 1:
         return []
     return [
         f"the data have the class {strange[0]!r}, which the network does not know: classes are matched by their order "
@@ -110,7 +135,7 @@ def _by_order(card: Card, data: Data, count: int) -> list[str]:
     ]
 
 
-def _doubts(card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
+def _doubts(network: nn.Module, card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
     """What makes an accuracy doubtful: rows that the network may have been trained on, inputs that are not scaled."""
     found = []
     if training_rows:
@@ -119,7 +144,7 @@ def _doubts(card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
             "(test=0.2 behind the path, or --test 0.2) and evaluate those"
         )
     largest = float(card.normalisation.apply(x[:_SAMPLE]).abs().max())
-    if largest > _LARGE:
+    if largest > _LARGE and input_type(network) != torch.int64:
         found.append(
             f"inputs reach {largest:.3g} (normalisation {card.normalisation}): a network that was trained on scaled "
             "ones answers at random; say how they were scaled (normalise=…)"
@@ -157,7 +182,7 @@ def scores(
     try:
         with pinned_threads(threads), undisturbed(running):
             known = memory_format_of(running, inputs_of(running, x[:2]).to(target))
-            for done, inputs in batches_for(card, x, batch, like.dtype, known):
+            for done, inputs in batches_for(card, x, batch, input_type(running), known):
                 results.append(outputs_of(running, inputs.to(target)).cpu())
                 if progress is not None:
                     progress(done, len(x))
@@ -169,7 +194,7 @@ def scores(
 
 def inputs_of(network: nn.Module, x: Tensor) -> Tensor:
     """All of ``x`` as ``network`` takes it, in the plain memory format: normalised, shaped, of its type."""
-    ((_, inputs),) = batches_for(card_of(network), x, len(x), like_of(network).dtype, torch.contiguous_format)
+    ((_, inputs),) = batches_for(card_of(network), x, len(x), input_type(network), torch.contiguous_format)
     return inputs
 
 
@@ -194,11 +219,41 @@ def batches_for(
         yield done, inputs.contiguous(memory_format=memory_format) if images else inputs
 
 
+def targets_for(card: Card, data: Data, targets: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:
+    """The names of the network's ``count`` outputs, and the targets as it learns them.
+
+    Classes become numbers of outputs (:func:`labels_for`), or for a network with a single output a label; labels and
+    values are matched by the names of their columns, and values are scaled as the card says.
+    """
+    kind = kind_of(targets)
+    if kind is Kind.CLASSES and (count != 1 or len(data.classes) != 2):
+        return labels_for(card, data, targets, count)
+    if kind is not Kind.VALUES and card.outputs.mean:
+        raise DataMismatch(f"the network predicts values ({', '.join(card.classes)}), and {data.name} has classes")
+    if kind is Kind.CLASSES:
+        positive = card.classes[0] if len(card.classes) == 1 and card.classes[0] in data.classes else data.classes[1]
+        return (positive,), (targets == data.classes.index(positive))[:, None]
+    if targets.shape[1] != count:
+        what = "values" if kind is Kind.VALUES else "labels"
+        raise DataMismatch(f"{data.name} has {targets.shape[1]} {what} a row, the network {count} outputs")
+    names = data.classes
+    if len(card.classes) == count and set(card.classes) == set(names):
+        targets = targets[:, [names.index(name) for name in card.classes]]
+        names = card.classes
+    return names, card.outputs.apply(targets) if kind is Kind.VALUES else targets
+
+
 def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:
     """The names of the network's ``count`` outputs, and ``labels`` of the data as numbers of those outputs.
 
-    Classes of network and data are matched by name where they have the same ones, otherwise by their order.
+    Classes of network and data are matched by name where they have the same ones, otherwise by their order. Targets of
+    another kind are refused.
     """
+    if (kind := kind_of(labels)) is not Kind.CLASSES:
+        raise DataMismatch(
+            f"{data.name} is {'a regression' if kind is Kind.VALUES else 'multi-label'}, and rows of one class each "
+            "are needed here; train, evaluate, grade, reduce and report take it"
+        )
     names = _class_names(data, card, count)
     if int(labels.max()) >= max(count, len(data.classes)):
         raise DataMismatch(f"{data.name} has a label {int(labels.max())}, the network has {count} outputs{_one(count)}")
@@ -208,10 +263,14 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
 
 
 def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
-    """Rows fit if the number of values does; images may have another size (networks may pool), not other channels."""
+    """Rows fit if the number of values does; images may have another size (networks may pool), not other channels.
+
+    Sequences may have another number of steps, not other features.
+    """
     rows = 1 in (len(given), len(taken)) and math.prod(given) == math.prod(taken)
     images = len(given) == len(taken) == 3 and given[0] == taken[0]
-    if taken and not rows and not images:
+    sequences = len(given) == len(taken) == 2 and given[1] == taken[1]
+    if taken and not rows and not images and not sequences:
         raise DataMismatch(f"the network takes inputs of shape {taken}, the data have {given}")
 
 
@@ -221,7 +280,7 @@ def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _one(outputs: int) -> str:
-    return "" if outputs > 1 else "; one score per class is needed, also of two classes: give it two outputs"
+    return "" if outputs > 1 else "; one score per class is needed (a single output tells two classes apart)"
 
 
 def _class_names(data: Data, card: Card, count: int) -> tuple[str, ...]:

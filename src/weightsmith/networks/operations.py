@@ -29,7 +29,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.editing.int8 import Int8Layer
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.precision import input_type, like_of
 from weightsmith.networks.running import FAILURES, cannot_take
 
 __all__ = ["Operations", "count_operations", "operations"]
@@ -83,7 +83,7 @@ def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True)
             if isinstance(layer, _Layer):
                 hooks.callback(layer.register_forward_hook(note).remove)
         try:
-            running(example[:1].to(device=like.device, dtype=like.dtype))
+            running(example[:1].to(device=like.device, dtype=input_type(running)))
         except FAILURES as error:
             raise cannot_take(running, example[:1], error) from error
     names = {name: layer for name, layer in running.named_modules() if layer in counts}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 
-__all__ = ["how_python_ends", "like_of"]
+__all__ = ["how_python_ends", "input_type", "like_of"]
 
 _PROBED = (torch.bfloat16, torch.float16)
 # oneDNN, which multiplies for torch on CPUs, then uses no instructions for 16-bit floats; it reads this at its start.
@@ -51,6 +51,19 @@ def like_of(network: nn.Module, device: torch.device | None = None) -> Tensor:
                 f"CPU ({end}); make it float32 with network.float(){other}"
             )
     return floating[0][1] if floating else torch.empty(0)
+
+
+def input_type(network: nn.Module) -> torch.dtype:
+    """The type of the inputs of ``network``: whole numbers (tokens) if it begins with an embedding, else its own.
+
+    It begins with its first layer that has parameters.
+
+    >>> input_type(nn.Sequential(nn.Embedding(10, 2), nn.Flatten(), nn.Linear(8, 2))), input_type(nn.Linear(8, 2))
+    (torch.int64, torch.float32)
+    """
+    holders = (module for module in network.modules() if any(True for _ in module.parameters(recurse=False)))
+    first = next(holders, None)
+    return torch.int64 if isinstance(first, nn.Embedding | nn.EmbeddingBag) else like_of(network).dtype
 
 
 @functools.cache

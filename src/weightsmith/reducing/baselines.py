@@ -97,13 +97,14 @@ def random_masks(
         accuracies=found,
         mean=statistics.fmean(found),
         deviation=statistics.stdev(found) if several else None,
-        interval=_within_percent(mean_interval(found)) if several else None,
+        interval=_within_percent(mean_interval(found), min(found)) if several else None,
     )
 
 
-def _within_percent(interval: Interval) -> Interval:
-    """Clip Student's interval, which is unbounded, to 0–100 percent."""
-    return dataclasses.replace(interval, low=max(0.0, interval.low), high=min(100.0, interval.high))
+def _within_percent(interval: Interval, least: float) -> Interval:
+    """Clip Student's interval, which is unbounded, to 0–100 percent; R² of a regression may be below 0."""
+    low = max(0.0, interval.low) if least >= 0 else interval.low
+    return dataclasses.replace(interval, low=low, high=min(100.0, interval.high))
 
 
 def from_scratch(
@@ -138,13 +139,13 @@ def from_scratch(
             device=device,
         )
         answers.append(evaluate(run.network, data, split=split, threads=threads, device=device))
-    shares = [answer.accuracy.value for answer in answers]
+    shares = [answer.score.value for answer in answers]
     return Scratch(
         option=option,
         parameters=sum(value.numel() for value in network.parameters()),
         split=answers[0].split,
         seeds=tuple(seeds),
-        accuracies=tuple(answer.accuracy for answer in answers),
+        accuracies=tuple(answer.score for answer in answers),
         mean=mean_interval(shares) if len(shares) > 1 else None,
     )
 

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
+from weightsmith.data.targets import Kind, kind_of
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.running import FAILURES
 from weightsmith.reducing.context import PruningContext
@@ -223,7 +224,7 @@ def _refitted(
     few = x[torch.linspace(0, len(x) - 1, min(_HELD_OUT, len(x))).long()]
     with contextlib.suppress(UsageError):  # what cannot be refitted will stay as it is cut
         refit(context.network, small, context.sites, choices, x=few, option=LeastSquares(), seed=context.seed)
-    return divergence(rows.outputs, _outputs(small.to(context.device), rows.x, context))
+    return divergence(rows.outputs, _outputs(small.to(context.device), rows.x, context), kind_of(context.y))
 
 
 def _candidates(
@@ -276,7 +277,7 @@ def _diverging(
             found = eliminate([reader.problem for reader in readers[site.name]], _RIDGE, keep=kept, at=[kept])
             for reader, weight in zip(readers[site.name], found.weights[kept], strict=True):
                 reader.put(network, weight)
-    return divergence(rows.outputs, _outputs(network, rows.x, context))
+    return divergence(rows.outputs, _outputs(network, rows.x, context), kind_of(context.y))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,7 +304,8 @@ def _scaled(
         network = copy.deepcopy(context.network)
         for reader, weight in zip(readers, found.weights[kept], strict=True):
             reader.put(network, weight)
-        known.append((float(errors[units - kept]), divergence(rows.outputs, _outputs(network, rows.x, context))))
+        cost = divergence(rows.outputs, _outputs(network, rows.x, context), kind_of(context.y))
+        known.append((float(errors[units - kept]), cost))
     (last, high) = known[-1]
     if last > 0 and errors[-1] > last:
         known.append((float(errors[-1]), high * float(errors[-1]) / last))
@@ -313,16 +315,19 @@ def _scaled(
     return found_costs
 
 
-def divergence(expected: Tensor, given: Tensor) -> float:
+def divergence(expected: Tensor, given: Tensor, kind: Kind = Kind.CLASSES) -> float:
     """The squared distance of outputs from the expected ones (rows × classes), as a share of their variance.
 
-    What all classes have in common does not count. (The divergence of the probabilities hangs on a few rows: training
-    rows are mostly certain. Scaled by it, plans differed by 3 points from draw to draw.)
+    What all classes have in common does not count; labels and values do not compete, and each counts as it is. (The
+    divergence of the probabilities hangs on a few rows: training rows are mostly certain. Scaled by it, plans differed
+    by 3 points from draw to draw.)
 
     >>> divergence(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]), torch.tensor([[7.0, 5.0], [0.0, 0.0]]))
     0.5
     """
-    ours, theirs = (each.double() - each.double().mean(dim=1, keepdim=True) for each in (expected, given))
+    ours, theirs = expected.double(), given.double()
+    if kind is Kind.CLASSES:
+        ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (ours, theirs))
     variance = float((ours - ours.mean(dim=0)).square().sum())
     return float((ours - theirs).square().sum()) / max(variance, torch.finfo(torch.float64).tiny)
 

@@ -18,6 +18,7 @@ from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for, inputs_of
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.search.evaluator import Evaluator, Masks, evaluator_of
@@ -70,7 +71,7 @@ class PruningContext:
     def batches(self, x: Tensor, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
         """Batches of ``x``, of this size or the usual one, as the network takes them, each with the inputs so far."""
         memory_format = self._memory_format  # tried now, not when the first batch is taken: hooks may listen by then
-        batches = batches_for(card_of(self.network), x, size or self.batch, self.dtype, memory_format)
+        batches = batches_for(card_of(self.network), x, size or self.batch, input_type(self.network), memory_format)
         return ((done, inputs.to(self.device)) for done, inputs in batches)
 
     @functools.cached_property

@@ -26,7 +26,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.files import save
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import FAILURES, arranged, cannot_take
 
 __all__ = ["Latency", "LatencyComparison", "Ratio", "Timing", "compare_latency", "file_bytes", "latency"]
@@ -155,7 +155,7 @@ def _measured(
 
 def _inputs(network: nn.Module, example: Tensor, batch: int) -> Tensor:
     """``batch`` rows, repeating the example, in the layout of :func:`weightsmith.evaluate`."""
-    rows = example.detach().cpu()[torch.arange(batch) % len(example)].to(like_of(network).dtype)
+    rows = example.detach().cpu()[torch.arange(batch) % len(example)].to(input_type(network))
     return arranged(network, rows)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.core.statistics import mcnemar, wilson
+from weightsmith.core.statistics import score_difference, score_interval
+from weightsmith.data.targets import Kind, scoring_of
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import scores
@@ -51,16 +52,16 @@ def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int]) -> Siz
 
 
 def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
-    """Accuracies of the original network, of the cut one and of the result, on the same inputs."""
-    labels = subject.judged.y
-    progress = task.step_callback("measuring")
-    right: dict[str, Tensor] = {}
+    """Scores of the original network, of the cut one and of the result, on the same inputs."""
+    targets = subject.judged.y
+    scoring, progress = scoring_of(targets), task.step_callback("measuring")
+    found: dict[str, Tensor] = {}
     networks = {"whole": subject.network, "cut": outcome.cut, "reduced": outcome.network}
     if outcome.unfitted is not None:
         networks["unfitted"] = outcome.unfitted
     for name, network in networks.items():
         if name == "reduced" and outcome.network is outcome.cut:
-            right[name] = right["cut"]
+            found[name] = found["cut"]
             continue
         answers = scores(
             network,
@@ -70,18 +71,21 @@ def measured(subject: Subject, task: Task, outcome: Outcome) -> Measured:
             device=task.device,
             progress=progress,
         )
-        right[name] = (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
-    intervals = {name: wilson(int(hits.sum()), len(labels)) for name, hits in right.items()}
+        found[name] = scoring.rows(answers, targets)
+    intervals = {name: score_interval(each.numpy()) for name, each in found.items()}
+    shares = scoring.kind is not Kind.VALUES
     return Measured(
         split=subject.split,
-        images=len(labels),
+        images=len(targets),
         whole=intervals["whole"],
         cut=intervals["cut"],
         reduced=intervals["reduced"],
-        cost=mcnemar(right["reduced"].numpy(), right["whole"].numpy()),
+        cost=score_difference(found["reduced"].numpy(), found["whole"].numpy()),
         unfitted=intervals.get("unfitted"),
-        wrong=tuple((~right["reduced"]).nonzero().flatten().tolist()),
+        wrong=tuple((~found["reduced"]).nonzero().flatten().tolist()) if shares else None,
         rows=subject.judged.digest(),
+        metric=scoring.kind.metric,
+        scores=None if shares else tuple(found["reduced"].tolist()),
     )
 
 
@@ -104,8 +108,9 @@ def random_baseline(
 def _refitted_masks(
     subject: Subject, sites: tuple[Site, ...], task: Task, context: PruningContext
 ) -> Callable[[NDArray[np.bool_]], NDArray[np.float64]]:
-    """Accuracies in percent of the networks that masks leave, each cut and refitted."""
-    option, labels = task.refit, subject.judged.y
+    """Mean scores in percent of the networks that masks leave, each cut and refitted."""
+    option, targets = task.refit, subject.judged.y
+    scoring = scoring_of(targets)
     assert isinstance(option, LeastSquares)
 
     def accuracy(mask: NDArray[np.bool_]) -> float:
@@ -126,7 +131,7 @@ def _refitted_masks(
             device=task.device,
         )
         answers = scores(small, subject.judged.x, batch=task.batch, threads=task.threads, device=task.device)
-        return 100 * float((answers.argmax(dim=1) == labels).double().mean())
+        return 100 * float(scoring.rows(answers, targets).double().mean())
 
     return lambda masks: np.array([accuracy(mask) for mask in masks])
 

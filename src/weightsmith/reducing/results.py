@@ -12,7 +12,7 @@ from torch import nn
 
 from weightsmith.core.display import Displayed
 from weightsmith.core.records import Origin, Record
-from weightsmith.core.statistics import Comparison, Interval, mcnemar
+from weightsmith.core.statistics import Comparison, Interval, score_difference
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.budget import BudgetRecord
 from weightsmith.reducing.decisions import Choice, FrontPoint, Removal, Trace
@@ -77,6 +77,9 @@ class Measured(Record):
     ``cost`` compares the result with the original network, input by input (McNemar): its difference is a gain.
     ``wrong`` are the inputs, counted from 0, that the result has wrong, and ``rows`` is the SHA-256 of all of them: two
     results on the same rows can be compared with each other in pairs. Older records have neither.
+
+    Of a regression all accuracies are R² (``metric``), ``cost`` is a paired t-test, and ``scores`` are those of the
+    rows (:mod:`weightsmith.data.targets`) in place of ``wrong``.
     """
 
     split: str
@@ -88,15 +91,19 @@ class Measured(Record):
     unfitted: Interval | None = None
     wrong: tuple[int, ...] | None = None
     rows: str | None = None
+    metric: str = "accuracy"
+    scores: tuple[float, ...] | None = None
 
     def against(self, other: Measured) -> Comparison | None:
-        """This result against another one on the same rows, in pairs (McNemar); None if the rows are others."""
+        """This result against another one on the same rows, in pairs; None if the rows are others."""
         if self.rows is None or self.rows != other.rows:
             return None
-        ours, theirs = self._right(), other._right()
-        return None if ours is None or theirs is None else mcnemar(ours, theirs)
+        ours, theirs = self._by_row(), other._by_row()
+        return None if ours is None or theirs is None else score_difference(ours, theirs)
 
-    def _right(self) -> NDArray[np.bool_] | None:
+    def _by_row(self) -> NDArray[Any] | None:
+        if self.scores is not None:
+            return np.array(self.scores) if len(self.scores) == self.images else None
         if self.wrong is None or not all(0 <= row < self.images for row in self.wrong):  # a file may claim anything
             return None
         right = np.ones(self.images, np.bool_)
@@ -148,7 +155,7 @@ class Reduction(Displayed):
         return (
             f"{record.settings['by']}: {before.units:,} → {after.units:,} units, {before.parameters:,} → "
             f"{after.parameters:,} parameters ({after.parameters / before.parameters:.1%}), {record.measured.split} "
-            f"accuracy {record.measured.whole.value:.2%} → {record.measured.reduced.value:.2%}"
+            f"{record.measured.metric} {record.measured.whole.value:.2%} → {record.measured.reduced.value:.2%}"
         )
 
     @property

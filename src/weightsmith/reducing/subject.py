@@ -13,10 +13,11 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.datasets import as_data, load_all
 from weightsmith.data.judging import drawn_to_judge
 from weightsmith.data.sources import Source
+from weightsmith.data.targets import Kind, kind_of
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
-from weightsmith.networks.evaluation import inputs_of, labels_for
+from weightsmith.networks.evaluation import inputs_of, targets_for
 from weightsmith.networks.files import load
 from weightsmith.networks.held import held_network
 from weightsmith.networks.running import arranged, outputs_of
@@ -32,7 +33,7 @@ _CALIBRATION, _PER_INPUT, _WIDEST = 1000, 4, 1024
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A network to reduce and its data; labels are indices of the network's outputs.
+    """A network to reduce and its data; targets are as the network learns them (:func:`targets_for`).
 
     ``train`` are the rows that methods use, ``judged`` those on which accuracies are measured (the test split if
     there is one), ``calibration`` the unlabelled training rows of a refit, ``example`` preprocessed inputs, ``run`` the
@@ -64,7 +65,7 @@ def read_subject(
     _check_parameters(module)
     example = arranged(module, inputs_of(module, train.x[spread]))
     count = _outputs(module, example)
-    labels = {name: labels_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
+    labels = {name: targets_for(card_of(module), known, known.split(name).y, count)[1] for name in ("train", split)}
     chosen = drawn(len(train), rows, seed, "training rows")
     judging = torch.from_numpy(drawn_to_judge(len(known.split(split)), test_rows, seed))
     looked_at = Split(train.x[chosen], labels["train"][chosen])
@@ -117,7 +118,7 @@ def _check_finite(data: Data, train: Split) -> None:
 
 def _check_rows(data: Data, rows: Split) -> None:
     """Refuse rows that cannot distinguish units."""
-    if int(rows.y.min()) == int(rows.y.max()):
+    if kind_of(rows.y) is Kind.CLASSES and int(rows.y.min()) == int(rows.y.max()):
         raise DataMismatch(
             f"{data.name}: all {len(rows)} training rows looked at have the same class; "
             "with one class only, any network is right and nothing tells its units apart"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weightsmith.core.seeds import subseed, torch_stream
 from weightsmith.networks.models.dropout import reseed_dropout
-from weightsmith.training.feeding import Feed
+from weightsmith.training.feeding import Batch, Feed
 from weightsmith.training.freezing import train_mode
 from weightsmith.training.plan import TrainingPlan
 
@@ -36,7 +36,7 @@ def begin_epoch(plan: TrainingPlan, epoch: int, rank: int = 0) -> None:
     reseed_dropout(plan.network, torch_stream(seed, "dropout", epoch, rank, device=device))
 
 
-def endless(plan: TrainingPlan) -> Generator[tuple[Tensor, Tensor]]:
+def endless(plan: TrainingPlan) -> Generator[Batch]:
     """Batch after batch, epoch after epoch, as training takes them, not augmented."""
     feed = Feed(plan.train, plan.normalisation, plan.layout)
     for epoch in itertools.count(1):

@@ -70,7 +70,7 @@ def find_rate(
     data: Any,
     *,
     optimiser: Optimiser | str = "momentum",
-    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
+    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] | None = None,
     clip: Clip | str | None = None,
     batch: int = 32,
     least: float = 1e-6,
@@ -136,7 +136,7 @@ def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped
     with contextlib.closing(endless(plan)) as batches:
         for rate, (x, y) in zip(rates, batches, strict=False):
             try:
-                losses.append(stepper(x, y, len(y), rate).loss)
+                losses.append(stepper(x, y, len(x), rate).loss)
             except NotFinite:
                 return losses, Stopped.DIVERGED, f"the loss is NaN or infinite at the rate {rate:.3g}"
             if watch.left(losses[-1]):

@@ -15,7 +15,7 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.normalise import Normalisation
 from weightsmith.data.tensors import Split
 from weightsmith.networks.card import Card
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import FAILURES, outputs_of, same_answers, undisturbed
 from weightsmith.training.feeding import Layout
 from weightsmith.training.suitability import scores_of
@@ -32,7 +32,7 @@ def plain_layout(network: nn.Module, card: Card, device: str) -> Layout:
         first = str(error).splitlines()[0]
         raise UsageError(f"device {device!r} cannot be used here ({first})") from error
     _rearrange(network, torch.contiguous_format)
-    return Layout(card.input_shape, like_of(network).dtype, target, channels_last=False)
+    return Layout(card.input_shape, input_type(network), target, channels_last=False)
 
 
 def trained_layout(network: nn.Module, part: Split, normalisation: Normalisation, layout: Layout) -> Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,8 +64,17 @@ def train(
         Doc("l1, l2:1e-4, max-norm, stable-rank, spectral, group-lasso, l4-balance"),
     ] = (),
     loss: Annotated[
-        Loss | str | Callable[[Tensor, Tensor], Tensor], Doc("cross-entropy or squared-error")
-    ] = "cross-entropy",
+        Loss | str | Callable[[Tensor, Tensor], Tensor] | None,
+        Doc("cross-entropy, binary-cross-entropy, squared-error, huber …; without it by the kind of target"),
+    ] = None,
+    class_weights: Annotated[
+        Mapping[str, float] | str | None,
+        Doc("balanced, or cat=2,dog=1: what the loss of a row is multiplied by, by its class", rare=True),
+    ] = None,
+    metrics: Annotated[
+        Sequence[Callable[[Tensor, Tensor], Any] | str] | Callable[[Tensor, Tensor], Any] | str,
+        Doc("f1, mae, rmse, or functions of answers and targets, measured on validation rows", rare=True),
+    ] = (),
     augment: Annotated[Augment | str | None, Doc("crop-flip:4 shifts and mirrors images")] = None,
     batch: Annotated[int, Range(ge=1), Doc("images per step, of all processes together")] = 32,
     epochs: Annotated[int, Range(ge=1), Doc("passes over the training images, at most")] = 10,
@@ -97,7 +106,10 @@ def train(
     the training rows into a validation split, where the data have none. Inputs are normalised as the network's card
     says, or by the data's own, unless ``normalise`` names another. With ``out``, a folder, every epoch is kept on disk,
     and the same call goes on where it was stopped; ``keep`` names epochs whose weights stay available (0: before
-    training). ``hooks`` are called after each epoch and may return numbers for the history. ``diagnose`` measures the
+    training). What is learnt and how it is scored follows from the targets: classes, labels or values
+    (:mod:`weightsmith.data.targets`); rows may bring weights.
+
+    ``hooks`` are called after each epoch and may return numbers for the history. ``diagnose`` measures the
     first step of each epoch, and a few early ones, for vanishing and exploding gradients.
 
     A run whose loss or weights become NaN or infinite ends with ``Stopped.DIVERGED`` and the best weights so far.
@@ -125,8 +137,11 @@ def train(
     members.check_same(plan.inputs, ("train", "validation"))
     for sentence in plan.warnings if members.first else ():
         warnings.warn(sentence, TrainingWarning, stacklevel=4)  # the caller, beyond the check of options and the bar
-    if out is not None and not isinstance(loss, Loss):
-        check_identity("loss", loss)
+    if out is not None:
+        if not isinstance(plan.loss, Loss):
+            check_identity("loss", plan.loss)
+        for metric in options.metrics:
+            check_identity("metric", metric.function)
     folder = None if out is None or not members.first else Path(out)
     watched = {"hooks": (hooks,) if callable(hooks) else tuple(hooks), "progress": as_callback(progress)}
     with pinned_threads(threads):

@@ -14,8 +14,9 @@ from weightsmith.core.errors import UsageError
 from weightsmith.data.catalogue import CATALOGUE
 from weightsmith.data.coerce import NAMELESS, as_data
 from weightsmith.data.datasets import load_all
-from weightsmith.data.normalise import Normalisation
+from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.sources import Source
+from weightsmith.data.targets import Kind
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card, card_of, weights_digest
 from weightsmith.networks.editing.copying import copied
@@ -24,11 +25,14 @@ from weightsmith.networks.held import held_network
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
 from weightsmith.networks.models.factories import check_class_named
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 from weightsmith.networks.wrappers import check_open
 from weightsmith.training.feeding import Layout
 from weightsmith.training.freezing import frozen, train_mode
 from weightsmith.training.layouts import plain_layout, trained_layout
+from weightsmith.training.losses import LossFunction, by_row, usual_loss
+from weightsmith.training.metrics import with_monitors
 from weightsmith.training.schedules import Span
 from weightsmith.training.schedules.check import check_schedule
 from weightsmith.training.settings import Settings
@@ -42,6 +46,7 @@ from weightsmith.training.suitability import (
     doubts_of_scores,
     scores_of,
 )
+from weightsmith.training.targets import imbalance, learnt, outputs_for, weighted
 from weightsmith.training.watching import Monitor
 
 __all__ = ["TrainingPlan", "TrainingWarning", "data_of", "make_plan"]
@@ -69,6 +74,12 @@ class TrainingPlan:
     notes: tuple[str, ...]
     written: dict[str, Any]
     inputs: dict[str, str]
+
+    @property
+    def loss(self) -> LossFunction:
+        """The loss that was given, or that the targets call for."""
+        assert self.settings.loss is not None
+        return self.settings.loss
 
     @property
     def normalisation(self) -> Normalisation:
@@ -115,6 +126,12 @@ def make_plan(
     card = card_of(module)
     # A network that was loaded or trained has its own normalisation.
     normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
+    if tokens := input_type(module) == torch.int64:
+        if settings.normalise is not None and settings.normalise.mean:
+            raise UsageError(
+                f"the network begins with an embedding: its tokens cannot be normalised by {normalisation}"
+            )
+        normalisation = NONE
     if normalisation.unfitted:
         normalisation = normalisation.fitted(known.split("train").x)
         if settings.normalise is None:
@@ -124,10 +141,21 @@ def make_plan(
     notes += reason
     layout = plain_layout(module, card, settings.device)
     check_finite(known)
-    part = known.split("train")
-    scores = scores_of(module, part, normalisation, layout)
-    check_labels(known, outputs := scores.shape[1])
+    scores = scores_of(module, known.split("train"), normalisation, layout)
+    inputs = _digests(module, known)
+    known, scale = learnt(known, outputs := scores.shape[1], card.outputs if brings else NONE)
+    check_labels(known, outputs)
+    part = weighted(known, settings.class_weights)
+    if settings.loss is None:
+        settings = dataclasses.replace(settings, loss=usual_loss(part.y))
+    assert settings.loss is not None
     check_loss(settings.loss, scores, part.y[:2])
+    if part.weights is not None:
+        by_row(settings.loss)  # refuses a loss that weights cannot be applied to
+    else:
+        notes += imbalance(known)
+    notes += _of_targets(known, scale)
+    settings = with_monitors(settings, known.kind, validated=known.validation is not None)
     left_out = _left_out(module, len(part), settings.batch, processes)
     layout = trained_layout(module, part, normalisation, layout)
     span = Span(-(-(len(part) - left_out) // settings.batch), settings.epochs)
@@ -146,14 +174,15 @@ def make_plan(
             input_shape=card.input_shape or known.input_shape,
             normalisation=normalisation,
             classes=_class_names(known, card.classes, outputs),
+            outputs=scale,
         ),
         layout=layout,
         span=span,
         left_out=left_out,
         warnings=(
             *check_schedule(settings.schedule, span),
-            *doubts(known, settings.batch, normalisation),
-            *doubts_of_scores(scores, settings.loss, len(known.classes)),
+            *doubts(known, settings.batch, normalisation, tokens=tokens),
+            *(doubts_of_scores(scores, settings.loss, len(known.classes)) if known.kind is Kind.CLASSES else ()),
         ),
         notes=(*known.notes, *notes),
         written={
@@ -163,8 +192,21 @@ def make_plan(
             "normalise": str(normalisation),
             "frozen": list(frozen(module)),
         },
-        inputs=_digests(module, known),
+        inputs=inputs,
     )
+
+
+def _of_targets(data: Data, scale: Normalisation) -> tuple[str, ...]:
+    """What is learnt, if it is not one of several classes."""
+    names = ", ".join(data.classes[:5]) + (" …" if len(data.classes) > 5 else "")
+    if data.kind is Kind.LABELS:
+        return (f"one output for each of {len(data.classes)} labels ({names}): above 0 means on",)
+    if data.kind is Kind.VALUES:
+        return (
+            f"regression: {names}, predicted in deviations of the training rows (mean {scale.mean[0]:.4g}, deviation "
+            f"{scale.std[0]:.4g}{' of the first' if len(scale.mean) > 1 else ''}), which the card undoes",
+        )
+    return ()
 
 
 def _chosen(
@@ -172,7 +214,7 @@ def _chosen(
 ) -> tuple[Settings, tuple[str, ...]]:
     """The settings with optimiser, schedule and stop chosen, and why; those of a run that was begun stay."""
     span = Span(-(-len(data.split("train")) // settings.batch), settings.epochs)
-    choice = starting(network, span, trained=trained, validation=data.validation is not None)
+    choice = starting(network, span, trained=trained, validation=data.validation is not None, kind=data.kind)
     older = starting(network, span, trained=True)  # what was taken before there was a choice
     if begun is not None and (begun["optimiser"], begun["schedule"]) == (str(older.optimiser), str(older.schedule)):
         return settings.with_choice(older), ()
@@ -198,8 +240,7 @@ def _network(network: nn.Module | Architecture | str | Path, data: Data, seed: i
         return load(network), True
     if not isinstance(network, str | Architecture):
         raise UsageError(f"a network is a module, an architecture, its text form or a file, not {network!r}")
-    classes = len(data.classes) or 1 + int(data.split("train").y.max())
-    return build(network, input_shape=data.input_shape, classes=classes, seed=seed), False
+    return build(network, input_shape=data.input_shape, classes=outputs_for(data), seed=seed), False
 
 
 def _is_file_name(text: str) -> bool:

@@ -30,13 +30,14 @@ class Stopped(enum.Enum):
 class EpochRow(Record):
     """One epoch: the rate of its last step; loss and accuracy on the batches as they were trained on (dropout and
     augmentation included, the weights moving), and on the validation split after it; the penalties' value; the share
-    of steps whose gradient was clipped; what the hooks measured."""
+    of steps whose gradient was clipped; what metrics and hooks measured. A regression has no accuracy, but
+    ``train_r2`` and ``validation_r2``."""
 
     epoch: int
     steps: int
     rate: float
     train_loss: float
-    train_accuracy: float
+    train_accuracy: float | None
     validation_loss: float | None = None
     validation_accuracy: float | None = None
     penalty: float | None = None
@@ -125,7 +126,10 @@ Hook = Callable[[EpochEnd], Mapping[str, float] | None]
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The progress of training: counted from 1; means over the epoch so far; ``left`` in seconds, None at the start."""
+    """The progress of training: counted from 1; means over the epoch so far; ``left`` in seconds, None at the start.
+
+    ``accuracy`` is the mean score of the rows, of a regression R².
+    """
 
     epoch: int
     epochs: int

@@ -13,13 +13,14 @@ from weightsmith.core.options import check_int
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
-from weightsmith.training.engines.choice import LossFunction
-from weightsmith.training.losses import Loss
+from weightsmith.training.losses import Loss, LossFunction
+from weightsmith.training.metrics import Metric, Metrics, read_metrics
 from weightsmith.training.optimisers import Momentum, Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.schedules import Schedule, as_schedule
 from weightsmith.training.starting import StartingChoice
 from weightsmith.training.stopping import Stop
+from weightsmith.training.targets import ClassWeights, read_class_weights
 
 __all__ = ["Settings"]
 
@@ -28,6 +29,7 @@ __all__ = ["Settings"]
 class Settings:
     """The options of :func:`weightsmith.train` as objects; ``normalise`` None leaves it to network and data.
 
+    ``loss`` None is the usual one of the targets.
     ``left_open``: neither optimiser nor schedule was given, and both are chosen when the network is known.
     """
 
@@ -39,7 +41,7 @@ class Settings:
     clip: Clip | None
     stop: Stop | None
     penalties: tuple[Penalty, ...]
-    loss: LossFunction
+    loss: LossFunction | None
     augment: Augment
     normalise: Normalisation | None
     batch: int
@@ -47,6 +49,8 @@ class Settings:
     validation: float | None
     seed: int
     device: str
+    class_weights: str | None = None
+    metrics: tuple[Metric, ...] = ()
     left_open: bool = False
 
     @classmethod
@@ -55,7 +59,7 @@ class Settings:
         *,
         optimiser: Optimiser | str | None = None,
         schedule: Schedule | float | str | None = None,
-        loss: Loss | str | Callable[[Tensor, Tensor], Tensor],
+        loss: Loss | str | Callable[[Tensor, Tensor], Tensor] | None = None,
         clip: Clip | str | None = None,
         stop: Stop | str | None = None,
         penalties: Sequence[Penalty | str] | Penalty | str = (),
@@ -66,6 +70,8 @@ class Settings:
         validation: float | None = None,
         seed: int = 0,
         device: str = "cpu",
+        class_weights: ClassWeights = None,
+        metrics: Metrics = (),
     ) -> Self:
         """The settings from objects or text forms.
 
@@ -80,7 +86,9 @@ class Settings:
             clip=None if clip is None else Clip.of(clip),
             stop=None if stop is None else Stop.of(stop),
             penalties=tuple(Penalty.of(item) for item in several),
-            loss=loss if callable(loss) else Loss.of(loss),
+            loss=loss if loss is None or callable(loss) else Loss.of(loss),
+            class_weights=read_class_weights(class_weights),
+            metrics=read_metrics(metrics),
             augment=NoAugment() if augment is None else Augment.of(augment),
             normalise=Normalisation.of(normalise),
             batch=check_int("batch", batch),
@@ -115,13 +123,19 @@ class Settings:
             "clip": None if self.clip is None else str(self.clip),
             "stop": None if self.stop is None else str(self.stop),
             "penalties": [str(penalty) for penalty in self.penalties],
-            "loss": str(self.loss) if isinstance(self.loss, Loss) else identity_of(self.loss),
+            "loss": str(self.loss)
+            if isinstance(self.loss, Loss)
+            else None
+            if self.loss is None
+            else identity_of(self.loss),
             "augment": str(self.augment),
             "batch": self.batch,
             "epochs": self.epochs,
             "validation": self.validation,
             "seed": self.seed,
             "device": self.device,
+            **({} if self.class_weights is None else {"class_weights": self.class_weights}),
+            **({"metrics": [metric.written for metric in self.metrics]} if self.metrics else {}),
         }
 
 

@@ -20,6 +20,7 @@ import dataclasses
 
 from torch import nn
 
+from weightsmith.data.targets import Kind
 from weightsmith.training.optimisers import AdamW, Momentum, Nesterov, Optimiser
 from weightsmith.training.schedules import Constant, OneCycle, Schedule, Span
 from weightsmith.training.stopping import EarlyStopping, Stop
@@ -44,7 +45,9 @@ class StartingChoice:
     reason: str
 
 
-def starting(network: nn.Module, span: Span, *, trained: bool = False, validation: bool = True) -> StartingChoice:
+def starting(
+    network: nn.Module, span: Span, *, trained: bool = False, validation: bool = True, kind: Kind = Kind.CLASSES
+) -> StartingChoice:
     """The choice for ``network`` and a run of this length.
 
     Without ``validation`` rows there is nothing to watch, and the weights of the last epoch stay.
@@ -53,7 +56,8 @@ def starting(network: nn.Module, span: Span, *, trained: bool = False, validatio
         optimiser = Momentum()
         reason = "the network comes trained, so it goes on at a constant, low rate"
         return StartingChoice(optimiser, Constant(optimiser.usual_rate), None, reason)
-    stop = EarlyStopping(max(_PATIENCE, span.epochs // 2), monitor="validation_accuracy") if validation else None
+    monitor = "validation_accuracy" if kind is Kind.CLASSES else "validation_loss"
+    stop = EarlyStopping(max(_PATIENCE, span.epochs // 2), monitor=monitor) if validation else None
     modules = list(network.modules())
     convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in modules)
     if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):

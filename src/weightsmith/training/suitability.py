@@ -11,11 +11,11 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.data.augment import Augment, NoAugment
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.streams.rows import StreamedRows, slices_of
+from weightsmith.data.targets import Kind
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.running import outputs_of, undisturbed
-from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.feeding import Layout
-from weightsmith.training.losses import CrossEntropy
+from weightsmith.training.losses import CrossEntropy, LossFunction
 
 __all__ = [
     "LARGE_INPUTS",
@@ -45,7 +45,12 @@ def check_finite(data: Data) -> None:
 
 
 def check_labels(data: Data, outputs: int) -> None:
-    """Refuse a label that the network has no output for."""
+    """Refuse targets that the network has no outputs for."""
+    if data.kind is not Kind.CLASSES:
+        if len(data.classes) != outputs:
+            what = "values" if data.kind is Kind.VALUES else "labels"
+            raise DataMismatch(f"{data.name} has {len(data.classes)} {what} a row, but the network {outputs} outputs")
+        return
     for name, part in data.splits.items():
         highest = int(part.y.max())
         if name != "test" and highest >= outputs:
@@ -91,12 +96,12 @@ def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
         raise UsageError(f"loss {name} does not depend on the scores: there is no gradient to follow")
 
 
-def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple[str, ...]:
-    """Warnings about what is allowed but probably not meant, a sentence each."""
+def doubts(data: Data, batch: int, normalisation: Normalisation = NONE, *, tokens: bool = False) -> tuple[str, ...]:
+    """Warnings about what is allowed but probably not meant, a sentence each; ``tokens`` have no size."""
     part, found = data.split("train"), []
     if batch > len(part):
         found.append(f"batch {batch} is larger than the {len(part)} training rows: every epoch is a single step")
-    counts = torch.bincount(part.y, minlength=len(data.classes)).tolist()
+    counts = torch.bincount(part.y, minlength=len(data.classes)).tolist() if data.kind is Kind.CLASSES else []
     empty = [name for name, count in zip(data.classes, counts, strict=False) if not count]
     if empty:
         shown = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
@@ -104,7 +109,7 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE) -> tuple
     if sum(count > 0 for count in counts) == 1:
         found.append("all training rows belong to one class: there is nothing to tell apart")
     sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
-    if (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
+    if not tokens and (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
             f"{LARGE_INPUTS} {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
             "hand them in as uint8), else the first steps are far too long"

@@ -24,6 +24,7 @@ from weightsmith.core.verbs import parameters
 from weightsmith.data.datasets import Data, as_data, load_all
 from weightsmith.networks.card import weights_digest
 from weightsmith.networks.evaluating import evaluate
+from weightsmith.networks.evaluation import Evaluation
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.factories import Factory, is_factory
 from weightsmith.networks.models.mlp import Mlp
@@ -165,8 +166,8 @@ def _row(run: TrainRun, data: Data) -> dict[str, Any]:
         "validation_accuracy": accuracies[-1] if sound and accuracies else None,
         "best_validation_loss": min(losses) if sound and losses else None,
         "best_validation_accuracy": max(accuracies) if sound and accuracies else None,
-        "test_accuracy": None if test is None else test.accuracy.value,
-        "test_correct": None if test is None else test.correct,
+        "test_accuracy": test.accuracy.value if isinstance(test, Evaluation) else None,
+        "test_correct": test.correct if isinstance(test, Evaluation) else None,
         "test_images": None if test is None else test.images,
         "gradients": None if record.gradients is None else record.gradients.health.value,
         "parameters": record.parameters,

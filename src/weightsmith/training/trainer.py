@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.data.targets import Kind, Scoring, kind_of, scoring_of
 from weightsmith.networks.layers.modules import layer_kinds
 from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.checkpoints import Checkpoints, TrainingState
@@ -19,9 +20,10 @@ from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 from weightsmith.training.diagnosis.probe import Probe
 from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import batches_of, begin_epoch
-from weightsmith.training.engines.choice import LossFunction
 from weightsmith.training.engines.stepping import NotFinite, Step, Stepper
-from weightsmith.training.feeding import Feed
+from weightsmith.training.feeding import Feed, Weighted
+from weightsmith.training.losses import LossFunction
+from weightsmith.training.metrics import Answers
 from weightsmith.training.plan import TrainingPlan
 from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped, StopTraining
 from weightsmith.training.schedules import Span
@@ -70,6 +72,9 @@ class Trainer:
         if plan.validation is not None and len(plan.validation) > members.rank:
             share = plan.validation.take(slice(members.rank, None, members.size))
             self._validation = Feed(share, plan.normalisation, plan.layout)
+        # Rows of a regression that do not differ (a single one) have no R².
+        differ = plan.validation is not None and bool((plan.validation.y != plan.validation.y[:1]).flatten().any())
+        self._scoring = scoring_of(plan.validation.y) if plan.validation is not None and differ else None
         weights = any(value.dim() > 1 for value in plan.network.parameters())
         self._probe = Probe(plan.network) if diagnose and members.first and weights else None
         self._asked: str | None = None  # why a hook wants the run to end
@@ -142,7 +147,7 @@ class Trainer:
             raise _Diverged(_where("the weights", epoch, len(batches) - 1, rate))
         return self._row(epoch, rate, total)
 
-    def _step(self, number: int, x: Tensor, y: Tensor, rows: int, rate: float) -> Step:
+    def _step(self, number: int, x: Tensor, y: Tensor | Weighted, rows: int, rate: float) -> Step:
         """A step; chosen ones are probed, and one that fails is repeated under the probe before the run ends."""
         if self._probe is None:
             return self._stepper(x, y, rows, rate)
@@ -158,27 +163,35 @@ class Trainer:
             raise
 
     def _row(self, epoch: int, rate: float, total: Total) -> EpochRow:
-        plan, loss, accuracy = self._plan, None, None
+        plan, loss, score, extra = self._plan, None, None, dict[str, float]()
         if plan.validation is not None:
-            loss, accuracy = measure(plan.network, self._validation, plan.settings.loss, self._team)
+            answers = Answers() if plan.settings.metrics else None
+            loss, score = measure(
+                plan.network, self._validation, plan.loss, self._team, answers=answers, scoring=self._scoring
+            )
             if not math.isfinite(loss):
                 raise _Diverged(_where("the validation loss", epoch, plan.span.steps - 1, rate))
+            if answers is not None:
+                extra |= answers.measured(plan.settings.metrics, plan.card.outputs)
+        if values := kind_of(plan.train.y) is Kind.VALUES:
+            extra |= {"train_r2": total.accuracy} | ({} if score is None else {"validation_r2": score})
         penalisers = self._stepper.penalisers
         row = EpochRow(
             epoch=epoch,
             steps=plan.span.steps,
             rate=rate,
             train_loss=total.loss,
-            train_accuracy=total.accuracy,
+            train_accuracy=None if values else total.accuracy,
             validation_loss=loss,
-            validation_accuracy=accuracy,
+            validation_accuracy=None if values else score,
             penalty=math.fsum(penaliser.value() for penaliser in penalisers) if penalisers else None,
             clipped=None if plan.settings.clip is None else self._stepper.clipped / plan.span.steps,
+            extra=extra,
         )
         return dataclasses.replace(row, extra=self._measured_by_hooks(row))
 
     def _measured_by_hooks(self, row: EpochRow) -> dict[str, float]:
-        measured: dict[str, float] = {}
+        measured = dict(row.extra)
         self._plan.network.eval()
         for hook in self._hooks:
             seen = dataclasses.replace(row, extra=dict(measured))  # what the hooks before it measured included
@@ -287,15 +300,28 @@ class Trainer:
 
 
 @torch.no_grad()
-def measure(network: nn.Module, feed: Feed | None, loss: LossFunction, members: Team) -> tuple[float, float]:
-    """Mean loss and accuracy over all rows of all processes, in evaluation mode; ``feed`` is this process's share."""
+def measure(
+    network: nn.Module,
+    feed: Feed | None,
+    loss: LossFunction,
+    members: Team,
+    *,
+    answers: Answers | None = None,
+    scoring: Scoring | None = None,
+) -> tuple[float, float]:
+    """Mean loss and score over all rows of all processes, in evaluation mode; ``feed`` is this process's share.
+
+    ``answers`` collects what the network gave, for metrics. Without ``scoring`` rows are right or wrong.
+    """
     network.eval()
-    total, correct, rows = 0.0, 0, 0
+    total, correct, rows = 0.0, 0.0, 0.0
     for x, y in () if feed is None else feed.in_order(feed.comfortable):
         scores = network(x)
         total += float(loss(scores, y)) * len(y)
-        correct += int(torch.count_nonzero(scores.argmax(1) == y))
+        correct += (scoring or scoring_of(y)).total(scores, y)
         rows += len(y)
+        if answers is not None:
+            answers.add(scores, y)
     total, correct, rows = members.sum(torch.tensor([total, correct, rows], dtype=torch.float64)).tolist()
     return total / rows, correct / rows
 
@@ -331,7 +357,7 @@ class Total:
     """Sums over the steps of an epoch."""
 
     def __init__(self) -> None:
-        self._loss, self._correct, self._rows = 0.0, 0, 0
+        self._loss, self._correct, self._rows = 0.0, 0.0, 0
 
     def add(self, step: Step) -> None:
         """Add a step."""
@@ -346,7 +372,7 @@ class Total:
 
     @property
     def accuracy(self) -> float:
-        """The share of images that were right."""
+        """The mean score of the rows: the share that was right, or R²."""
         return self._correct / self._rows
 
 

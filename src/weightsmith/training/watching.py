@@ -16,13 +16,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
 
+from weightsmith.core.errors import UsageError
 from weightsmith.core.records import Record
 
 __all__ = ["FRESH", "Monitor", "Watch", "after_epoch", "after_firing", "higher_is_better", "improves"]
 
-Monitor = Literal["validation_loss", "validation_accuracy", "train_loss", "train_accuracy"]
+Monitor = str
+"""A column of the history: validation_loss, train_accuracy, validation_r2, validation_ and the name of a metric …"""
+
+_RISE = ("accuracy", "r2", "f1", "score", "auc", "precision", "recall")
+_FALL = ("loss", "error", "mae", "mse", "rmse")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,8 +43,18 @@ FRESH = Watch()
 
 
 def higher_is_better(monitor: Monitor) -> bool:
-    """Accuracies are to rise, losses to fall."""
-    return monitor.endswith("accuracy")
+    """Whether a column is to rise, by the last word of its name: an accuracy or score is, a loss or error is to fall.
+
+    >>> higher_is_better("validation_f1"), higher_is_better("validation_rmse")
+    (True, False)
+    """
+    last = monitor.lower().replace("-", "_").rpartition("_")[2]
+    if not last.endswith((*_RISE, *_FALL)):
+        raise UsageError(
+            f"{monitor} is watched, but its name does not say whether it is to rise ({', '.join(_RISE)}) or to fall "
+            f"({', '.join(_FALL)}); let it end with one of these words"
+        )
+    return last.endswith(_RISE)
 
 
 def improves(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from weightsmith.core.errors import FileRefused, UnknownName
-from weightsmith.data.formats.table import Table, classes_of
+from weightsmith.data.formats.cells import classes_of
+from weightsmith.data.formats.table import Table
 
 HEADER = ["label", *(f"lpq{i}" for i in range(1, 6)), *(f"phog{i}" for i in range(1, 6))]
 
@@ -127,7 +128,7 @@ def test_tables_without_a_header(tmp_path):
         ([["label", "x"], [0, 1], [1, "1e39"]], "row 3, column x: '1e39' is not a finite number"),
         ([["label", "x"], [0, "1,5"]], "row 2 has 3 cells, not 2"),
         ([["label", "x"], [0, 1], [1]], "row 3 has 1 cells, not 2"),
-        ([["label", "x"], [0.5, 1]], "the label '0.5' is not a class"),
+        ([["a", "x"], [0.5, 1]], "the label '0.5' is not a class"),
         ([["label", "x", "x"], [0, 1, 2]], "column 2 has the name 'x' of another"),
         ([["label", "x"]], "has 0 complete rows"),
         ([["label", "x"], [0, "nan"]], "has 0 complete rows"),
@@ -161,7 +162,7 @@ def test_numpy_archives(tmp_path):
     assert part.classes == ("3", "7")
     assert part.notes == ("1 of 4 rows left out for missing values: rows 1 (columns x)",)
     np.savez(tmp_path / "t.npz", x=x * np.nan, y=np.zeros(4, int))
-    with pytest.raises(FileRefused, match="no row of x without nan"):
+    with pytest.raises(FileRefused, match="no row of x and y without nan"):
         Table(str(tmp_path / "t.npz")).read()
 
 

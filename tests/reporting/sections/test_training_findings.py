@@ -44,7 +44,7 @@ def test_advice_follows_from_the_numbers(record):
     improving = advice(of(record, rows([0.5, 0.4]), 2))
     assert improving == ["--epochs 4 (in another folder): the validation loss was best in the last epoch"]
     history = rows([0.5, 0.6], train_accuracy=0.99, validation_accuracy=0.9)
-    few, many = SimpleNamespace(accuracy=wilson(10, 10)), SimpleNamespace(accuracy=wilson(900, 1000))
+    few, many = SimpleNamespace(score=wilson(10, 10)), SimpleNamespace(score=wilson(900, 1000))
     overfitted = advice(of(record, history, 1), many)
     assert any("99.0 % in training, 90.0 % in validation" in line for line in overfitted)
     assert not any("in training" in line for line in advice(of(record, history, 1), few))

@@ -17,9 +17,10 @@ from weightsmith.core.statistics import Interval
 from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import LayerGrade
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.target_evaluation import LabelEvaluation, RegressionEvaluation
 from weightsmith.reducing.baselines import RandomMasks, Scratch
 from weightsmith.reducing.inspecting import SiteAngles
-from weightsmith.reducing.results import ReductionRecord, SiteReduction
+from weightsmith.reducing.results import Measured, ReductionRecord, SiteReduction
 from weightsmith.reducing.study_table import Study, StudySummary
 from weightsmith.training.diagnosis.gradients import GradientDiagnosis
 from weightsmith.training.run import TrainRecord
@@ -50,6 +51,28 @@ def _evaluation(record: Evaluation) -> _Fits:
         # Right answers divided by recall give the size of the class.
         fits = recall is None or (right <= recall * record.images * (1 + 1e-9) and (right > 0) == (recall > 0))
         yield fits, f"recall[{index}] must fit the confusion"
+
+
+def _labels(record: LabelEvaluation) -> _Fits:
+    count = len(record.classes)
+    yield record.images >= 1, "images must be at least 1"
+    yield max(record.correct, record.not_finite) <= record.images, "correct must not be more than its images"
+    for name in ("recall", "positives", "called", "found"):
+        yield len(getattr(record, name)) == count, f"{name} must have a value for each of its {count} labels"
+    yield not record.confusion, "confusion must be empty: labels exclude nothing"
+    counts = zip(record.found, record.positives, record.called, strict=True)
+    yield all(both <= min(some, others) for both, some, others in counts), "found must not be more than its rows"
+    yield max((*record.positives, *record.called)) <= record.images, "positives must not be more than its images"
+
+
+def _regression(record: RegressionEvaluation) -> _Fits:
+    yield record.images >= 2, "images must be at least 2"
+    yield bool(record.values), "values must not be empty"
+    yield record.r2.value <= 1, "r2 must not be above 1"
+    for index, each in enumerate(record.values):
+        yield each.rmse.low >= 0 and each.mae.value >= 0, f"values[{index}] must not have a negative error"
+        yield each.r2.value <= 1, f"values[{index}].r2 must not be above 1"
+        yield len(each.quantiles) == 5, f"values[{index}].quantiles must be five"
 
 
 def _training(record: TrainRecord) -> _Fits:
@@ -94,6 +117,13 @@ def _layer(record: LayerGrade) -> _Fits:
 
 def _rising(values: NDArray[np.float64]) -> bool:
     return values.ndim == 1 and bool((values > 0).all() and (np.diff(values) >= 0).all())
+
+
+def _measured(record: Measured) -> _Fits:
+    intervals = [each for each in (record.whole, record.cut, record.reduced, record.unfitted) if each is not None]
+    yield all(each.low <= each.value <= each.high + 1e-9 for each in intervals), "whole must lie in its interval"
+    shares = record.metric != "accuracy" or all(0 <= each.value <= 1 for each in intervals)
+    yield shares and all(each.value <= 1 for each in intervals), "whole must be between 0 and 1"
 
 
 def _reduction(record: ReductionRecord) -> _Fits:
@@ -183,11 +213,14 @@ RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {
     Candidate: _candidate,
     ChainRecord: _chain,
     Evaluation: _evaluation,
+    LabelEvaluation: _labels,
+    RegressionEvaluation: _regression,
     GradientDiagnosis: _gradients,
     Interval: _interval,
     LayerGrade: _layer,
     Limits: _limits,
     RandomMasks: _masks,
+    Measured: _measured,
     ReductionRecord: _reduction,
     Scratch: _scratch,
     SiteAngles: _angles,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from weightsmith.chain.reading.results import EVALUATION, RECORD, read_record
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.target_evaluation import RegressionEvaluation
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.spiking.results import SpikeRecord
 from weightsmith.training.run import TrainRecord
@@ -48,8 +49,8 @@ def nearby_accuracy(path: Path, digest: str, record: Maker) -> StoredAccuracy | 
     folder = _folder(path)
     if folder is not None and (folder / EVALUATION).is_file():
         found = read_record(folder / EVALUATION)
-        if isinstance(found, Evaluation) and found.origin.inputs.get("network") == digest:
-            return StoredAccuracy(found.accuracy.value, found.split)
+        if isinstance(found, Evaluation | RegressionEvaluation) and found.origin.inputs.get("network") == digest:
+            return StoredAccuracy(found.score.value, found.split)
     return accuracy_in(record)
 
 

@@ -29,6 +29,7 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.grading.random_matrix.noise import Bulk
 from weightsmith.grading.results import Coverage, LayerGrade, Measure, Omitted
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.target_evaluation import LabelEvaluation, RegressionEvaluation, ValueErrors
 from weightsmith.reducing.inspecting import SiteAngles
 from weightsmith.reducing.results import Measured, SiteReduction, Size
 from weightsmith.reducing.study_table import StudyRow, StudySummary
@@ -59,12 +60,15 @@ _NOT_NEGATIVE: dict[type[Record], str] = {
     Decisions: "images correct undecided only_network settled ended",
     EpochRow: "epoch steps",
     Evaluation: "images correct not_finite",
+    LabelEvaluation: "images correct not_finite positives called found",
     Judgement: "energy",
     LayerCost: "macs spikes accumulates constants multiplies_once multiplies_per_step dense constants_once",
     LayerGradients: "sensitivity update",
     LayerGrade: "parameters N M matrices evals shape",
     Measure: "layers",
     Measured: "images",
+    RegressionEvaluation: "images",
+    ValueErrors: "deviation",
     MemoryAccess: "reads writes energy",
     NeuronCost: "units leaking spikes",
     Omitted: "parameters",
@@ -90,9 +94,9 @@ _SHARES: dict[type[Record], str] = {
     Decisions: "network spiking",
     EpochRow: "train_accuracy validation_accuracy clipped",
     Evaluation: "accuracy top5 recall",
+    LabelEvaluation: "accuracy labels_right recall",
     Interval: "confidence",
     Judgement: "accuracy",
-    Measured: "whole cut reduced",
     SpikeSweep: "plain",
     TransferStage: "accuracy",
     TailorRecord: "whole",

@@ -26,6 +26,7 @@ from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.networks.family import short_digest
+from weightsmith.networks.target_evaluation import LabelEvaluation, RegressionEvaluation
 from weightsmith.reducing.inspecting import AnglesRecord, UnitAngles
 from weightsmith.reducing.results import ReductionRecord
 from weightsmith.reducing.study_table import Study
@@ -54,6 +55,8 @@ KINDS: dict[type[Record], str] = {
     SweepTable: "table",
     Grades: "grades",
     Evaluation: "evaluation",
+    LabelEvaluation: "evaluation of labels",
+    RegressionEvaluation: "evaluation of values",
     ReductionRecord: "reduction",
     AnglesRecord: "angles",
     Study: "study",
@@ -89,7 +92,7 @@ class Result(NamedTuple):
 class Evaluated(NamedTuple):
     """An evaluation in the folder of a record; ``doubt`` says why it may not belong to its network."""
 
-    evaluation: Evaluation
+    evaluation: Evaluation | RegressionEvaluation
     doubt: str | None = None
 
 
@@ -158,7 +161,7 @@ def read_evaluation(folder: Path, record: Record) -> Evaluated | None:
     if not path.exists():
         return None
     found = read_record(path)
-    if not isinstance(found, Evaluation):
+    if not isinstance(found, Evaluation | RegressionEvaluation):
         raise FileRefused(path, f"is of the kind {KINDS[type(found)]!r}: an evaluation belongs there")
     own, judged = _network_of(record), found.origin.inputs.get("network")
     if own is None or own == judged:

@@ -20,6 +20,7 @@ from weightsmith.core.seeds import stream
 from weightsmith.data.datasets import as_data, load_all
 from weightsmith.data.judging import drawn_to_judge
 from weightsmith.data.sources import Source
+from weightsmith.data.targets import Kind
 from weightsmith.data.tensors import Data, Split
 
 __all__ = ["Divided", "RowsUsed", "divided"]
@@ -61,6 +62,11 @@ def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divid
     Without ``test_rows`` all rows of the split judge.
     """
     known = load_all(given) if isinstance(given, str | Path | Source) else as_data(given)
+    if known.kind is not Kind.CLASSES:
+        raise DataMismatch(
+            f"{known.name} is {known.kind.value}, and rows of one class each are needed here: tailoring compares right "
+            "answers; reduce takes it"
+        )
     train = known.splits.get("train")
     judging_split = next((name for name in ("test", "validation") if name in known.splits), None)
     if train is None or judging_split is None:

@@ -22,18 +22,30 @@ __all__ = ["read_arrays", "read_npz"]
 
 
 def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The arrays ``x`` (rows or images; uint8 or float32) and ``y`` (one whole number or text per row)."""
+    """The arrays ``x`` (rows, sequences or images; uint8, int64 or float32) and ``y``.
+
+    A row of ``y`` is a whole number or text (its class), truth values (labels) or numbers (values to predict).
+    """
     x, y = read_arrays(path, ("x", "y"))
-    if y.ndim != 1 or len(x) != len(y) or y.dtype.kind not in "iuU" or not len(y):
-        raise FileRefused(path, f"y must be one whole number or text per row of x {x.shape}, not {y.dtype} {y.shape}")
-    if x.ndim not in (2, 4):
-        raise FileRefused(path, f"x must be rows (n, features) or images (n, channels, height, width), not {x.shape}")
+    one = y.ndim == 1 and y.dtype.kind in "iuUbf"
+    if not (one or (y.ndim == 2 and y.shape[1] and y.dtype.kind in "iubf")) or len(x) != len(y) or not len(y):
+        raise FileRefused(
+            path,
+            f"y must be one whole number, text or a row of numbers per row of x {x.shape}, not {y.dtype} {y.shape}",
+        )
+    if x.ndim not in (2, 3, 4) or (x.ndim == 3 and x.dtype == np.uint8):
+        shapes = "rows (n, features), sequences (n, steps, features) or images (n, channels, height, width)"
+        raise FileRefused(path, f"x must be {shapes}, not {x.dtype} {x.shape}")
     if x.dtype == np.uint8:
         return x, y
+    if x.dtype.kind in "iu":
+        return x.astype(np.int64), y  # tokens, or a table of whole numbers
     if x.dtype.kind not in "iufb":
         raise FileRefused(path, f"x must be numbers, not {x.dtype}")
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused below
         numbers = x.astype(np.float32)
+    if y.dtype.kind == "f" and (np.isinf(y) | (np.abs(y) > np.finfo(np.float32).max)).any():
+        raise FileRefused(path, "y holds an infinite number, or one too large")
     if np.isinf(numbers).any():
         raise FileRefused(path, f"row {int(np.argwhere(np.isinf(numbers))[0][0])} of x holds an infinite number")
     return numbers, y

@@ -1,17 +1,17 @@
-"""Tables of numbers with a class in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
+"""Tables of numbers with a target in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
 
 The label column is the one named, else it is guessed by its name or kind (:func:`_label`), and a note says so. A
 column ``split`` (of train, validation, test) divides the rows, a column ``path`` only says where a row came from, a
 column ``id`` or ``index`` whose values all differ only numbers the rows; all others are inputs. Labels are whole
 numbers or text; classes are their distinct values, numbers in numeric order, text in alphabetical order. An input
-column of text becomes a column of 0 and 1 for each of its values. A row with a missing value (an empty cell,
+column of text becomes a column of 0 and 1 for each of its values. Numbers with fractions are values to be predicted
+(:mod:`weightsmith.data.formats.cells`). A row with a missing value (an empty cell,
 NaN, or one of the words nan, na, n/a, null, none) is left out and reported; in a column of numbers anything else that
 is no finite number is refused by row and column.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,16 @@ import numpy as np
 from weightsmith.core.errors import FileRefused, UnknownName, brief
 from weightsmith.core.options import param
 from weightsmith.data.arrays import Arrays
+from weightsmith.data.formats.cells import (
+    Task,
+    as_float,
+    classes_of,
+    is_missing,
+    number,
+    target_arrays,
+    targets_of,
+    whole_number,
+)
 from weightsmith.data.formats.npz import read_npz
 from weightsmith.data.formats.spreadsheets import Row, read_csv, read_xlsx
 from weightsmith.data.normalise import STANDARD
@@ -30,10 +40,8 @@ from weightsmith.data.tensors import SPLITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Table", "classes_of"]
+__all__ = ["Table"]
 
-_MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
-_LARGEST = float(np.finfo(np.float32).max)
 _SPLIT, _IGNORED = "split", ("path",)
 _COUNTERS = ("id", "index")  # names of columns that number the rows, in any case
 _LABELS = ("label", "class", "target", "y")  # names of label columns, in any case
@@ -42,7 +50,7 @@ _READERS = {".csv", ".tsv", ".txt", ".xlsx", ".npz"}
 
 
 class Table(Source, name="table"):
-    """A table of numbers with a class in each row; all rows are ``train`` unless a column divides them."""
+    """A table of numbers with a target in each row; all rows are ``train`` unless a column divides them."""
 
     path: str = param(doc="a .csv, .tsv, .txt, .xlsx or .npz file")
     label: str = param(default="", doc="the label column; without it guessed by name and kind, and said")
@@ -53,6 +61,9 @@ class Table(Source, name="table"):
     split_by: str = param(
         default="", doc="a column whose rows of one value (a subject's) all go to the same split or fold"
     )
+    task: Task = param(default="auto", doc="what the target is; without it told by its cells, and said")
+    targets: tuple[str, ...] = param(default=(), doc="several target columns: labels of 0 and 1, or numbers to predict")
+    weights: str = param(default="", doc="a column of weights by which the loss of a row is multiplied")
     test: float = held_back("test")
     validation: float = held_back("validation")
 
@@ -65,76 +76,93 @@ class Table(Source, name="table"):
         if suffix not in _READERS:
             raise FileRefused(path, f"is not a table that can be read; use {', '.join(sorted(_READERS))}")
         if suffix == ".npz":
-            return {"train": _complete(path, *read_npz(path))}
+            return {"train": _complete(path, *read_npz(path), self.task)}
         rows = read_xlsx(path, self.sheet) if suffix == ".xlsx" else read_csv(path)
         return self._parts(path, rows)
 
     def _parts(self, path: Path, rows: list[Row]) -> dict[str, Arrays]:
         names, rows, unnamed = _named(path, rows, self.header)
         divider = () if self.split == _SPLIT else (self.split,)
-        given = (self.label, self.split_by, *divider, *set(self.ignore).difference(_IGNORED))
+        asked = self.targets or ((self.label,) if self.label else ())
+        given = (*asked, self.split_by, self.weights, *divider, *set(self.ignore).difference(_IGNORED))
         for name in filter(None, given):
             if name not in names:
                 raise UnknownName(f"column of {path.name}", name, names)
-        ignored = [i for i, name in enumerate(names) if name in (*self.ignore, self.split_by) and name != self.label]
+        laid_aside = {*self.ignore, self.split_by, self.weights} - set(asked)
+        ignored = [i for i, name in enumerate(names) if name in laid_aside]
         # A first column without a name (as pandas writes it) or one called id, whose values all differ, names the rows.
-        counters = (*unnamed, *(i for i, name in enumerate(names) if name.lower() in _COUNTERS and name != self.label))
+        counters = (*unnamed, *(i for i, name in enumerate(names) if name.lower() in _COUNTERS and name not in asked))
         ignored += [
             i
             for i in counters
             if _values(rows, i) == len(rows) > 1 and (_is_text(rows, i) or _values(rows, i, whole=True))
         ]
-        label, why = _label(names, rows, self.label, (*ignored, *(i for i, n in enumerate(names) if n == self.split)))
-        split = names.index(self.split) if self.split in names and names[label] != self.split else None
-        aside = [i for i in ignored if i not in (label, split)]
-        inputs = [i for i in range(len(names)) if i not in (label, split, *aside)]
-        group = names.index(self.split_by) if self.split_by else None
-        kept, notes = _without_gaps(path, names, rows, [i for i in aside if i != group])
+        others = (*ignored, *(i for i, n in enumerate(names) if n == self.split))
+        labels, why, sure = [names.index(name) for name in asked], None, True
+        if not asked:
+            label, why, sure = _label(names, rows, self.task, others)
+            labels = [label]
+        split = names.index(self.split) if self.split in names and names.index(self.split) not in labels else None
+        aside = [i for i in ignored if i not in (*labels, split)]
+        inputs = [i for i in range(len(names)) if i not in (*labels, split, *aside)]
+        used = [names.index(name) for name in (self.split_by, self.weights) if name]
+        kept, notes = _without_gaps(path, names, rows, [i for i in aside if i not in used])
         if not kept or not inputs:
             raise FileRefused(path, f"has {len(kept)} complete rows and {len(inputs)} input columns; nothing to learn")
-        y, classes = classes_of([row.cells[label] for row in kept], path)
+        # A column that was only guessed is not taken for a value: labels with fractions are refused then.
+        task = self.task if sure or self.task != "auto" else "classification"
+        y, classes, remarks = targets_of(path, kept, names, labels, task)
         x, categories = _inputs(path, names, kept, inputs)
         if aside:
             notes = (f"no inputs: the columns {', '.join(names[i] for i in aside)}", *notes)
-        notes = (*filter(None, (why,)), *categories, *notes)
-        groups = None
+        notes = (*filter(None, (why,)), *remarks, *categories, *notes)
+        weights = None
+        if self.weights:
+            column = names.index(self.weights)
+            weights = np.array([number(path, row, names, column) for row in kept], np.float32)
+        return self._divided(path, kept, names, split, Arrays(x, y, classes, notes, None, weights))
+
+    def _divided(
+        self, path: Path, kept: list[Row], names: list[str], split: int | None, whole: Arrays
+    ) -> dict[str, Arrays]:
+        """All rows, with the groups they belong to, in the splits that their column names."""
+        groups, notes = None, whole.notes
+        group = names.index(self.split_by) if self.split_by else None
         if group is not None:
             groups = np.unique([str(row.cells[group]) for row in kept], return_inverse=True)[1].astype(np.int64)
             notes = (
                 *notes,
                 f"splits and folds keep the rows of each {self.split_by} together: {groups.max() + 1} of them",
             )
+        whole = whole._replace(groups=groups, notes=notes)
         if split is None:
-            return {"train": Arrays(x, y, classes, notes, groups)}
+            return {"train": whole}
         parts = np.array([_part(path, row, names, split) for row in kept])
-        return {
-            part: Arrays(x[of], y[of], classes, notes, None if groups is None else groups[of])
-            for part in SPLITS
-            if (of := parts == part).any()
-        }
+        return {part: whole.taken(of) for part in SPLITS if (of := parts == part).any()}
 
 
-def _label(names: list[str], rows: list[Row], asked: str, others: Sequence[int]) -> tuple[int, str | None]:
-    """The label column, and how it was found.
+def _label(names: list[str], rows: list[Row], task: Task, others: Sequence[int]) -> tuple[int, str | None, bool]:
+    """The label column, how it was found, and whether that leaves no doubt.
 
-    By its name (label, class, target, y); else the only column of text, or the last column if it is text; else the
-    first column, unless that numbers the rows and the last one holds few whole numbers.
+    By its name (label, class, target, y); else, for a value, the last column; else the only column of text, or the last
+    column if it is text; else the first column, unless that numbers the rows and the last one holds few whole numbers.
     """
-    if asked:
-        return names.index(asked), None
     for name in _LABELS:
         found = next((i for i, known in enumerate(names) if known.lower() == name), None)
         if found is not None:
-            return found, None if names[found] == "label" else _guess(names[found], "by its name")
+            return found, None if names[found] == "label" else _guess(names[found], "by its name"), True
     columns = [i for i in range(len(names)) if i not in others] or list(range(len(names)))
     texts = [i for i in columns if _is_text(rows, i)]
     last = columns[-1]
+    if task == "regression":
+        return last, _guess(names[last], "the last"), True
     if texts and (len(texts) == 1 or last in texts):
         chosen = last if last in texts else texts[0]
-        return chosen, _guess(names[chosen], "the only column of text" if len(texts) == 1 else "the last, of text")
+        how = "the only column of text" if len(texts) == 1 else "the last, of text"
+        return chosen, _guess(names[chosen], how), True
     if not texts and len(rows) > 2 and _values(rows, columns[0]) == len(rows) > 2 * _values(rows, last, whole=True) > 0:
-        return last, _guess(names[last], "the last, of few whole numbers; the first differs in every row")
-    return columns[0], f"the first column, {names[columns[0]]!r}, is taken for the label (label=… names another)"
+        return last, _guess(names[last], "the last, of few whole numbers; the first differs in every row"), True
+    return columns[0], f"the first column, {names[columns[0]]!r}, is taken for the label (label=… names another)", False
 
 
 def _guess(name: str, why: str) -> str:
@@ -143,14 +171,14 @@ def _guess(name: str, why: str) -> str:
 
 def _is_text(rows: list[Row], column: int) -> bool:
     """Whether no cell of the column is a number, and some are text."""
-    cells = [row.cells[column] for row in rows if column < len(row.cells) and not _is_missing(row.cells[column])]
-    return bool(cells) and all(isinstance(cell, str) and _as_float(cell) is None for cell in cells)
+    cells = [row.cells[column] for row in rows if column < len(row.cells) and not is_missing(row.cells[column])]
+    return bool(cells) and all(isinstance(cell, str) and as_float(cell) is None for cell in cells)
 
 
 def _values(rows: list[Row], column: int, *, whole: bool = False) -> int:
     """The number of different values in a column; 0 if ``whole`` numbers are wanted and it has others."""
-    cells = [row.cells[column] for row in rows if column < len(row.cells) and not _is_missing(row.cells[column])]
-    return 0 if whole and any(_whole(cell) is None for cell in cells) else len(set(cells))
+    cells = [row.cells[column] for row in rows if column < len(row.cells) and not is_missing(row.cells[column])]
+    return 0 if whole and any(whole_number(cell) is None for cell in cells) else len(set(cells))
 
 
 def _inputs(
@@ -161,7 +189,7 @@ def _inputs(
     notes: list[str] = []
     for column in columns:
         if not _is_text(rows, column):
-            made.append(np.array([_number(path, row, names, column) for row in rows], np.float32)[:, None])
+            made.append(np.array([number(path, row, names, column) for row in rows], np.float32)[:, None])
             continue
         cells = [str(row.cells[column]) for row in rows]
         values = sorted(set(cells))
@@ -177,36 +205,19 @@ def _inputs(
     return np.concatenate(made, axis=1), tuple(notes)
 
 
-def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Each label as the number of its class, and the names of the classes in order.
-
-    >>> classes_of(["7", 3.0, 7], Path("t.csv"))
-    (array([1, 0, 1]), ('3', '7'))
-    """
-    numbers = [_whole(label) for label in labels]
-    if None not in numbers:
-        distinct: list[Any] = sorted(set(numbers))
-        position = {value: index for index, value in enumerate(distinct)}
-        return np.array([position[number] for number in numbers], np.int64), tuple(map(str, distinct))
-    fractions = [label for label in labels if _as_float(label) is not None and _whole(label) is None]
-    if fractions:
-        raise FileRefused(
-            path,
-            f"the label {brief(fractions[0])} is not a class; labels are whole numbers or text (is another column "
-            "meant? label=NAME says which)",
-        )
-    texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
-    position = {text: index for index, text in enumerate(sorted(set(texts)))}
-    return np.array([position[text] for text in texts], np.int64), tuple(position)
-
-
-def _complete(path: Path, x: NDArray[Any], labels: NDArray[Any]) -> Arrays:
+def _complete(path: Path, x: NDArray[Any], y: NDArray[Any], task: Task) -> Arrays:
     """The rows of an NPZ file without NaN; row numbers count from 0 there."""
     gaps = np.isnan(x).reshape(len(x), -1).any(axis=1)
+    if y.dtype.kind == "f":
+        gaps |= np.isnan(y).reshape(len(y), -1).any(axis=1)
     if gaps.all():
-        raise FileRefused(path, "has no row of x without nan")
-    y, classes = classes_of(labels[~gaps].tolist(), path)
-    return Arrays(x[~gaps], y, classes, _note(np.flatnonzero(gaps).tolist(), ["x"], len(x)))
+        raise FileRefused(path, "has no row of x and y without nan")
+    y, names = y[~gaps], tuple(map(str, range(y.shape[1]))) if y.ndim == 2 else ("y",)
+    if y.dtype.kind not in "fb" and y.ndim == 1 and task != "regression":
+        y, names = classes_of(y.tolist(), path)
+    targets = target_arrays(path, y, names, task)
+    left_out = _note(np.flatnonzero(gaps).tolist(), ["x"], len(x))
+    return Arrays(x[~gaps], targets.y, targets.names, (*targets.notes, *left_out))
 
 
 def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Row], list[int]]:
@@ -218,7 +229,7 @@ def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Ro
     if not rows:
         raise FileRefused(path, "holds no rows")
     first = rows[0].cells
-    numeric = [_as_float(cell) is not None for cell in first]
+    numeric = [as_float(cell) is not None for cell in first]
     if header == "auto" and any(numeric) and not all(numeric):
         raise FileRefused(path, "the first row holds names and numbers; give header=yes or header=no")
     if header == "no" or (header == "auto" and all(numeric)):
@@ -263,7 +274,7 @@ def _numbered(names: list[str]) -> list[str]:
 
 
 def _is_number(cell: Any) -> bool:
-    return _as_float(cell) is not None and not _is_missing(cell)
+    return as_float(cell) is not None and not is_missing(cell)
 
 
 def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int]) -> tuple[list[Row], tuple[str, ...]]:
@@ -274,7 +285,7 @@ def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int
     for row in rows:
         if len(row.cells) != len(names):
             raise FileRefused(path, f"row {row.number} has {len(row.cells)} cells, not {len(names)}")
-        missing = [name for i, name in enumerate(names) if i not in aside and _is_missing(row.cells[i])]
+        missing = [name for i, name in enumerate(names) if i not in aside and is_missing(row.cells[i])]
         gaps.update(dict.fromkeys(missing))
         if missing:
             dropped.append(row.number)
@@ -293,36 +304,6 @@ def _part(path: Path, row: Row, names: list[str], column: int) -> str:
             'that name? split="" says so)',
         )
     return word
-
-
-def _is_missing(cell: Any) -> bool:
-    if isinstance(cell, float):
-        return math.isnan(cell)
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING)
-
-
-def _as_float(cell: Any) -> float | None:
-    """The number in a cell, or None if it holds something else."""
-    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
-        return None
-    try:
-        return float(cell)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _whole(label: Any) -> int | None:
-    number = _as_float(label)
-    return int(number) if number is not None and math.isfinite(number) and number == int(number) else None
-
-
-def _number(path: Path, row: Row, names: list[str], column: int) -> float:
-    number = _as_float(row.cells[column])
-    if number is None or abs(number) > _LARGEST:
-        raise FileRefused(
-            path, f"row {row.number}, column {names[column]}: {brief(row.cells[column])} is not a finite number"
-        )
-    return number
 
 
 def _note(rows: list[int], columns: list[str], total: int) -> tuple[str, ...]:

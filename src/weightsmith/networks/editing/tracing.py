@@ -29,7 +29,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.networks.card import card_of
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.networks.models.resnet import ZeroPad
-from weightsmith.networks.precision import like_of
+from weightsmith.networks.precision import input_type, like_of
 from weightsmith.networks.running import FAILURES
 from weightsmith.networks.wrappers import check_open, unwrapped
 
@@ -65,7 +65,7 @@ def trace(network: nn.Module, example: Tensor | None = None) -> fx.GraphModule:
 
 def _example(network: nn.Module) -> Tensor | None:
     shape, like = card_of(network).input_shape, like_of(network)
-    return torch.zeros(_ROWS, *shape, dtype=like.dtype, device=like.device) if shape else None
+    return torch.zeros(_ROWS, *shape, dtype=input_type(network), device=like.device) if shape else None
 
 
 @torch.no_grad()

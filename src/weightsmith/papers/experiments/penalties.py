@@ -53,7 +53,7 @@ def measure(
     alphas = [each.alpha for each in layers if each.alpha is not None]
     return {
         "validated": run.history.rows[-1].validation_accuracy,
-        "tested": evaluate(run.network, known, split="test").accuracy.value,
+        "tested": evaluate(run.network, known, split="test").score.value,
         "log_lambda_max": float(np.mean(np.log10(largest))),
         "alpha": float(np.mean(alphas)),
     }

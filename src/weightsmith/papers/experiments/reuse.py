@@ -55,7 +55,7 @@ def measure(
         learned = _base(base, seed, data, path, rows)
         made = transfer(learned, task, reuse=reuse, unfreeze=0, rate="constant:0.02", epochs=epochs, seed=seed, **how)
         network = made.network
-    return {"tested": evaluate(network, task, split="test").accuracy.value}
+    return {"tested": evaluate(network, task, split="test").score.value}
 
 
 def _classes(data: Data, wanted: Sequence[int], order: NDArray[np.int64] | None = None) -> Data:

@@ -89,7 +89,7 @@ def measure(
     grades = grade(run.network, evidence="none", conv="pooled", normalise="none")
     found = {each.name: each.value for each in grades.measures}
     return {
-        "error": 1 - evaluate(run.network, known, split="test").accuracy.value,
+        "error": 1 - evaluate(run.network, known, split="test").score.value,
         **{name: found.get(name) for name in _MEASURES},
     }
 

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from weightsmith.core.options import param
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.criteria.plain import given_counts, smallest
 from weightsmith.reducing.decisions import Decision
 from weightsmith.reducing.surgery.masking import unit_axis
+from weightsmith.training.losses import usual_loss
 
 if TYPE_CHECKING:
     from weightsmith.reducing.context import PruningContext
@@ -70,8 +70,8 @@ def taylor_scores(context: PruningContext, rows: int) -> dict[str, NDArray[np.fl
             seen.clear()
             labels = y[done - len(inputs) : done].to(inputs.device)
             with torch.inference_mode(False), torch.enable_grad():
-                scores = context.network(inputs.clone().requires_grad_())
-                loss = functional.cross_entropy(scores, labels, reduction="sum")
+                leaf = inputs.clone().requires_grad_(inputs.is_floating_point())
+                loss = usual_loss(labels).rows(context.network(leaf), labels).sum()
                 slopes = torch.autograd.grad(loss, [value for *_, value in seen])
             effects = {site.name: np.zeros((len(inputs), site.units)) for site in context.sites}
             for (site, port, axis, value), slope in zip(seen, slopes, strict=True):

@@ -20,21 +20,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
-from torch.nn import functional
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads, stream
+from weightsmith.data.targets import Kind
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.editing.tracing import trace
-from weightsmith.networks.evaluation import batches_for, inputs_of, scores
+from weightsmith.networks.evaluation import batches_for, inputs_of, scores, targets_for
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.budget import divergence
 from weightsmith.reducing.recovery.recover import Distill
 from weightsmith.reducing.refitting.flow import SUMS
 from weightsmith.reducing.surgery.sites import Site
+from weightsmith.training.losses import usual_loss
 
 __all__ = ["Distilled", "Kept", "distilled", "watched_layers"]
 
@@ -76,12 +78,13 @@ def distilled(
     held = data.split("validation").x[:_JUDGED]
     run: dict[str, Any] = {"threads": threads, "device": device}
     expected = scores(original, held, **run)
-    before = divergence(expected, scores(cut, held, **run))
+    kind = Kind.LABELS if expected.shape[1] == 1 and data.kind is Kind.CLASSES else data.kind
+    before = divergence(expected, scores(cut, held, **run), kind)
     lessons = _Lessons(original, cut, data, option, layers=layers, seed=seed, device=device)
     for rate in RATES if option.rate is None else (option.rate,):
         with pinned_threads(threads), torch.inference_mode(False), torch.enable_grad():
             network = _trained(cut, lessons, option, rate, progress)
-        after = divergence(expected, scores(network, held, **run))
+        after = divergence(expected, scores(network, held, **run), kind)
         if after < before:
             return Distilled(network, rate, before, after)
     return Distilled(cut, None, before, before)
@@ -134,9 +137,11 @@ class _Lessons:
     ) -> None:
         split = data.split("train")
         drawn = stream(seed, "distill").permutation(len(split))[: option.rows]
-        self._x, self._y = split.x[torch.from_numpy(drawn)], split.y[torch.from_numpy(drawn)]
+        outputs = scores(cut, split.x[:1], device=device).shape[1]
+        targets = targets_for(card_of(cut), data, split.y[torch.from_numpy(drawn)], outputs)[1]
+        self._x, self._y = split.x[torch.from_numpy(drawn)], targets
         self._batch, self._labels, self.device, self._card = option.batch, option.labels, device, card_of(cut)
-        self._dtype = next(value.dtype for value in cut.parameters() if value.is_floating_point())
+        self._dtype, self._loss = input_type(cut), usual_loss(self._y)
         teacher = copied(original).to(device).eval().requires_grad_(False)
         self._format = memory_format_of(teacher, inputs_of(teacher, split.x[:2]).to(device))
         self.layers = layers if _traceable(original, cut) else {}
@@ -160,7 +165,7 @@ class _Lessons:
             shares = [self._share(name, features[name], _left(targets[name], self.layers[name])) for name in features]
             total = total + torch.stack(shares).mean()
         if self._labels:
-            total = total + self._labels * functional.cross_entropy(given, self._y[part].to(self.device))
+            total = total + self._labels * self._loss(given, self._y[part].to(self.device))
         return total
 
     @torch.no_grad()

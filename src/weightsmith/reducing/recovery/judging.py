@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.records import Record
-from weightsmith.core.statistics import Interval, mcnemar, wilson
+from weightsmith.core.statistics import Interval, score_difference, score_interval
+from weightsmith.data.targets import Kind, scoring_of
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of
-from weightsmith.networks.evaluation import labels_for, scores
+from weightsmith.networks.evaluation import labels_for, scores, targets_for
 from weightsmith.reducing.recovery.recover import Distill, FineTune, Iterate, Recalibrate, Rewind
+from weightsmith.training.losses import usual_loss
 from weightsmith.training.run import Stopped, TrainRecord
 
 __all__ = ["HeldBack", "Recovery", "compared", "held_back", "held_back_by"]
@@ -78,14 +80,21 @@ def held_back(data: Data, judged: str, network: nn.Module, outputs: int, seed: i
     ``judged`` is the split that judges the result. Labels become numbers of the network's ``outputs``.
     """
     train, validation = data.split("train"), data.validation if judged != "validation" else None
+    if data.kind is not Kind.CLASSES or outputs == 1:  # training itself makes of them what the network learns
+        kept = dataclasses.replace(data, test=None, validation=validation)
+        return _divided(kept, seed) if validation is None else HeldBack(kept, "the validation split")
     names, labels = labels_for(card_of(network), data, train.y, outputs)
     known = Data(data.name, Split(train.x, labels), classes=names, normalisation=data.normalisation, notes=data.notes)
     if validation is not None:
         labels = labels_for(card_of(network), data, validation.y, outputs)[1]
         return HeldBack(dataclasses.replace(known, validation=Split(validation.x, labels)), "the validation split")
-    share = min(_MOST, max(_SHARE, _LEAST_ROWS / len(train)))
+    return _divided(known, seed)
+
+
+def _divided(known: Data, seed: int) -> HeldBack:
+    share = min(_MOST, max(_SHARE, _LEAST_ROWS / len(known.split("train"))))
     divided = known.with_validation(share, seed)
-    return HeldBack(dataclasses.replace(divided, notes=data.notes), f"{share:.0%} of the training rows")
+    return HeldBack(dataclasses.replace(divided, notes=known.notes), f"{share:.0%} of the training rows")
 
 
 def held_back_by(run: TrainRecord, data: Data, judged: str) -> HeldBack | None:
@@ -114,11 +123,12 @@ def compared(
 
     def right_and_loss(network: nn.Module, part: Split) -> tuple[Tensor, float]:
         answers = scores(network, part.x, batch=batch, threads=threads, device=device)
-        return _right(answers, part.y), float(nn.functional.cross_entropy(answers.double(), part.y))
+        targets = targets_for(card_of(network), held.data, part.y, answers.shape[1])[1]
+        return scoring_of(targets).rows(answers, targets), float(usual_loss(targets)(answers.double(), targets))
 
     rows = held.data.split("validation")
     before, after = right_and_loss(cut, rows), right_and_loss(recovered, rows)
-    change = mcnemar(after[0], before[0])
+    change = score_difference(after[0].numpy(), before[0].numpy())
     improved = change.difference > 0 or (change.difference == 0 and after[1] < before[1])
     reason = advice = None
     diverged = training is not None and training.stopped is Stopped.DIVERGED
@@ -131,17 +141,13 @@ def compared(
         stage=stage,
         held_back=held.source,
         rows=len(rows),
-        cut=wilson(int(before[0].sum()), len(rows)),
-        recovered=wilson(int(after[0].sum()), len(rows)),
+        cut=score_interval(before[0].numpy()),
+        recovered=score_interval(after[0].numpy()),
         improved=improved,
         epoch=None if training is None else training.restored,
         reason=reason,
         advice=advice,
     )
-
-
-def _right(answers: Tensor, labels: Tensor) -> Tensor:
-    return (answers.argmax(dim=1) == labels) & answers.isfinite().all(dim=1)
 
 
 def _why(

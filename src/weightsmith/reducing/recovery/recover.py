@@ -31,6 +31,7 @@ from weightsmith.data.augment import Augment
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import batches_for, inputs_of
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import memory_format_of
 from weightsmith.training.loop import train
 from weightsmith.training.optimisers import Optimiser
@@ -206,7 +207,7 @@ def recalibrated(network: nn.Module, x: Tensor, option: Recalibrate, *, device: 
         norm.reset_running_stats()
         norm.momentum = None  # cumulative mean over all batches
         norm.train()
-    dtype = next(value.dtype for value in twin.parameters() if value.is_floating_point())
+    dtype = input_type(twin)
     count = min(option.rows, len(x))
     count -= count % option.batch if count > option.batch else 0  # a short last batch would count as much as a full one
     # Spread over all rows, and over all batches: files are often sorted by class.

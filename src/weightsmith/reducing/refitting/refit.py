@@ -32,6 +32,7 @@ from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import batches_for, inputs_of
+from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.refitting.flow import SideBySide, Stop, Values
@@ -85,7 +86,7 @@ def refit(
     before = original if device == "cpu" else copied(original).to(device)
     cut.to(device)
     readers = _Readers(sites, choices)
-    dtype = next(value.dtype for value in original.parameters() if value.is_floating_point())
+    dtype = input_type(original)
     known = memory_format_of(before, inputs_of(before, x[:2]).to(device))
     blocks = [inputs.to(device) for _, inputs in batches_for(card_of(original), x, BLOCK, dtype, known)]
     both = SideBySide(before, cut, blocks)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch
+from weightsmith.data.targets import Kind, kind_of, scoring_of
 from weightsmith.reducing.surgery.masking import silenced
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ Evaluator = Callable[[Masks], NDArray[np.float64]]
 
 
 def evaluator_of(context: PruningContext, x: Tensor, y: Tensor) -> Evaluator:
-    """A function from masks (one per row) to accuracies in percent on inputs ``x`` with labels ``y``."""
-    last = _last_layer(context, x)
+    """A function from masks (one per row) to accuracies (of a regression R²) in percent on ``x`` with targets ``y``."""
+    last = _last_layer(context, x) if kind_of(y) is Kind.CLASSES else None
     if last is not None:
         return Readout(*last, y.numpy())
     batches = [inputs for _, inputs in context.batches(x)]
@@ -67,11 +68,11 @@ def _last_layer(
 
 @torch.no_grad()
 def _one_by_one(context: PruningContext, batches: Sequence[Tensor], y: Tensor, masks: Masks) -> NDArray[np.float64]:
-    found = np.empty(len(masks))
+    found, scoring = np.empty(len(masks)), scoring_of(y)
     for row, mask in enumerate(masks):
         with silenced(context.network, context.sites, context.split(mask)):
-            called = torch.cat([context.network(inputs.clone()).argmax(dim=1).cpu() for inputs in batches])
-        found[row] = 100 * float((called == y).sum()) / len(y)
+            answers = torch.cat([context.network(inputs.clone()).cpu() for inputs in batches])
+        found[row] = 100 * scoring.total(answers, y) / len(y)
     return found
 
 

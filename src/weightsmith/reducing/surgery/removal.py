@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.networks.editing.resizing import set_tensors
+from weightsmith.networks.precision import like_of
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.surgery.masking import masked
 from weightsmith.reducing.surgery.sites import Port, Site
@@ -86,7 +87,7 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     """The cut network if it agrees with the masked one; otherwise the reason why not."""
     dtype = _check_dtype(network, batch)
     reference = copy.deepcopy(network).to(dtype).eval()
-    x = batch.to(dtype)
+    x = batch.to(dtype) if batch.is_floating_point() else batch  # tokens stay what they are
     for choice in choices:
         _change_inputs(reference, known[choice.site], choice)
     with masked(reference, list(known.values()), choices):
@@ -131,9 +132,9 @@ _RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, 
 def _check_dtype(network: nn.Module, batch: Tensor) -> torch.dtype:
     """float64, unless the network runs only in its own dtype because of tensors inside it."""
     try:
-        copy.deepcopy(network).double().eval()(batch.clone().double())
+        copy.deepcopy(network).double().eval()(batch.double() if batch.is_floating_point() else batch.clone())
     except RuntimeError:
-        return batch.dtype
+        return batch.dtype if batch.is_floating_point() else like_of(network).dtype
     return torch.float64
 
 

@@ -130,8 +130,9 @@ def draw_sizes(
     whole: float | None = None,
     *,
     intervals: str = "95 % intervals",
+    metric: str = "accuracy",
 ) -> Figure:
-    """Accuracy with its interval against the share of remaining parameters, a line per method.
+    """Accuracy (or another ``metric``) with its interval against the share of remaining parameters, a line per method.
 
     ``rows[label]`` holds (share from 0 to 1, accuracy, low, high), accuracies in percent; ``whole`` is the accuracy of
     the network before, ``intervals`` describes low and high. Equal shares are drawn slightly offset.
@@ -153,7 +154,7 @@ def draw_sizes(
         axes.margins(x=0.04, y=0.06)
         _logarithmic_if_wide(axes, shares)
         axes.set_xlabel("parameters left (%)")
-        axes.set_ylabel(f"accuracy (%), bars: {shown(intervals, 40)}")
+        axes.set_ylabel(f"{metric} (%), bars: {shown(intervals, 40)}")
         handles, names = axes.get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=columns(names, 5.5))
     return figure

@@ -52,14 +52,19 @@ def curves(history: History, *, best: int | None = None) -> Figure:
         best, label = min(validated)[1], "lowest validation loss: epoch"
     with house_style():
         figure, (loss, accuracy, rate) = new_figure(5.5, 5.2, 3, heights=(3, 3, 1.4))
-        for axes, what, scale in ((loss, "loss", 1), (accuracy, "accuracy", 100)):
+        score = "r2" if "train_r2" in history.columns else "accuracy"
+        for axes, what, scale in ((loss, "loss", 1), (accuracy, score, 100)):
             for split, colour in (("train", BLUE), ("validation", ORANGE)):
-                values = [math.nan if v is None else scale * v for v in history.column(f"{split}_{what}")]
+                values = [math.nan if v is None else scale * v for v in _column(history, f"{split}_{what}")]
                 if not all(map(math.isnan, values)):
                     name = "training" if split == "train" else split
                     axes.plot(epochs, values, color=colour, label=name, **_marks(len(epochs)))
         rate.plot(epochs, [row.rate for row in history.rows], color=INK, drawstyle="steps-mid", **_marks(len(epochs)))
-        for axes, text in ((loss, "loss (mean per image)"), (accuracy, "accuracy (%)"), (rate, "learning rate")):
+        for axes, text in (
+            (loss, "loss (mean per image)"),
+            (accuracy, "R² (%)" if score == "r2" else "accuracy (%)"),
+            (rate, "learning rate"),
+        ):
             axes.set_ylabel(text)
         _logarithmic_if_wide(loss, (*history.column("train_loss"), *history.column("validation_loss")))
         _logarithmic_if_wide(rate, history.column("rate"))
@@ -71,6 +76,10 @@ def curves(history: History, *, best: int | None = None) -> Figure:
         _epochs_below(rate, epochs)
         figure.align_ylabels()
     return figure
+
+
+def _column(history: History, name: str) -> tuple[float | None, ...]:
+    return history.column(name) if name in history.columns else (None,) * len(history)
 
 
 def rate_curve(curve: RateCurve) -> Figure:

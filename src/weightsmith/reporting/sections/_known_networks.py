@@ -15,6 +15,7 @@ from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.networks.family import Family, Member, family
+from weightsmith.networks.target_evaluation import RegressionEvaluation
 from weightsmith.reducing.results import ReductionRecord, Size
 from weightsmith.reporting.figures.labels import network_labels
 from weightsmith.reporting.parts import Shown
@@ -62,6 +63,8 @@ class Judged:
     images: int
     data: str = ""
     """The name of the data; empty in records of older versions."""
+    metric: str = "accuracy"
+    """What the number is: an accuracy, or R² of a regression."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,7 +192,13 @@ def in_order(results: Sequence[NamedRecord]) -> list[NamedRecord]:
 
 def _turn(result: NamedRecord) -> int:
     """The order for one network: what made it, its accuracy, then other results."""
-    return 0 if network_out(result[1]) is not None else 1 if isinstance(result[1], Evaluation) else 2
+    return (
+        0
+        if network_out(result[1]) is not None
+        else 1
+        if isinstance(result[1], Evaluation | RegressionEvaluation)
+        else 2
+    )
 
 
 def known_networks(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> list[KnownNetwork]:
@@ -277,7 +286,7 @@ def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Ite
     for _, record in made:
         match record:
             case ReductionRecord(measured=found):
-                yield Judged(found.reduced, found.split, found.images, _data_of(record))
+                yield Judged(found.reduced, found.split, found.images, _data_of(record), found.metric)
             case SpikeRecord(decisions=answers):
                 yield Judged(answers.spiking, answers.split, answers.images, _data_of(record))
             case TransferRecord(stages=stages, best=best):
@@ -287,10 +296,12 @@ def _judgements(made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> Ite
                     yield from (Judged(each, "validation", images, _data_of(record)) for each in accuracies)
     for _, record in seen:
         match record:
+            case RegressionEvaluation():
+                yield Judged(record.r2, record.split, record.images, record.data, "R²")
             case Evaluation():
                 yield Judged(record.accuracy, record.split, record.images, record.data)
             case ReductionRecord(measured=found):
-                yield Judged(found.whole, found.split, found.images, _data_of(record))
+                yield Judged(found.whole, found.split, found.images, _data_of(record), found.metric)
             case SpikeRecord(decisions=answers):
                 yield Judged(answers.network, answers.split, answers.images, _data_of(record))
             case SpikeSweep():

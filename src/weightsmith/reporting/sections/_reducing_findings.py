@@ -35,6 +35,8 @@ def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]
     if target is not None and target[1] > target[2]:
         what, left, asked = target
         found.append(f"{100 * left:.1f} % of the {what} are left, not the {100 * asked:g} % asked for")
+    if least_accuracy is not None and record.measured.metric != "accuracy":
+        raise UsageError("--least-accuracy is a share of rows that are right; a regression has errors and R²")
     accuracy = 100 * record.measured.reduced.value
     if least_accuracy is not None and accuracy < least_accuracy:
         found.append(f"accuracy {accuracy:.1f} % is below the {least_accuracy:g} % asked for")

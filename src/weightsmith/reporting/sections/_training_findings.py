@@ -6,6 +6,7 @@ import math
 import re
 
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.target_evaluation import RegressionEvaluation
 from weightsmith.training.run import Stopped, TrainRecord
 
 __all__ = ["advice", "unlearnt"]
@@ -29,7 +30,7 @@ def unlearnt(record: TrainRecord) -> tuple[str, ...]:
     )
 
 
-def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[str]:
+def advice(record: TrainRecord, validation: Evaluation | RegressionEvaluation | None = None) -> list[str]:
     """At most three things to try, each with the number that supports it; a gap must be more than chance."""
     if not record.history.rows and record.stopped is not Stopped.DIVERGED:
         return []
@@ -45,9 +46,11 @@ def advice(record: TrainRecord, validation: Evaluation | None = None) -> list[st
     if record.stopped is Stopped.DONE and record.best_epoch == done:
         watched = record.monitor.replace("_", " ")
         lines.append(f"--epochs {2 * done} (in another folder): the {watched} was best in the last epoch")
-    certain = validation is not None and last.train_accuracy > validation.accuracy.high
-    if certain and last.validation_accuracy is not None and last.train_accuracy - last.validation_accuracy > _GAP:
-        gap = f"{100 * last.train_accuracy:.1f} % in training, {100 * last.validation_accuracy:.1f} % in validation"
+    trained = last.train_accuracy if last.train_accuracy is not None else last.extra.get("train_r2")
+    validated = last.validation_accuracy if last.validation_accuracy is not None else last.extra.get("validation_r2")
+    certain = validation is not None and trained is not None and trained > validation.score.high
+    if certain and trained is not None and validated is not None and trained - validated > _GAP:
+        gap = f"{100 * trained:.1f} % in training, {100 * validated:.1f} % in validation"
         drops = "dropout" in network or not network.startswith("mlp")
         lines.append(f"--penalties l2:1e-4{'' if drops else ', or dropout=0.2 in the network'}: {gap}")
     if settings.get("stop") is None and last.validation_loss is not None and record.best_epoch < done:

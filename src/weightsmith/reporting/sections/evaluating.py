@@ -11,7 +11,7 @@ from weightsmith.reporting.sections._spiking_layers import shown_steps
 from weightsmith.reporting.sections._wording import accuracy, counted, facts_of, percent, percent_within, significant
 from weightsmith.spiking.evaluating import SpikingEvaluation
 
-__all__ = ["below", "evaluation_section", "spiking_evaluation_section"]
+__all__ = ["below", "evaluation_section", "spiking_evaluation_section", "unanswered"]
 
 _MOST_CLASSES = 200  # beyond, a matrix is neither readable nor small
 _MOST_PAIRS = 20
@@ -26,7 +26,7 @@ def evaluation_section(evaluation: Evaluation, name: str, *, least_accuracy: flo
     parts.append(_classes(evaluation, name))
     settings = {"data": evaluation.data, "split": evaluation.split, "normalisation": evaluation.normalisation}
     parts.append(facts_of(settings, evaluation.origin))
-    look_at = (*_unanswered(evaluation), *below(evaluation.accuracy.value, least_accuracy))
+    look_at = (*unanswered(evaluation), *below(evaluation.accuracy.value, least_accuracy))
     return Section(f"Evaluation: {name}", _lead(evaluation), tuple(parts), _chips(evaluation), look_at=look_at)
 
 
@@ -96,7 +96,8 @@ def _chips(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     return tuple(chips)
 
 
-def _unanswered(evaluation: Evaluation) -> list[str]:
+def unanswered(evaluation: Evaluation) -> list[str]:
+    """A concern if rows gave NaN or infinity."""
     if not evaluation.not_finite:
         return []
     return [f"{evaluation.not_finite:,} of {evaluation.images:,} rows gave NaN or infinity; they count as wrong"]

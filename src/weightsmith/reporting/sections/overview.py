@@ -87,11 +87,20 @@ def _lead(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> s
     lead += f" ({', '.join(kinds)})." if kinds else "."
     groups = judged_alike(networks)
     if len(groups) == 1:
-        return f"{lead} The most accurate is {_best_of(networks)}"
+        return f"{lead} The {_most(networks)} is {_best_of(networks)}"
     for rows, group in list(groups.items())[:_NAMED]:
         among = f"of {len(group)} " if len(group) > 1 else ""
-        lead += f" On {_rows_text(rows)} the most accurate {among}is {_best_of(group)}"
+        lead += f" On {_rows_text(rows)} the {_most(group)} {among}is {_best_of(group)}"
     return lead + (" Accuracies on different rows are not ranked against each other." if groups else "")
+
+
+def _most(networks: Sequence[KnownNetwork]) -> str:
+    return "most accurate" if _metric_of(networks) == "accuracy" else f"one with the highest {_metric_of(networks)}"
+
+
+def _metric_of(networks: Sequence[KnownNetwork]) -> str:
+    """What the networks are judged by."""
+    return " or ".join(dict.fromkeys(each.judged.metric for each in networks if each.judged is not None)) or "accuracy"
 
 
 def _best_of(networks: Sequence[KnownNetwork]) -> str:
@@ -145,7 +154,7 @@ def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
     if judged:
         best = max(judged, key=_right)
         assert best.judged is not None  # as all of them are
-        chips.append(("best accuracy", f"{percent_within(best.judged.accuracy)} · {best.name}"))
+        chips.append((f"best {_metric_of(networks)}", f"{percent_within(best.judged.accuracy)} · {best.name}"))
     sized = [each for each in judged if each.parameters is not None and each.making != "spiking"]
     if len(sized) > 1:
         small = min(sized, key=lambda each: (each.parameters or 0, -_right(each)))
@@ -224,8 +233,8 @@ def _drawing(networks: Sequence[KnownNetwork], against: str, of: tuple[str, int]
 def _networks(networks: Sequence[KnownNetwork]) -> Table:
     columns = (
         Column("network", "the result that made it"),
-        Column("accuracy", "with its interval", numeric=True),
-        Column("against its parent", "points of accuracy on the same images, with an interval", numeric=True),
+        Column(_metric_of(networks), "with its interval", numeric=True),
+        Column("against its parent", "points, on the same images, with an interval", numeric=True),
         Column("p", HOLM, numeric=True),
         Column("parameters", "of a spiking network those of the network it was converted from", numeric=True),
         Column("MACs", "multiply–accumulates for an image", numeric=True),

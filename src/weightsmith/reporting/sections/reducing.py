@@ -152,17 +152,18 @@ def _lead(record: ReductionRecord) -> str:
     )
     recovered = f" after {record.settings['recover']}" if record.settings["recover"] else ""
     return (
-        f"{lead} Accuracy on {counted(measured.images, 'row')} ({measured.split}) went from "
+        f"{lead} {_headed(record)} on {counted(measured.images, 'row')} ({measured.split}) went from "
         f"{percent(measured.whole.value)} to {percent(measured.reduced.value)}{recovered}: {changed(measured.cost)}, "
-        f"McNemar’s {chance(measured.cost.p)}: {conclusion(measured.cost)}."
+        f"{'paired t-test, ' if measured.metric == 'R²' else 'McNemar’s '}{chance(measured.cost.p)}: "
+        f"{conclusion(measured.cost)}."
     )
 
 
 def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
     before, after, measured = record.whole, record.reduced, record.measured
     return (
-        ("accuracy before", accuracy(measured.whole, measured.images, measured.split)),
-        ("accuracy after", accuracy(measured.reduced, measured.images, measured.split)),
+        (f"{measured.metric} before", accuracy(measured.whole, measured.images, measured.split)),
+        (f"{measured.metric} after", accuracy(measured.reduced, measured.images, measured.split)),
         ("units", f"{before.units:,} → {after.units:,}"),
         ("parameters", f"{before.parameters:,} → {after.parameters:,}"),
     )
@@ -183,7 +184,7 @@ def notes_of(record: ReductionRecord) -> tuple[str, ...]:
     recovered = map(str, record.recovery)
     lines = (*recovered, *record.notes, *gathered((note, site.name) for site in record.sites for note in site.notes))
     if record.measured.split == "train":
-        lines += ("Accuracies are those on the training rows, which the method has seen: there were no others.",)
+        lines += ("Accuracies and R² are those on the training rows, which the method has seen: there were no others.",)
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
         record.random.accuracies
     ):
@@ -205,14 +206,18 @@ def _sizes(record: ReductionRecord) -> Drawing:
         {"network": label, "parameters_left": share, "accuracy": value / 100, "low": low / 100, "high": high / 100}
         for label, (share, value, low, high) in points.items()
     ]
-    how = "How to read it: each point is a network, further left the smaller, with the 95 % interval of its accuracy"
+    how = "How to read it: each point is a network, further left the smaller, with its 95 % interval"
     if record.random is not None:
         how += "; a method has found something only if it stands above random masks of the same size"
     if record.scratch is not None:
         how += "; it was worth its while only if it stands above the same small network trained from scratch"
     several = {label: [point] for label, point in points.items()}
-    figure = functools.partial(draw_sizes, several, 100 * record.measured.whole.value)
-    return Drawing("Accuracy against size", f"{how}.", figure, rounded(rows), file="accuracy-by-size.csv")
+    figure = functools.partial(draw_sizes, several, 100 * record.measured.whole.value, metric=record.measured.metric)
+    return Drawing(f"{_headed(record)} against size", f"{how}.", figure, rounded(rows), file="accuracy-by-size.csv")
+
+
+def _headed(record: ReductionRecord) -> str:
+    return record.measured.metric[0].upper() + record.measured.metric[1:]
 
 
 def _units(record: ReductionRecord) -> Drawing:
@@ -233,7 +238,7 @@ def _accuracies(record: ReductionRecord) -> Table:
     measured, random, scratch = record.measured, record.random, record.scratch
     columns = (
         Column("network"),
-        Column("accuracy", numeric=True),
+        Column(measured.metric, numeric=True),
         Column("95 % interval", numeric=True),
         Column("what it is"),
     )
@@ -261,10 +266,17 @@ def _accuracies(record: ReductionRecord) -> Table:
         remark = f"fresh weights, {scratch.option}, {counted(len(scratch.seeds), 'seed')}"
         rows.append(_accuracy("from scratch", mean, remark))
     caption = (
-        f"On {counted(measured.images, 'row')} ({measured.split}). Intervals are Wilson’s over images, Student’s "
-        "over masks and seeds."
+        f"On {counted(measured.images, 'row')} ({measured.split}). Intervals are "
+        f"{'Wilson’s' if measured.metric == 'accuracy' else 'Student’s'} over rows, "
+        "Student’s over masks and seeds."
     )
-    return Table("Accuracies", columns, tuple(rows), caption, file="accuracies.csv")
+    return Table(
+        "Accuracies" if measured.metric == "accuracy" else measured.metric,
+        columns,
+        tuple(rows),
+        caption,
+        file="accuracies.csv",
+    )
 
 
 def _accuracy(

@@ -46,7 +46,7 @@ def methods_section(
         tuple(parts),
         (
             (
-                "accuracy before",
+                f"{records[0].measured.metric} before",
                 accuracy(records[0].measured.whole, records[0].measured.images, records[0].measured.split),
             ),
         ),
@@ -146,8 +146,8 @@ def _table(several: Sequence[tuple[str, ReductionRecord]], numbered: bool) -> Ta
         Column("parameters left", numeric=True),
         Column("MACs left", numeric=True, spare=3),
         Column("units", numeric=True, spare=4),
-        Column("just cut", "accuracy before any training", numeric=True, spare=6),
-        Column("accuracy", numeric=True),
+        Column("just cut", "before any training", numeric=True, spare=6),
+        Column(several[0][1].measured.metric, numeric=True),
         Column("change", "points, against the network that came in, on the same rows", numeric=True),
         Column("p", HOLM, numeric=True),
         Column("random masks", "of the same size, ± standard deviation", numeric=True, spare=5),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weightsmith.grading.classes import HEAVIEST, LIGHTEST
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.target_evaluation import RegressionEvaluation
 from weightsmith.reporting._sparks import first_to_last, spark
 from weightsmith.reporting.figures.gradients import gradient_figure
 from weightsmith.reporting.figures.spiking._panels import spread
@@ -32,12 +33,14 @@ _COLUMNS = {
     "train_accuracy": Column("training accuracy", "on the batches, while the weights moved", numeric=True),
     "validation_loss": Column("validation loss", "mean per image after the epoch", numeric=True),
     "validation_accuracy": Column("validation accuracy", "after the epoch", numeric=True),
+    "train_r2": Column("training R²", "on the batches, while the weights moved", numeric=True),
+    "validation_r2": Column("validation R²", "after the epoch", numeric=True),
     "penalty": Column("penalty", "what the penalties add to the loss", numeric=True),
     "clipped": Column("clipped", "share of steps whose gradient was clipped", numeric=True),
 }
 _MOST_VALUES, _FEWEST_EPOCHS = 20_000, 50  # values of one figure; if there are more, epochs are thinned evenly
 _FEW_EPOCHS, _BARS = 12, 40  # epochs in a terminal's table; bars of a curve, at most
-_SHARES = ("train_accuracy", "validation_accuracy", "clipped")
+_SHARES = ("train_accuracy", "validation_accuracy", "train_r2", "validation_r2", "clipped")
 _MEASURED = {
     "alpha": (
         "α by layer",
@@ -56,7 +59,9 @@ _MEASURED = {
 """Measures of the pipeline's hooks, by the word before the slash: title, axis and how to read it."""
 
 
-def training_section(record: TrainRecord, name: str, *, results: Mapping[str, Evaluation] | None = None) -> Section:
+def training_section(
+    record: TrainRecord, name: str, *, results: Mapping[str, Evaluation | RegressionEvaluation] | None = None
+) -> Section:
     """The description of a run named ``name``; ``results`` are evaluations by the name of their split."""
     rows, evaluated = record.history.rows, results or {}
     parts: list[Part] = [*_notes(record)]
@@ -92,16 +97,20 @@ def _about(record: TrainRecord) -> str:
     return " · ".join([*words, f"inputs normalised by {settings.get('normalise')}"])
 
 
-def _accuracies(results: Mapping[str, Evaluation]) -> list[tuple[str, str]]:
+def _accuracies(results: Mapping[str, Evaluation | RegressionEvaluation]) -> list[tuple[str, str]]:
     return [
-        (f"accuracy in {split}", accuracy(result.accuracy, result.images, split)) for split, result in results.items()
+        (
+            f"{'R²' if isinstance(result, RegressionEvaluation) else 'accuracy'} in {split}",
+            accuracy(result.score, result.images, split),
+        )
+        for split, result in results.items()
     ]
 
 
 def _sparks(record: TrainRecord) -> Iterator[tuple[str, str]]:
     """Loss, the watched measure and validation accuracy over the epochs: bars, then first → last."""
-    for name in dict.fromkeys(("train_loss", record.monitor, "validation_accuracy")):
-        values = record.history.column(name)
+    for name in dict.fromkeys(("train_loss", record.monitor, "validation_accuracy", "validation_r2")):
+        values = record.history.column(name) if name in record.history.columns else ()
         if sum(value is not None for value in values) > 1:
             ends = first_to_last(values, "{:.1%}" if name in _SHARES else "{:.4f}").replace("%", " %")
             head = _COLUMNS[name].head if name in _COLUMNS else name
@@ -129,14 +138,18 @@ def _weights(record: TrainRecord) -> str:
     return f"The network has the weights of epoch {record.restored}, the best by {by}."
 
 
-def _chips(record: TrainRecord, evaluated: Mapping[str, Evaluation]) -> tuple[tuple[str, str], ...]:
+def _chips(
+    record: TrainRecord, evaluated: Mapping[str, Evaluation | RegressionEvaluation]
+) -> tuple[tuple[str, str], ...]:
     """Accuracies of the epoch whose weights were kept, unless evaluated since, and sizes."""
     kept = next((row for row in record.history.rows if row.epoch == record.restored), None)
     chips = []
     if kept is not None and kept.validation_accuracy is not None and "validation" not in evaluated:
         chips.append(("validation accuracy", percent(kept.validation_accuracy)))
-    if kept is not None:
+    if kept is not None and kept.train_accuracy is not None:
         chips.append(("training accuracy", percent(kept.train_accuracy)))
+    if kept is not None and "train_r2" in kept.extra:
+        chips.append(("training R²", percent(kept.extra["train_r2"])))
     asked = record.settings.get("epochs")
     of = f" of {asked:,}" if isinstance(asked, int) and asked != len(record.history) else ""
     chips += [("epochs", f"{len(record.history):,}{of}"), ("parameters", f"{record.parameters:,}")]
@@ -185,7 +198,7 @@ def _curves(record: TrainRecord, name: str) -> Drawing:
     )
     some, rows, remark = _drawn(record.history, _plain_columns(record.history))
     return Drawing(
-        "Loss, accuracy and learning rate",
+        f"Loss, {'R²' if 'train_r2' in record.history.columns else 'accuracy'} and learning rate",
         how + remark,
         lambda: curves(some, best=best),
         rows,
@@ -256,7 +269,7 @@ def _epochs(record: TrainRecord, name: str) -> Table:
 
 
 def _cell(row: EpochRow, name: str) -> Cell | Shown:
-    value = row.extra.get(name) if name not in _COLUMNS else row.value(name)
+    value = row.extra.get(name) if name in row.extra or name not in _COLUMNS else row.value(name)
     return Shown(value, percent(value)) if name in _SHARES else value
 
 

@@ -13,12 +13,9 @@ from weightsmith.core.errors import DataMismatch
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.training.engines.flat import Flat
 from weightsmith.training.engines.pooling import has_hooks, pooled_first
-from weightsmith.training.losses import CrossEntropy
+from weightsmith.training.losses import CrossEntropy, LossFunction, by_row
 
 __all__ = ["AutogradEngine", "DenseEngine", "Engine", "LossFunction", "Outcome", "engine_for"]
-
-
-LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class Outcome(NamedTuple):
@@ -29,10 +26,17 @@ class Outcome(NamedTuple):
 
 
 class Engine(Protocol):
-    """Called with inputs and labels, it leaves the gradient of the mean loss in the flat gradient."""
+    """Called with inputs and targets, it leaves the gradient of the mean loss in the flat gradient.
 
-    def __call__(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    With ``weights`` the loss of each row is multiplied by its weight before the mean is taken.
+    """
+
+    def __call__(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The loss and the scores."""
+
+
+def _mean_loss(loss: LossFunction, scores: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+    return loss(scores, y) if weights is None else (by_row(loss)(scores, y) * weights).mean()
 
 
 class AutogradEngine:
@@ -41,14 +45,14 @@ class AutogradEngine:
     def __init__(self, network: Callable[[Tensor], Any], loss: LossFunction, flat: Flat) -> None:
         self._network, self._loss, self._flat = network, loss, flat
 
-    def __call__(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Forward, backward; the gradients are added up into the flat vector, which is cleared first."""
         self._flat.gradient.zero_()
         scores = self._network(x)
         if not isinstance(scores, Tensor) or scores.dim() != 2:
             shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise DataMismatch(f"the network gives {shape}, not one score per class (images × classes)")
-        loss = self._loss(scores, y)
+        loss = _mean_loss(self._loss, scores, y, weights)
         torch.autograd.backward(loss)
         return Outcome(loss.detach(), scores.detach())
 
@@ -164,14 +168,14 @@ class DenseEngine:
         return cls(layers, entry, loss)
 
     @torch.no_grad()
-    def __call__(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, y: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Forward and backward; the gradient is in the parameters' ``grad`` afterwards."""
         inputs = x.flatten(1)
         if self._entry is not None:
             inputs = self._entry(inputs)
         buffers, minus_one = self._buffers_for(len(inputs))
         _forward(buffers, inputs)
-        loss = self._at_the_output(buffers[-1], y, minus_one)
+        loss = self._at_the_output(buffers[-1], y, minus_one, weights)
         _backward(buffers, inputs)
         return loss, buffers[-1].activation
 
@@ -184,16 +188,16 @@ class DenseEngine:
             self._buffers[rows] = buffers, buffers[0].weight.new_full((rows, 1), -1)
         return self._buffers[rows]
 
-    def _at_the_output(self, last: _LayerBuffers, y: Tensor, minus_one: Tensor) -> Tensor:
+    def _at_the_output(self, last: _LayerBuffers, y: Tensor, minus_one: Tensor, weights: Tensor | None) -> Tensor:
         """The loss, and its derivative by the scores: softmax − one-hot for plain cross-entropy, else autograd."""
-        if self._plain:
+        if self._plain and weights is None:
             logarithms = torch.log_softmax(last.activation, 1)
             torch.exp(logarithms, out=last.sensitivity)
             last.sensitivity.scatter_add_(1, y[:, None], minus_one).div_(len(minus_one))
             return nn.functional.nll_loss(logarithms, y)
         with torch.enable_grad():
             scores = last.activation.clone().requires_grad_()
-            loss = self._loss(scores, y)
+            loss = _mean_loss(self._loss, scores, y, weights)
             (gradient,) = torch.autograd.grad(loss, scores)
         last.sensitivity.copy_(gradient)
         return loss.detach()

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from weightsmith.data.targets import scoring_of
 from weightsmith.training.distributed import Team
 from weightsmith.training.engines.choice import AutogradEngine, engine_for
 from weightsmith.training.engines.flat import Flat
+from weightsmith.training.feeding import Weighted
 from weightsmith.training.penalties import weights_of
 from weightsmith.training.plan import TrainingPlan
 
@@ -22,10 +24,10 @@ class NotFinite(Exception):
 
 
 class Step(NamedTuple):
-    """The result of a step over all processes: the mean loss, the number of correct images, the number of images."""
+    """The result of a step over all processes: the mean loss, the sum of the rows' scores, the number of rows."""
 
     loss: float
-    correct: int
+    correct: float
     rows: int
 
 
@@ -36,10 +38,11 @@ class Stepper:
         settings = plan.settings
         self._team, self._clip, self._gain = members, settings.clip, settings.optimiser.gain
         self.flat = Flat(plan.network)
-        self._engine = engine_for(plan.network, settings.loss, self.flat)
-        self._autograd = AutogradEngine(plan.network, settings.loss, self.flat)
+        self._engine = engine_for(plan.network, plan.loss, self.flat)
+        self._autograd = AutogradEngine(plan.network, plan.loss, self.flat)
         self.penalisers = tuple(penalty.on(weights_of(plan.network)) for penalty in settings.penalties)
         self.optimiser = settings.optimiser.build(self.flat.parameter, settings.schedule.at(0, plan.span))
+        self._scoring = scoring_of(plan.train.y)
         self.clipped = 0
 
     def start_epoch(self) -> None:
@@ -48,7 +51,7 @@ class Stepper:
         for penaliser in self.penalisers:
             penaliser.start_epoch()
 
-    def __call__(self, x: Tensor, y: Tensor, rows: int, rate: float, *, watched: bool = False) -> Step:
+    def __call__(self, x: Tensor, y: Tensor | Weighted, rows: int, rate: float, *, watched: bool = False) -> Step:
         """Take a step of that ``rate`` on this process's share of a batch of ``rows``.
 
         With ``watched`` the step uses autograd, so that hooks see the gradients.
@@ -66,17 +69,18 @@ class Stepper:
             penaliser.after_step(rate * self._gain)
         return step
 
-    def _gradient(self, x: Tensor, y: Tensor, rows: int, watched: bool) -> Step:
+    def _gradient(self, x: Tensor, y: Tensor | Weighted, rows: int, watched: bool) -> Step:
         """The gradient of the mean loss over the whole batch, in the flat vector."""
-        share = len(y)
+        share = len(x)
+        targets, weights = y if isinstance(y, Weighted) else (y, None)
         if share:
-            loss, scores = (self._autograd if watched else self._engine)(x, y)
-            own = Step(float(loss), int(torch.count_nonzero(scores.argmax(1) == y)), share)
+            loss, scores = (self._autograd if watched else self._engine)(x, targets, weights)
+            own = Step(float(loss), self._scoring.total(scores, targets), share)
         else:  # the last batch may have fewer rows than there are processes
             self.flat.gradient.zero_()
-            own = Step(0.0, 0, 0)
+            own = Step(0.0, 0.0, 0)
         if self._team.size == 1:
             return own
         self._team.sum(self.flat.gradient.mul_(share / rows))
         both = self._team.sum(torch.tensor([own.loss * share, own.correct], dtype=torch.float64))
-        return Step(float(both[0]) / rows, int(both[1]), rows)
+        return Step(float(both[0]) / rows, float(both[1]), rows)
