@@ -77,7 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", action="append", choices=list(PARTS))
     parser.add_argument("--mutants", type=int, default=_MUTANTS)
     parser.add_argument("--flips", type=int, default=_FLIPS)
-    parser.add_argument("--times", type=int, default=_TIMES, help="kills of every command; half as many interrupts, a tenth of failing disks")
+    parser.add_argument(
+        "--times",
+        type=int,
+        default=_TIMES,
+        help="kills of every command; half as many interrupts, a tenth of failing disks",
+    )
     parser.add_argument("--go-on", action="store_true", help="keep the formats that are done")
     parser.add_argument("--out", type=Path, default=_ROOT / "docs" / "results")
     given = parser.parse_args(arguments)

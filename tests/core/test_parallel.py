@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weightsmith.core import _processes
-from weightsmith.core import parallel as _cluster
+from weightsmith.core import _cluster, _processes
 from weightsmith.core.errors import OptionError, UsageError, WorkerLost
 from weightsmith.core.parallel import completed, parallel_map
 from weightsmith.core.seeds import stream
@@ -177,7 +176,7 @@ def test_an_exception_in_a_worker_is_unchanged_and_stops_the_rest(tmp_path):
 
 def test_a_worker_killed_while_idle_is_replaced_and_blames_no_task():
     pool = _processes._Pool(abs, [-1], workers=1, attempts=1)
-    assert pool._idle[0].submit(os._exit, 3).exception() is not None
+    assert pool._idle[0].submit(_processes._Packed(os._exit), 3).exception() is not None
     try:
         pool.start_waiting()
         assert pool.next_ready() == [(0, 1)]
