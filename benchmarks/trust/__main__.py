@@ -6,7 +6,7 @@
     python -m benchmarks.trust --go-on                 after a kill: formats that are done are not tried again
 
 Parts: damage (mutants of every format, flips of our own files, files built to harm), kills, faults (full or read-only
-disk, failing writes), folders (two processes in one), interrupts.
+disk, failing writes), folders (two processes in one), machines (a Dask cluster), interrupts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.trust import damage, faults, interrupts, kills, page
+from benchmarks.trust import damage, faults, interrupts, kills, machines, page
 from benchmarks.trust.samples import OWN, samples
 from weightsmith.core.storage import write_atomic
 
@@ -67,6 +67,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]] | None] = {
     "kills": lambda given: kills.kills(given.times),
     "faults": lambda given: faults.faults(max(1, given.times // 10)),
     "folders": lambda _: faults.folders(),
+    "machines": lambda _: machines.machines(),
     "interrupts": lambda given: interrupts.interrupts(max(1, given.times // 2)),
 }
 

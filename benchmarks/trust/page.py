@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["holds", "page", "table"]
 
-_PARTS = ("damage", "kills", "faults", "folders", "interrupts")
+_PARTS = ("damage", "kills", "faults", "folders", "machines", "interrupts")
 
 
 class Promise(NamedTuple):
