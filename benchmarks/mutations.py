@@ -3,9 +3,9 @@
     python -m benchmarks.mutations --count 100 --out mutations.jsonl      goes on where it was stopped
 
 A fault is another operator, comparison or constant, a condition turned round, or a returned value that is dropped. It
-is planted into a copy of the sources. The tests of a file are the quick ones (not ``slow``) of tests/<its place>/test_<its
-name>.py and of up to four other files that import it, by name or through the package's; without any, those of the
-folder. A fault counts as caught if they fail, or do not end in time.
+is planted into a copy of the sources. The tests of a file are its doctests and the quick ones (not ``slow``) of
+tests/<its place>/test_<its name>.py and of up to four other files that import it; without any, those of the folder. A
+fault counts as caught if they fail, or do not end in time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -102,11 +103,10 @@ def belonging(file: str, root: Path = _ROOT) -> list[str]:
     place = Path(file).relative_to("src/weightsmith")
     own = root / "tests" / place.parent / f"test_{place.stem.lstrip('_')}.py"
     module = ".".join(["weightsmith", *place.with_suffix("").parts])
-    imports = (f"from {module} import", f"import {module}", f"from {module.rpartition('.')[0]} import {place.stem}")
+    package, _, name = module.rpartition(".")
+    imports = re.compile(rf"(from|import) {re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
     users = [
-        path
-        for path in sorted((root / "tests").rglob("test_*.py"))
-        if path != own and any(text in path.read_text() for text in imports)
+        path for path in sorted((root / "tests").rglob("test_*.py")) if path != own and imports.search(path.read_text())
     ]
     users.sort(key=lambda path: (path.parent != own.parent, path.stat().st_size))
     found = [path for path in (own, *users[:_MOST_FILES]) if path.exists()]

@@ -38,7 +38,7 @@ def test_every_kind_of_fault_at_its_place(tmp_path):
         "not x and y": {"(not x or y)"},
         "not x": {"(x)"},
         "x * (y - 1) < LIMIT": {"(x * (y - 1) <= LIMIT)", "None"},
-        "x * (y - 1)": {"(x + (y - 1))"},
+        "x * (y - 1)": {"(x + y - 1)"},
         "y - 1": {"(y + 1)"},
     }
 
