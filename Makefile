@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 # One thread per process: two torch threads on a busy two-core machine are many times slower than one.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 WORKERS ?= 2
@@ -83,15 +82,14 @@ picture: $(VENV)/.dev ## the picture in the README, from a run of the demo, and 
 clean: ## remove what make made
 	rm -rf $(VENV) $(PEERS) $(ROUNDED) .coverage .browser site demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(VENV)/.core: pyproject.toml constraints.txt
+$(VENV)/.core: pyproject.toml constraints.txt requirements/core.txt requirements/install.sh
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weightsmith needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) torch
-	$(PIP) --editable .
+	sh requirements/install.sh $(VENV) core
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable '.[dev]'
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt
+	sh requirements/install.sh $(VENV) dev
 	touch $@
 
 $(PEERS)/.installed: benchmarks/peers/install.sh benchmarks/peers/*.txt constraints.txt

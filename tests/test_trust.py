@@ -14,6 +14,7 @@ from benchmarks.trust import damage, faults, kills, page
 from benchmarks.trust.samples import OWN, samples
 
 _MUTANTS = 24  # three of each kind of damage
+_ENDLESS = 10_030  # the HDF5 library runs in circles on this one
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,9 @@ def broken(found: damage.Found) -> dict[str, object]:
 def test_mutants_of_every_format_are_read_or_refused_in_one_line(made):
     assert len(made) == 23
     for name, sample in made.items():
-        found = damage.tried(name, sample, damage.mutant, range(_MUTANTS))
-        assert found.tried == found.read + found.refused + sum(found.other_codes.values()) == _MUTANTS
+        numbers = [*range(_MUTANTS), *([_ENDLESS] if name == "Keras .h5, whole model" else [])]
+        found = damage.tried(name, sample, damage.mutant, numbers)
+        assert found.tried == found.read + found.refused + sum(found.other_codes.values()) == len(numbers)
         assert not broken(found), name
         assert not found.other_codes or name == "own recipe"
 

@@ -6,7 +6,7 @@
     python -m benchmarks.trust --go-on                 after a kill: formats that are done are not tried again
 
 Parts: damage (mutants of every format, flips of our own files, files built to harm), kills, faults (full or read-only
-disk, failing writes), folders (two processes in one), interrupts.
+disk, failing writes), folders (two processes in one), machines (a Dask cluster), interrupts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.trust import damage, faults, interrupts, kills, page
+from benchmarks.trust import damage, faults, interrupts, kills, machines, page
 from benchmarks.trust.samples import OWN, samples
 from weightsmith.core.storage import write_atomic
 
@@ -67,7 +67,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]] | None] = {
     "kills": lambda given: kills.kills(given.times),
     "faults": lambda given: faults.faults(max(1, given.times // 10)),
     "folders": lambda _: faults.folders(),
-    "interrupts": lambda given: interrupts.interrupts(given.times),
+    "machines": lambda _: machines.machines(),
+    "interrupts": lambda given: interrupts.interrupts(max(1, given.times // 2)),
 }
 
 
@@ -77,7 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", action="append", choices=list(PARTS))
     parser.add_argument("--mutants", type=int, default=_MUTANTS)
     parser.add_argument("--flips", type=int, default=_FLIPS)
-    parser.add_argument("--times", type=int, default=_TIMES, help="kills and interrupts of every command")
+    parser.add_argument(
+        "--times",
+        type=int,
+        default=_TIMES,
+        help="kills of every command; half as many interrupts, a tenth of failing disks",
+    )
     parser.add_argument("--go-on", action="store_true", help="keep the formats that are done")
     parser.add_argument("--out", type=Path, default=_ROOT / "docs" / "results")
     given = parser.parse_args(arguments)

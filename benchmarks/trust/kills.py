@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,10 +95,14 @@ def begin(
     try:
         if before is not None:
             before()
-        command_line([*command.split(), "--out", to or out, "--quiet"])
+        target = [] if command.startswith("export") else ["--out", to or out]
+        command_line([*command.split(), *target, "--quiet"])
     except SystemExit as end:
         sys.stdout.flush()
         os._exit(end.code if isinstance(end.code, int) else 0)
+    except Exception:  # noqa: BLE001 (that is what is looked for)
+        traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(99)
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 __all__ = ["holds", "page", "table"]
 
+_PARTS = ("damage", "kills", "faults", "folders", "machines", "interrupts")
+
 
 class Promise(NamedTuple):
     """A promise, how often it was tried, and how often it did not hold."""
@@ -18,7 +20,7 @@ class Promise(NamedTuple):
 def _promises(results: dict[str, Any]) -> list[Promise]:
     """What every part says of the promises it tried."""
     made = _of_damage(results["damage"]["found"]) if "damage" in results else []
-    for part in ("kills", "faults", "folders", "interrupts"):
+    for part in _PARTS[1:]:
         made += [Promise(*row) for row in results.get(part, {}).get("found", {}).get("promises", [])]
     return made
 
@@ -64,7 +66,9 @@ def page(results: dict[str, Any]) -> str:
         table(results),
         "",
     ]
-    for part in ("kills", "faults", "folders", "interrupts"):
+    spent = ", ".join(f"{part} {results[part]['minutes']:g}" for part in _PARTS if part in results)
+    lines += [f"Minutes that the parts took: {spent}.", ""]
+    for part in _PARTS[1:]:
         if part in results:
             lines += [*results[part]["found"]["notes"], ""]
     if "damage" in results:

@@ -158,10 +158,11 @@ def test_progress_is_told_under_the_name_of_the_stage(tmp_path):
 
 def test_what_surrounds_a_call_is_given_to_verbs_that_have_it(tmp_path):
     recipe = Recipe.parse(RECIPE)
-    context = StageContext(recipe, ws.data.load("digits"), 7, tmp_path, threads=2, device="meta", workers=3)
-    whole = {"seed": 7, "threads": 2, "device": "meta", "workers": 3}
+    context = StageContext(recipe, ws.data.load("digits"), 7, tmp_path, threads=2, device="meta")
+    whole = {"seed": 7, "threads": 2, "device": "meta"}
     assert context.surrounding(ws.grade) == whole
-    assert context.surrounding(ws.train) == {name: whole[name] for name in ("seed", "threads", "device")}
+    assert context.surrounding(ws.spike) == {name: whole[name] for name in ("seed", "device")}
     for function in VERBS.values():
         around = {name for name, each in parameters(function).items() if each.doc.surrounds}
+        around -= {"workers", "cluster"}  # those of the pipeline hold for all that it calls
         assert set(context.surrounding(function)) == around

@@ -27,7 +27,18 @@ def test_a_recipe_can_set_what_the_verb_can(kind, keys):
 
 def test_what_surrounds_a_call_and_functions_are_no_options_of_a_stage():
     every = {key for options in KINDS.values() for key in options}
-    assert not every & {"seed", "threads", "device", "workers", "out", "progress", "hooks", "fitness", "latency"}
+    assert not every & {
+        "seed",
+        "threads",
+        "device",
+        "workers",
+        "cluster",
+        "out",
+        "progress",
+        "hooks",
+        "fitness",
+        "latency",
+    }
 
 
 @pytest.mark.parametrize(

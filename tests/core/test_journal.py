@@ -11,7 +11,7 @@ import time
 import pytest
 
 from weightsmith.core.errors import FileRefused, UsageError
-from weightsmith.core.journal import Journal, read_journal
+from weightsmith.core.journal import Journal, claimed, read_journal
 from weightsmith.core.records import digest_of
 
 CALL = {"function": "train", "settings": [{"rate": 0.1}, {"rate": 1}], "seed": 0, "versions": {"torch": "2.13.0"}}
@@ -274,3 +274,18 @@ with Journal({str(path)!r}, {CALL!r}) as journal:
         for number in range(400):
             journal.append(str(number), number / 7, seconds=0.5)
     assert interrupted == path.read_bytes()
+
+
+def test_a_folder_without_a_journal_is_held_too(tmp_path):
+    with claimed(tmp_path / "new"):
+        with pytest.raises(UsageError, match="in use by another process"), claimed(tmp_path / "new"):
+            pass
+        with pytest.raises(UsageError, match="in use by another process"):
+            Journal(tmp_path / "new" / "journal.jsonl", CALL)
+        with claimed(tmp_path / "new", "page.html"):  # one file in it is another matter
+            pass
+    assert not (tmp_path / "new").exists()  # nothing was written to it
+    (tmp_path / "old").mkdir()
+    with claimed(tmp_path / "old"):
+        pass
+    assert (tmp_path / "old").exists()

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weightsmith.core import _processes
-from weightsmith.core import parallel as _cluster
+from weightsmith.core import _cluster, _processes
 from weightsmith.core.errors import OptionError, UsageError, WorkerLost
 from weightsmith.core.parallel import completed, parallel_map
 from weightsmith.core.seeds import stream
@@ -177,7 +176,7 @@ def test_an_exception_in_a_worker_is_unchanged_and_stops_the_rest(tmp_path):
 
 def test_a_worker_killed_while_idle_is_replaced_and_blames_no_task():
     pool = _processes._Pool(abs, [-1], workers=1, attempts=1)
-    assert pool._idle[0].submit(os._exit, 3).exception() is not None
+    assert pool._idle[0].submit(_processes._Packed(os._exit), 3).exception() is not None
     try:
         pool.start_waiting()
         assert pool.next_ready() == [(0, 1)]
@@ -380,6 +379,83 @@ def test_a_task_that_kills_the_cluster_s_workers_is_named(cluster, tmp_path):
     Path(folder, "go").touch()
     with pytest.raises(WorkerLost, match=r"^workers of tcp://127.0.0.1:\d+ died each time they had task 1 \(1\)"):
         next(steps)
+
+
+@pytest.mark.slow
+def test_a_stopped_worker_is_told_of_and_its_tasks_go_to_others(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(_cluster, "_STALL_SECONDS", 5.0)
+    folder = str(tmp_path)
+
+    def slowly(index):
+        import os
+        import time
+        from pathlib import Path
+
+        Path(folder, f"{index}-{os.getpid()}").touch()
+        time.sleep(0.3)
+        return index
+
+    victim, _ = cluster.add_worker(), cluster.add_worker()
+    _wait_for_workers(cluster, 2)
+    found, stopped = [], False
+    with pytest.warns(_cluster.WorkerStalled, match=r"the worker tcp://\S+ of tcp://\S+ has not answered for 5 s"):  # noqa: PT031
+        for index, _result in completed(slowly, range(8), cluster=cluster.address):
+            found.append(index)
+            if not stopped and any(path.name.endswith(f"-{victim.pid}") for path in tmp_path.iterdir()):
+                victim.send_signal(signal.SIGSTOP)
+                stopped = True
+    assert stopped
+    assert sorted(found) == list(range(8))
+
+
+@pytest.mark.slow
+def test_small_tasks_travel_in_batches_and_what_raises_is_its_own(cluster):
+    cluster.add_worker()
+
+    def work(task):
+        if task == 150:
+            raise LookupError("no", 7)
+        return task
+
+    steps, calls = completed(work, range(200), cluster=cluster.address), []
+    real = _cluster._Calls._submit
+
+    def counting(self):
+        real(self)
+        calls.append({len(batch) for batch in self._under_way.values()})
+
+    _cluster._Calls._submit = counting
+    try:
+        with pytest.raises(LookupError) as caught:
+            delivered = []
+            for pair in steps:
+                delivered.append(pair)
+    finally:
+        _cluster._Calls._submit = real
+    assert caught.value.args == ("no", 7)
+    assert max(max(sizes, default=0) for sizes in calls) > 10
+    assert set(range(100)) <= {index for index, _ in delivered}
+
+
+@pytest.mark.slow
+def test_workers_with_other_versions_are_refused(cluster, monkeypatch):
+    cluster.add_worker()
+    _wait_for_workers(cluster, 1)
+    monkeypatch.setattr(_cluster, "_versions", lambda: {**real, "torch": "1.0"})
+    with pytest.raises(
+        UsageError, match=r"the worker tcp://\S+ of tcp://\S+ has torch \S+, and this process torch 1.0"
+    ):
+        parallel_map(abs, [1], cluster=cluster.address)
+
+
+real = dict(_cluster._versions())
+
+
+def _wait_for_workers(cluster, count):
+    from distributed import Client
+
+    with Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=60)
 
 
 @pytest.mark.slow

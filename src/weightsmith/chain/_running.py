@@ -44,7 +44,7 @@ _GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
 
 
 def run_recipe(wanted: Recipe, folder: Path, progress: ProgressCallback | None, **surrounding: Any) -> ChainRun:
-    """All stages of ``wanted`` in ``folder``, for all seeds; ``surrounding`` are threads, device and workers."""
+    """All stages of ``wanted`` in ``folder``, for all seeds; ``surrounding`` are threads and device."""
     threads = surrounding["threads"]
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)

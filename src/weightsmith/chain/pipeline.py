@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.progress import ProgressCallback, as_callback
-from weightsmith.core.verbs import Device, Doc, Threads, Workers, verb
+from weightsmith.core.verbs import Cluster, Device, Doc, Threads, Workers, verb
 
 if TYPE_CHECKING:
     from weightsmith.chain.recipe import Recipe
@@ -29,16 +29,17 @@ def pipeline(
     allow_code: AllowCode = False,
     threads: Threads = 1,
     device: Device = "cpu",
-    workers: Workers = 1,
+    workers: Workers = 1,  # noqa: ARG001 (all maps in a verb run there)
+    cluster: Cluster = None,  # noqa: ARG001
     progress: ProgressCallback | bool | None = None,
 ) -> ChainRun:
     """Run ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and write all results to ``out``.
 
     Each stage has a folder with its record and what it made: ``out/<stage>``, or with several seeds
     ``out/seed-<seed>/<stage>``. The same call resumes an interrupted one; a folder of another recipe is refused.
-    ``allow_code`` lets a recipe import a module that is not an installed package. ``threads``, ``device`` and
-    ``workers`` hold for all stages whose verb has them. ``progress`` is called with the stage, the steps done and
-    their total; True shows a bar.
+    ``allow_code`` lets a recipe import a module that is not an installed package. ``threads``, ``device``,
+    ``workers`` and ``cluster`` hold for all stages whose verb has them. ``progress`` is called with the stage, the
+    steps done and their total; True shows a bar.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -48,7 +49,7 @@ def pipeline(
     """
     from weightsmith.chain._running import read_allowed, run_recipe
 
-    surrounding = {"threads": threads, "device": device, "workers": workers}
+    surrounding = {"threads": threads, "device": device}
     return run_recipe(read_allowed(recipe, allow_code), Path(out), as_callback(progress), **surrounding)
 
 

@@ -58,11 +58,10 @@ class StageContext:
     threads: int = 1
     progress: ProgressCallback | None = None
     device: str = "cpu"
-    workers: int = 1
 
     def surrounding(self, verb: Callable[..., Any]) -> dict[str, Any]:
         """What surrounds the call of ``verb``, as far as its signature has it."""
-        values = {"seed": self.seed, "threads": self.threads, "device": self.device, "workers": self.workers}
+        values = {"seed": self.seed, "threads": self.threads, "device": self.device}
         return {name: value for name, value in values.items() if name in parameters(verb)}
 
     def stage_folder(self, name: str) -> Path:

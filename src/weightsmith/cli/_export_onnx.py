@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from weightsmith.cli._figure_files import check_targets
+from weightsmith.cli._figure_files import check_targets, hold
 from weightsmith.cli._spike_records import recorded_data
 from weightsmith.cli.terminal import files_line, out, print_json, table
 from weightsmith.core.errors import UsageError
@@ -48,6 +48,7 @@ def export_to_onnx(
     path = target or (file / "network.onnx" if file.is_dir() else file.with_suffix(".onnx"))
     small = path.with_name(f"{path.stem}-int8.onnx")
     check_targets({"NET.onnx": path}, {})
+    hold(file=path)
     loaded = load(file, network=network).eval()
     rows = _rows(loaded, data, data_path)
     written = [export_onnx(loaded, path, rows[:_CHECKED])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -9,12 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weightsmith.core.errors import FileRefused, UsageError
+from weightsmith.core.journal import claimed
 from weightsmith.core.storage import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["check_targets", "check_writable", "figures_of", "is_figure_file", "is_stdout", "write_csv", "write_figures"]
+__all__ = [
+    "HELD",
+    "check_targets",
+    "check_writable",
+    "figures_of",
+    "hold",
+    "is_figure_file",
+    "is_stdout",
+    "write_csv",
+    "write_figures",
+]
+
+HELD = contextlib.ExitStack()
+"""What the command at work holds; released when it ends."""
 
 _SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -33,6 +48,14 @@ def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, 
             folder = folder.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise FileRefused(path, f"cannot be written: {folder} is not a folder that can be written to")
+
+
+def hold(folder: Path | None = None, *, file: Path | None = None) -> None:
+    """Hold a folder, or a file, until the command ends: a second process that would write there is refused."""
+    if folder is not None:
+        HELD.enter_context(claimed(folder))
+    if file is not None:
+        HELD.enter_context(claimed(file.parent, file.name))
 
 
 def is_stdout(path: Path | None) -> bool:

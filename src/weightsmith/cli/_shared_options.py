@@ -17,6 +17,7 @@ from weightsmith.core.errors import OptionError
 __all__ = [
     "MORE",
     "AsJson",
+    "Cluster",
     "Csv",
     "DataName",
     "DataOption",
@@ -111,5 +112,6 @@ FiguresOrNone = Annotated[
 ]
 Seed = Annotated[int, surrounding("seed", verbs.Seed)]
 Workers = Annotated[int, surrounding("workers", verbs.Workers)]
+Cluster = Annotated[str | None, surrounding("cluster", verbs.Cluster)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress and no notes; warnings are always shown")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv, write_figures
+from weightsmith.cli._figure_files import check_writable, hold, is_stdout, write_csv, write_figures
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.reduce import ACTIVATIONS, loaded
@@ -50,6 +50,7 @@ def angles(
     from weightsmith.reporting.describe import describe
 
     check_writable(csv, figures, out_folder, as_json=as_json)
+    hold(out_folder)
     known = load_all(data_of(file, data, quiet, what_for=ACTIVATIONS), path=data_path)
     module = loaded(file, known, network, normalise, quiet)
     with progress_bar("angles", quiet) as progress:

@@ -41,6 +41,7 @@ from weightsmith.cli import (
     train,
     transfer,
 )
+from weightsmith.cli._figure_files import HELD
 from weightsmith.cli._row_shares import takes_shares
 from weightsmith.cli._verb_options import examples_of
 from weightsmith.cli.terminal import Attention, say_error
@@ -119,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             printed.reconfigure(errors="replace")
     try:
         # Without standalone mode click raises exceptions instead of printing several lines of usage.
-        code = app(words, standalone_mode=False, prog_name="weightsmith")
+        with HELD:
+            code = app(words, standalone_mode=False, prog_name="weightsmith")
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "weightsmith"
         say_error(f"{error.format_message()} (see {where} --help)")

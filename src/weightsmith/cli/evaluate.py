@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from weightsmith.cli import _shared_options as given
+from weightsmith.cli._figure_files import hold
 from weightsmith.cli._spike_options import refuse_nir, say_if_compiling
 from weightsmith.cli._spike_records import data_of, steps_of
 from weightsmith.cli._verb_options import Options, flag_of, takes_options_of
@@ -61,6 +62,7 @@ def evaluate(
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import is_spiking
 
+    hold(out_folder)
     spiking = is_spiking(file)
     if spiking:
         loading = {"network": network, "normalise": normalise, "removed": None if removed == _REMOVED else removed}

@@ -11,7 +11,7 @@ import typer
 
 from weightsmith.cli import _shared_options as given
 from weightsmith.cli._export_onnx import export_to_onnx
-from weightsmith.cli._figure_files import check_targets
+from weightsmith.cli._figure_files import check_targets, hold
 from weightsmith.cli._spike_options import refuse_nir
 from weightsmith.cli._spike_records import nearby_settings, recorded_data
 from weightsmith.cli._verb_options import Options, takes_options_of
@@ -89,12 +89,14 @@ def export(
     onnxruntime. --to huggingface writes a folder with model.safetensors, config.json and a model card with figures.
     """
     if to == "huggingface":
+        hold(target)
         _export_huggingface(file, target, network, as_json)
         return
     if to == "onnx":
         export_to_onnx(file, target, network=network, int8=int8, data=data, data_path=data_path, as_json=as_json)
         return
     target = _spiking_target(target, to, int8)
+    hold(file=target)
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import load_spiking
 

@@ -11,7 +11,7 @@ import typer
 
 from weightsmith.cli import _grading_files as files
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._figure_files import check_targets, check_writable, is_stdout, write_csv
+from weightsmith.cli._figure_files import check_targets, check_writable, hold, is_stdout, write_csv
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
 from weightsmith.core.errors import OptionError, UsageError
@@ -81,6 +81,7 @@ def grade(
     accuracies = read_accuracies(accuracy, len(networks))
     check_targets({"--html": html, "--plan": plan}, {})
     check_writable(csv, figures, out_folder, as_json=as_json)
+    hold(out_folder if len(networks) > 1 else None)  # of one network the verb holds it
     fold, base, layers = options["fold"], options["base"], options["layers"]
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._figure_files import check_targets
+from weightsmith.cli._figure_files import check_targets, hold
 from weightsmith.cli.terminal import Attention, out, print_json, say_note, table
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.storage import reading, write_atomic
@@ -50,6 +50,7 @@ def report(
     if page.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {page}: the report is a page; give it a name that ends in .html")
     _check_ours(page)
+    hold(file=page)
     refused: list[FileRefused] = []
     results = gather(runs, refused)
     write_atomic(page, report_page(results, title, [str(error) for error in refused]))

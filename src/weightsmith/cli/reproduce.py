@@ -27,10 +27,7 @@ def reproduce(
         str | None, typer.Option("--seeds", help="seeds other than the experiment's own: 0,1,2 or 0-9")
     ] = None,
     workers: given.Workers = 1,
-    cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", help="a Dask scheduler to run on: tcp://HOST:PORT", rich_help_panel=given.MORE),
-    ] = None,
+    cluster: given.Cluster = None,
     data_path: given.DataPath = None,
     out_folder: Annotated[
         Path, typer.Option("--out", help="Folder for the pages; the same command again goes on in it.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from weightsmith.cli._figure_files import check_targets
+from weightsmith.cli._figure_files import check_targets, hold
 from weightsmith.cli._shared_options import AsJson, Quiet, Seed
 from weightsmith.cli.terminal import out, print_json, progress_bar
 
@@ -28,6 +28,7 @@ def theory(
     from weightsmith.reporting.figures.style import save_figure
 
     check_targets({}, {"--out": out_folder})
+    hold(out_folder)
     entries = []
     with progress_bar("theory", quiet) as progress:
         for number, part in enumerate(_PARTS, 1):

@@ -10,14 +10,15 @@ folder, the environment or the import path of this process has changed since the
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 import os
+import pickle
 import reprlib
 import signal
 import sys
 import threading
 import time
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -95,16 +96,20 @@ class _Worker:
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
         self._theirs = theirs
         self._future: Future[Any] | None = None
+        self._knows: str | None = None
         with _interrupts_held():
             self._executor = ProcessPoolExecutor(
                 max_workers=1, timeout=_IDLE_SECONDS, initializer=_exit_with_parent, initargs=(theirs,), env=_ONE_THREAD
             )
 
-    def submit(self, run: Callable[[Any], Any], task: Any) -> Future[Any]:
-        """Start ``run(task)``; raises loky's BrokenProcessPool if the process died while idle."""
+    def submit(self, function: _Packed, task: Any) -> Future[Any]:
+        """Start the function on the task; raises loky's BrokenProcessPool if the process died while idle."""
+        known = function.name == self._knows
         with _interrupts_held():
-            future: Future[Any] = self._executor.submit(run, task)
-        self._future = future
+            future: Future[Any] = self._executor.submit(
+                _in_worker, function.name, None if known else function.content, task
+            )
+        self._future, self._knows = future, function.name
         return future
 
     def stop(self, *, kill: bool) -> None:
@@ -157,8 +162,37 @@ class _IdleWorkers:
 _spare = _IdleWorkers()
 
 
-def _in_worker(function: Callable[[Any], Any], task: Any) -> Any:
+class _Packed:
+    """A function in the form in which it is sent, once to each worker, with all the data that it holds."""
+
+    _last: _Packed | None = None
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        from joblib.externals.loky.backend.reduction import dumps
+
+        self.function, self.name = function, uuid.uuid4().hex
+        try:
+            self.content = bytes(dumps(function))
+        except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError) as error:
+            raise _unpicklable("the function", error) from error
+
+    @classmethod
+    def of(cls, function: Callable[[Any], Any]) -> _Packed:
+        """The same for the same function as in the last call: one generation of a search after the other."""
+        if cls._last is None or cls._last.function is not function:
+            cls._last = cls(function)
+        return cls._last
+
+
+_received: dict[str, Callable[[Any], Any]] = {}
+
+
+def _in_worker(name: str, content: bytes | None, task: Any) -> Any:
     """On the worker: limit torch to one thread if it is imported already."""
+    if content is not None:
+        _received.clear()
+        _received[name] = pickle.loads(content)  # noqa: S301 (from the process that started this one)
+    function = _received[name]
     if "torch" not in sys.modules:
         return function(task)
     with pinned_threads():
@@ -169,7 +203,7 @@ class _Pool:
     """The state of all tasks (waiting, running, failed attempts) and the first error."""
 
     def __init__(self, run: Callable[[Any], Any], tasks: Sequence[Any], workers: int, attempts: int) -> None:
-        self._run, self._tasks, self._attempts = functools.partial(_in_worker, run), tasks, attempts
+        self._run, self._tasks, self._attempts = _Packed.of(run), tasks, attempts
         self._waiting = deque(range(len(tasks)))
         self._idle = [_spare.hire() for _ in range(workers)]
         self._running: dict[Future[Any], tuple[int, _Worker]] = {}

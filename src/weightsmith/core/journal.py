@@ -19,7 +19,7 @@ import reprlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -28,7 +28,7 @@ from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import digest_of
 from weightsmith.core.storage import reading, write_atomic
 
-__all__ = ["Journal", "JournalContent", "read_journal"]
+__all__ = ["Journal", "JournalContent", "claimed", "read_journal"]
 
 
 _FORMAT = 1
@@ -242,6 +242,22 @@ def _short(value: Any, other: Any) -> str:
     end = start + _SHOWN
     rest = "" if end == len(value) else f"…{value[-_TAIL:]}"
     return repr(f"{'…' * (start > 0)}{value[start:end]}{rest}")
+
+
+@contextmanager
+def claimed(folder: str | Path, file: str = "journal.jsonl") -> Iterator[None]:
+    """Hold a folder, or one file in it, while results without a journal are made: a second process is refused.
+
+    A folder that was made for it and that nothing was written to is removed again.
+    """
+    there, lock = Path(folder).exists(), _Lock(Path(folder) / file)
+    try:
+        yield
+    finally:
+        lock.release()
+        if not there:
+            with suppress(OSError):  # it holds something now
+                Path(folder).rmdir()
 
 
 # A file lock that the operating system releases when its process ends.

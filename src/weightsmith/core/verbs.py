@@ -39,11 +39,13 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, overload
 from weightsmith.core.errors import OptionError, brief
 from weightsmith.core.identity import identity_of
 from weightsmith.core.options import Option, Range, check_int, check_value, is_union, type_text, without_none
+from weightsmith.core.parallel import spread
 from weightsmith.core.progress import shows_progress
 from weightsmith.core.text import quote, read_value, split_items
 
 __all__ = [
     "Batch",
+    "Cluster",
     "Device",
     "Doc",
     "Parameter",
@@ -85,7 +87,10 @@ class Doc:
 Seed = Annotated[int, Range(ge=0), Doc("seed of everything that is drawn at random", surrounds=True)]
 Threads = Annotated[int, Range(ge=1), Doc("threads; one is fastest for small networks", surrounds=True)]
 Device = Annotated[str, Doc("where tensors are computed: cpu, cuda …", surrounds=True)]
-Workers = Annotated[int, Range(ge=1), Doc("processes that work side by side", surrounds=True)]
+Workers = Annotated[int, Range(ge=1), Doc("processes that work side by side", surrounds=True, recorded=False)]
+Cluster = Annotated[
+    str | None, Doc("a Dask scheduler to run on: tcp://HOST:PORT", surrounds=True, recorded=False, rare=True)
+]
 Batch = Annotated[int, Range(ge=1), Doc("rows at a time when the network is run", rare=True)]
 Split = Annotated[str | None, Doc("which part of the data; without it test, or the only one", rare=True)]
 TestRows = Annotated[int | None, Range(ge=1), Doc("rows that judge, drawn by the seed; without it all of the split")]
@@ -350,6 +355,8 @@ def verb(*, types: Sequence[str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def verb(function: Any = None, *, types: Sequence[str] = ()) -> Any:
     """``function`` with its options checked before it runs: it is given option objects and numbers in their range.
 
+    If it has ``workers`` and ``cluster``, all maps in it run there (:func:`weightsmith.core.parallel.spread`).
+
     ``types`` are the modules, below ``weightsmith``, of types that its file imports for type checkers only.
     """
     if function is None:
@@ -363,7 +370,8 @@ def verb(function: Any = None, *, types: Sequence[str] = ()) -> Any:
         bound.apply_defaults()
         for name, parameter in parameters(function).items():
             bound.arguments[name] = parameter.check(bound.arguments[name])
-        return function(*bound.args, **bound.kwargs)
+        with spread(bound.arguments.get("workers", 1), bound.arguments.get("cluster")):
+            return function(*bound.args, **bound.kwargs)
 
     return checked
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.journal import Journal
-from weightsmith.core.parallel import completed
+from weightsmith.core.parallel import completed, is_spread
 from weightsmith.core.progress import StepCallback, as_callback
 from weightsmith.core.records import Origin, versions
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.verbs import Device, Doc, Seed, Threads, Workers, verb, written
+from weightsmith.core.verbs import Cluster, Device, Doc, Seed, Threads, Workers, verb, written
 from weightsmith.grading.choices import Conv, Method, Normalise, Precision
 from weightsmith.grading.evidence import Evidence
 from weightsmith.grading.fits.cuts import TailCut
@@ -70,6 +68,7 @@ def grade(
     ] = None,
     seed: Seed = 0,
     workers: Workers = 1,
+    cluster: Cluster = None,
     threads: Threads = 1,
     device: Device = "cpu",
     out: str | Path | None = None,
@@ -85,8 +84,8 @@ def grade(
     ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed
     beside α. ``conv_groups`` settles what a file of tensors does not store, as ``"layer1.*.conv2=32"``. ``fold`` folds
     batch norms into the layers before them first; ``base`` grades the difference to another network. With ``workers``
-    layers are graded in parallel, with the same result. With ``out``, a folder, every finished layer is kept in its
-    journal, and the same call goes on where it was stopped.
+    or ``cluster`` layers are graded in parallel, with the same result. With ``out``, a folder, every finished layer is
+    kept in its journal, and the same call goes on where it was stopped.
 
     >>> import torch
     >>> from weightsmith.networks import mlp
@@ -109,7 +108,7 @@ def grade(
     network, base = held_network(network), held_network(base)
     source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
-    if threads != 1 and workers != 1:
+    if threads != 1 and (workers != 1 or cluster is not None):
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads), ExitStack() as stack:
@@ -118,7 +117,7 @@ def grade(
         if out is not None:
             call = {"settings": settings, "inputs": inputs, "seed": seed}
             kept = stack.enter_context(Journal(Path(out) / "journal.jsonl", call))
-        graded = tuple(_graded(source, walked, how, workers, progress=as_callback(progress), kept=kept))
+        graded = tuple(_graded(source, walked, how, progress=as_callback(progress), kept=kept))
     return Grades(
         source=_name(network),
         settings=settings,
@@ -142,24 +141,25 @@ def _digests(network: Network, base: Network | None, walked: Walk, *, chosen: bo
     return {"network": network_digest(network)} | ({} if base is None else {"base": network_digest(base)})
 
 
-_calls = itertools.count()
-
-
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """The graded network in a form that another process can open; ``call`` identifies the call."""
+    """The graded network in a form that another process can open."""
 
     network: Network
     base: Network | None
     layers: str | Sequence[str] | None
     fold: bool
     conv_groups: str | Sequence[str] | None
-    call: int = field(default_factory=_calls.__next__)
 
     @property
     def at_rest(self) -> bool:
         """Whether all weights are in files."""
         return not self.fold and all(isinstance(given, str | Path | None) for given in (self.network, self.base))
+
+    @functools.cached_property
+    def opened(self) -> Walk:
+        """In a worker: opened once for all layers that it grades."""
+        return self.open()
 
     def open(self) -> Walk:
         from weightsmith.networks.layers.walk import walk
@@ -177,7 +177,6 @@ def _graded(
     source: _Source,
     walked: Walk,
     how: GradingOptions,
-    workers: int,
     *,
     progress: StepCallback | None,
     kept: Journal | None,
@@ -195,7 +194,7 @@ def _graded(
         progress(len(found), total)
     missing = [index for index in range(total) if index not in found]
     given, start = 0, time.perf_counter()
-    for index, made in _finished(source, walked, how, workers, missing):
+    for index, made in _finished(source, walked, how, missing):
         found[index] = made
         if kept is not None:
             kept.append(_key(walked, index), [layer.to_dict() for layer in made], time.perf_counter() - start)
@@ -211,20 +210,20 @@ def _graded(
 
 
 def _finished(
-    source: _Source, walked: Walk, how: GradingOptions, workers: int, missing: list[int]
+    source: _Source, walked: Walk, how: GradingOptions, missing: list[int]
 ) -> Iterator[tuple[int, tuple[LayerGrade, ...]]]:
     """Layers as they are finished, each with its index."""
     from weightsmith.grading.layer import grade_layer
 
-    if workers == 1:
+    if not is_spread():
         for index in missing:
             yield index, grade_layer(walked.read(index), how)
     elif source.at_rest:
-        for place, made in completed(functools.partial(_read_and_grade, source, how), missing, workers=workers):
+        for place, made in completed(functools.partial(_read_and_grade, source, how), missing):
             yield missing[place], made
     else:
         layers = [walked.read(index) for index in missing]
-        for place, made in completed(functools.partial(grade_layer, how=how), layers, workers=workers):
+        for place, made in completed(functools.partial(grade_layer, how=how), layers):
             yield missing[place], made
 
 
@@ -233,15 +232,10 @@ def _key(walked: Walk, index: int) -> str:
 
 
 def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[LayerGrade, ...]:
-    """In a worker: read one layer of a file, which is opened once for the call, and grade it."""
+    """In a worker: read one layer of a file and grade it."""
     from weightsmith.grading.layer import grade_layer
 
-    if _in_worker.get("call") != (os.getppid(), source.call):
-        _in_worker.update(call=(os.getppid(), source.call), walk=source.open())
-    return grade_layer(_in_worker["walk"].read(index), how)
-
-
-_in_worker: dict[str, Any] = {}
+    return grade_layer(source.opened.read(index), how)
 
 
 def _folded(network: Network) -> nn.Module:

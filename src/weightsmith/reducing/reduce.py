@@ -16,7 +16,7 @@ from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
 from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
-from weightsmith.core.verbs import Batch, Device, Doc, Seed, Threads, verb, written
+from weightsmith.core.verbs import Batch, Cluster, Device, Doc, Seed, Threads, Workers, verb, written
 
 if TYPE_CHECKING:
     from torch import nn
@@ -84,6 +84,8 @@ def reduce(
     batch: Batch = 256,
     threads: Threads = 1,
     device: Device = "cpu",
+    workers: Workers = 1,
+    cluster: Cluster = None,
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
 ) -> Reduction:

@@ -12,7 +12,7 @@ from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin, write_record
 from weightsmith.core.text import read_share
-from weightsmith.core.verbs import Device, Doc, Seed, verb, written
+from weightsmith.core.verbs import Cluster, Device, Doc, Seed, Workers, verb, written
 from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron, Precision
 from weightsmith.spiking.simulation.exits import Exit, Margin
 
@@ -93,6 +93,8 @@ def spike(
     watch: Annotated[int, Range(ge=0), Doc("test rows looked at closely, for statistics and figures", rare=True)] = 8,
     seed: Seed = 0,
     device: Device = "cpu",
+    workers: Workers = 1,
+    cluster: Cluster = None,
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
 ) -> SpikeRun:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from weightsmith.core.seeds import read_seeds
-from weightsmith.core.verbs import Doc, Workers, verb
+from weightsmith.core.verbs import Cluster, Doc, Workers, verb
 
 if TYPE_CHECKING:
     from weightsmith.core.sweep import SweepTable
@@ -36,8 +36,8 @@ def train_sweep(
     ] = (0, 1, 2),
     path: str | Path | None = None,
     journal: str | Path | None = None,
-    workers: Workers = 1,
-    cluster: Annotated[str | None, Doc("address of a Dask scheduler to run on instead", rare=True)] = None,
+    workers: Workers = 1,  # noqa: ARG001 (all maps in a verb run there)
+    cluster: Cluster = None,  # noqa: ARG001
     on_row: Callable[[dict[str, Any]], object] | None = None,
     **fixed: Any,
 ) -> SweepTable:
@@ -51,5 +51,5 @@ def train_sweep(
     from weightsmith.training.sweeping import run_sweep
 
     chosen = [dict(setting) for setting in settings]
-    how = {"seeds": seeds, "journal": journal, "workers": workers, "cluster": cluster, "on_row": on_row}
+    how = {"seeds": seeds, "journal": journal, "on_row": on_row}
     return run_sweep(data, chosen, path, fixed, **how)

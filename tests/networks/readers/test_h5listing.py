@@ -16,7 +16,7 @@ from weightsmith.networks.readers import h5listing
 
 @pytest.fixture(autouse=True)
 def no_limit(monkeypatch):
-    monkeypatch.setattr(h5listing, "_limit_memory", lambda more: None)
+    monkeypatch.setattr(h5listing, "_limit", lambda more, seconds: None)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def answered(monkeypatch):
 
     def run(path: Path, begin: int = 0, operation: str = "list", dataset: str = "", size: int = 0) -> tuple[str, bytes]:
         out = io.BytesIO()
-        h5listing.answer(out, [60, str(path), begin, path.stat().st_size - begin, operation, dataset, size])
+        h5listing.answer(out, [60, 60, str(path), begin, path.stat().st_size - begin, operation, dataset, size])
         answer = out.getvalue()
         assert len(answer) == 9 + int.from_bytes(answer[1:9], "little")
         return answer[:1].decode(), answer[9:]

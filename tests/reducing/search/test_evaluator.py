@@ -14,7 +14,7 @@ from weightsmith.core.errors import DataMismatch
 from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.search import evaluator as population
-from weightsmith.reducing.search.evaluator import Readout, _last_layer, _one_by_one, accuracies
+from weightsmith.reducing.search.evaluator import Readout, _last_layer, _one, accuracies
 from weightsmith.reducing.surgery.removal import plain_cut
 from weightsmith.reducing.surgery.sites import find_sites
 
@@ -48,7 +48,7 @@ def test_one_hidden_layer_is_evaluated_in_one_product_with_the_same_result() -> 
     context = PruningContext(whole, find_sites(whole, x[:2]).sites, x, y, batch=16)
     assert _last_layer(context, x) is not None
     masks = np.random.default_rng(0).random((20, 15)) < 0.5
-    slow = _one_by_one(context, [x], y, masks)
+    slow = [_one(context, [x], y, mask) for mask in masks]
     np.testing.assert_array_equal(context.evaluator()(masks), slow)
 
 

@@ -18,8 +18,9 @@ from weightsmith.spiking.conversion.preparing import ConversionSettings, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.l4.adjust import L4
 from weightsmith.spiking.sweep.results import SpikeSweep
+from weightsmith.spiking.sweep.runs import BlockRuns
 from weightsmith.spiking.sweep.sweeping import spike_sweep
-from weightsmith.spiking.sweep.work import Book, SweepWork
+from weightsmith.spiking.sweep.work import SweepWork
 
 pytestmark = pytest.mark.choice
 
@@ -136,17 +137,17 @@ def test_eight_bits_choose_and_answer_much_alike() -> None:
 
 def test_a_killed_sweep_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
-    entry = Book.entry
+    run = BlockRuns.__call__
 
-    def killed(self: Any, key: str, compute: Any) -> Any:
+    def killed(self: Any, task: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 30:
             raise KeyboardInterrupt
-        return entry(self, key, compute)
+        return run(self, task)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Book, "entry", killed)
+        patch.setattr(BlockRuns, "__call__", killed)
         with pytest.raises(KeyboardInterrupt):
             spike_sweep(network(), digits(), **GRID, out=tmp_path)
     assert not (tmp_path / "record.json").exists()

@@ -47,15 +47,15 @@ def work(book: Book | None = None, **changes: Any) -> SweepWork:
 def test_without_a_folder_everything_is_computed_once() -> None:
     values = iter((1, 2))
     with Book(None, {}) as book:
-        assert [book.entry(key, lambda: next(values)) for key in "aab"] == [1, 1, 2]
+        found = [next(book.entries(lambda _: (next(values), 0.0), {key: None})) for key in "aab"]
+        assert found == [1, 1, 2]
 
 
 def test_what_is_written_is_not_computed_again(tmp_path: Path) -> None:
     with Book(tmp_path, {"seed": 0}) as book:
-        assert book.entry("a", lambda: [1, 2.5]) == [1, 2.5]
+        assert list(book.entries(lambda task: ([task, 2.5], 0.1), {"a": 1})) == [[1, 2.5]]
     with Book(tmp_path, {"seed": 0}) as book:
-        assert book.entry("a", lambda: pytest.fail("was there already")) == [1, 2.5]
-        assert book.entry("b", lambda: "new") == "new"
+        assert list(book.entries(lambda task: (task + 1, 0.1), {"a": None, "b": 4})) == [[1, 2.5], 5]
     with pytest.raises(UsageError, match="seed is 0 in the journal and 1 in this call"):
         Book(tmp_path, {"seed": 1})
 
@@ -142,6 +142,6 @@ def test_eight_bits_are_rounded_once_for_all_factors() -> None:
     weights = [node.weight for node in one.synapses]
     assert all(torch.equal(weight, weight.round()) for weight in weights)
     neuron, settings = Grid((0.9,), ("soft",), (0.3, 1.5), ()).races()[0]
-    low, high = (sweep._with(neuron, setting).populations[0].threshold for setting in settings)
+    low, high = (next(iter(sweep._thresholds(neuron, setting).values())) for setting in settings)
     assert torch.equal(low, low.round())
     assert torch.allclose(high / low, torch.tensor(5.0), rtol=0.2)

@@ -15,7 +15,7 @@ from weightsmith.core.journal import Journal
 from weightsmith.core.options import Range
 from weightsmith.core.progress import ProgressCallback, as_callback
 from weightsmith.core.records import Origin, write_record
-from weightsmith.core.verbs import Batch, Doc, Seed, Threads, verb
+from weightsmith.core.verbs import Batch, Cluster, Doc, Seed, Threads, Workers, verb
 
 if TYPE_CHECKING:
     from torch import nn
@@ -70,6 +70,8 @@ def tailor(
     seed: Seed = 0,
     batch: Batch = 64,
     threads: Threads = 1,
+    workers: Workers = 1,  # noqa: ARG001 (all maps in a verb run there)
+    cluster: Cluster = None,  # noqa: ARG001
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
 ) -> Tailored:

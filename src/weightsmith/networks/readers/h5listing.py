@@ -6,10 +6,11 @@ in the user's process. This file is executed as a script and needs nothing but h
     python h5listing.py CHANNEL          read requests from the socket CHANNEL, until it is closed
     python h5listing.py - REQUEST        answer one request on standard output (where there is no fork)
 
-A request is a line of JSON ``[patience, path, begin, length, operation, dataset, size]`` and comes with the file that
-the answer goes to. Each is answered by a fork of this process, which has h5py imported already: a start takes half a
-second, a fork some milliseconds, and a damaged file ends, or spoils, its own fork alone. An answer is a mark
-(``+`` content, ``-`` refused, ``!`` the library's own error), eight bytes of length, and content. No answer: a crash.
+A request is a line of JSON ``[patience, computing, path, begin, length, operation, dataset, size]`` (the first two in
+seconds) and comes with the file that the answer goes to. Each is answered by a fork of this process, which has h5py
+imported already: a start takes half a second, a fork some milliseconds, and a damaged file ends, or spoils, its own
+fork alone. An answer is a mark (``+`` content, ``-`` refused, ``!`` the library's own error), eight bytes of length,
+and content. No answer: a crash.
 What could lead out of the file is refused here.
 """
 
@@ -67,8 +68,11 @@ class _Window(io.RawIOBase):
         return len(content)
 
 
-def _limit_memory(more: int) -> None:
-    """Refuse this process more address space than it has now and ``more``; where that is not known, 4 GB and more."""
+def _limit(more: int, seconds: int) -> None:
+    """Refuse this process more address space than it has now and ``more`` (where that is not known, 4 GB and more).
+
+    It ends when it has computed for ``seconds``, however busy the machine is.
+    """
     try:
         import resource
     except ImportError:  # not on Windows
@@ -81,6 +85,8 @@ def _limit_memory(more: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = taken + more if hard == resource.RLIM_INFINITY else min(taken + more, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds, resource.RLIM_INFINITY))
 
 
 def _plain(value: Any) -> Any:
@@ -212,10 +218,10 @@ def answer(out: BinaryIO, request: list[Any]) -> None:
     """Answer one request; whatever the library raises is the reason why the file is refused."""
     import h5py
 
-    patience, path, begin, length, operation, dataset, size = request
+    patience, computing, path, begin, length, operation, dataset, size = request
     if hasattr(signal, "alarm"):
         signal.alarm(patience)  # ends this process, also in the middle of the library's own code
-    _limit_memory(_MEMORY + 2 * length + 4 * size)
+    _limit(_MEMORY + 2 * length + 4 * size, computing)
     try:
         with h5py.File(io.BufferedReader(_Window(path, begin, length), 1 << 16), "r") as file:
             if operation == "list":

@@ -35,6 +35,7 @@ __all__ = ["Dataset", "Hdf5File", "ask_library"]
 
 _SCRIPT = Path(__file__).with_name("h5listing.py")
 _PATIENCE = 60  # seconds
+_LEAST_CPU, _BYTES_A_CPU_SECOND = 1, 1 << 20  # a damaged file may send the library round in circles
 
 
 @dataclass(frozen=True)
@@ -125,17 +126,19 @@ class Hdf5File:
 def ask_library(path: Path, begin: int, length: int, operation: str, *, dataset: str = "", size: int = 0) -> bytes:
     """What the HDF5 library says to ``operation`` ("list", "read" a dataset, all "values") on a byte range of a file.
 
-    ``size`` is what the values take: the child may take four times that, twice the range and 256 MB more.
+    ``size`` is what the values take: the child may take four times that, twice the range and 256 MB more, and compute
+    for a second and one more for every megabyte.
     """
     if importlib.util.find_spec("h5py") is None:
         raise MissingExtra("reading Keras and HDF5 files", "keras")
-    request = json.dumps([_PATIENCE, str(path.absolute()), begin, length, operation, dataset, size])
+    computing = min(_PATIENCE, _LEAST_CPU + (length + size) // _BYTES_A_CPU_SECOND)
+    request = json.dumps([_PATIENCE, computing, str(path.absolute()), begin, length, operation, dataset, size])
     started = time.monotonic()
     answer = _CHILD.ask(request) if hasattr(os, "fork") else _asked_once(request)
     mark, content = answer[:1], answer[9:]
     if not mark or len(content) != int.from_bytes(answer[1:9], "little"):
-        if time.monotonic() - started >= _PATIENCE:
-            raise FileRefused(path, f"could not be read by the HDF5 library in {_PATIENCE} s")
+        if time.monotonic() - started >= computing:
+            raise FileRefused(path, f"could not be read by the HDF5 library in {computing} s of computing")
         raise FileRefused(path, "is a damaged or cut-off HDF5 file (the library crashed on it)")
     if mark == b"+":
         return content

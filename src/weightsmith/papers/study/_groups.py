@@ -24,9 +24,7 @@ from weightsmith.reducing.study_table import WHOLE, StudyRow
 __all__ = ["rows_of"]
 
 
-def rows_of(
-    data: StudyData, plan: StudyPlan, workers: int, out: Path | None, progress: StepCallback | None
-) -> tuple[StudyRow, ...]:
+def rows_of(data: StudyData, plan: StudyPlan, out: Path | None, progress: StepCallback | None) -> tuple[StudyRow, ...]:
     """The rows of every group, from the journal or computed, in the order of initial sizes and repeats."""
     groups = [(hidden, repeat) for hidden in plan.hidden for repeat in range(plan.repeats)]
     keys = [f"hidden {hidden}, repeat {repeat}" for hidden, repeat in groups]
@@ -36,7 +34,7 @@ def rows_of(
         journal = None if out is None else stack.enter_context(Journal(out / "journal.jsonl", call))
         found.update(journal or {})
         missing = [index for index, key in enumerate(keys) if key not in found]
-        steps = completed(functools.partial(_group, data, plan), [groups[index] for index in missing], workers=workers)
+        steps = completed(functools.partial(_group, data, plan), [groups[index] for index in missing])
         for index, (rows, seconds) in stack.enter_context(contextlib.closing(steps)):
             found[keys[missing[index]]] = rows
             if journal is not None:

@@ -15,7 +15,7 @@ from weightsmith.core.options import Range
 from weightsmith.core.progress import StepCallback, as_callback
 from weightsmith.core.records import Origin, write_record
 from weightsmith.core.storage import write_atomic
-from weightsmith.core.verbs import Doc, Seed, Workers, verb
+from weightsmith.core.verbs import Cluster, Doc, Seed, Workers, verb
 
 if TYPE_CHECKING:
     from weightsmith.reducing.methods import Method
@@ -56,7 +56,8 @@ def reduction_study(
     random: Annotated[int, Range(ge=0), Doc("random masks of equal size beside each result")] = 10,
     scratch: Annotated[bool, Doc("train a network of the reduced size beside each result")] = True,
     seed: Seed = 0,
-    workers: Workers = 1,
+    workers: Workers = 1,  # noqa: ARG001 (all maps in a verb run there)
+    cluster: Cluster = None,  # noqa: ARG001
     out: str | Path | None = None,
     progress: StepCallback | bool | None = None,
 ) -> Study:
@@ -95,7 +96,7 @@ def reduction_study(
     known = read_study_data(data)
     known.check_folds(plan.folds)
     Mlp((1,), activation=activation, initialiser=initialiser)  # a wrong name is refused before anything is trained
-    rows = rows_of(known, plan, workers, None if out is None else Path(out), as_callback(progress))
+    rows = rows_of(known, plan, None if out is None else Path(out), as_callback(progress))
     study = Study(
         data=known.name,
         rows_of_data=len(known),

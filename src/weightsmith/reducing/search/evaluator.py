@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.errors import DataMismatch
+from weightsmith.core.parallel import is_spread, parallel_map
 from weightsmith.data.targets import Kind, kind_of, scoring_of
 from weightsmith.reducing.surgery.masking import silenced
 
@@ -36,7 +37,7 @@ def evaluator_of(context: PruningContext, x: Tensor, y: Tensor) -> Evaluator:
     if last is not None:
         return Readout(*last, y.numpy())
     batches = [inputs for _, inputs in context.batches(x)]
-    return functools.partial(_one_by_one, context, batches, y)
+    return functools.partial(_on_workers, functools.partial(_one, context, batches, y))
 
 
 @torch.no_grad()
@@ -66,14 +67,15 @@ def _last_layer(
     return np.concatenate(hidden), weight.numpy(), bias.numpy()
 
 
+def _on_workers(accuracy: Callable[[NDArray[np.bool_]], float], masks: Masks) -> NDArray[np.float64]:
+    return np.array(parallel_map(accuracy, masks) if is_spread() else [accuracy(mask) for mask in masks])
+
+
 @torch.no_grad()
-def _one_by_one(context: PruningContext, batches: Sequence[Tensor], y: Tensor, masks: Masks) -> NDArray[np.float64]:
-    found, scoring = np.empty(len(masks)), scoring_of(y)
-    for row, mask in enumerate(masks):
-        with silenced(context.network, context.sites, context.split(mask)):
-            answers = torch.cat([context.network(inputs.clone()).cpu() for inputs in batches])
-        found[row] = 100 * scoring.total(answers, y) / len(y)
-    return found
+def _one(context: PruningContext, batches: Sequence[Tensor], y: Tensor, mask: NDArray[np.bool_]) -> float:
+    with silenced(context.network, context.sites, context.split(mask)):
+        answers = torch.cat([context.network(inputs.clone()).cpu() for inputs in batches])
+    return 100 * scoring_of(y).total(answers, y) / len(y)
 
 
 # The accuracies of a whole population of masked networks at once.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Observer"]
+__all__ = ["Counting", "Observer"]
 
 
 class Observer(Protocol):
@@ -34,4 +34,21 @@ class Observer(Protocol):
         size. ``membranes`` has the same shape: each membrane just before it is compared with the threshold. Arrays are
         valid during the call only.
         """
+        ...
+
+
+@runtime_checkable
+class Counting(Observer, Protocol):
+    """An observer whose counts of several parts of a run add up, so that workers may share the images."""
+
+    def fresh(self) -> Counting:
+        """One like this that has seen nothing."""
+        ...
+
+    def counted(self) -> Any:
+        """All counts so far."""
+        ...
+
+    def add(self, counted: Any) -> None:
+        """Add the counts of another."""
         ...

@@ -8,6 +8,8 @@ Images are added up as they come, so that memory is that of one image and does n
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -63,6 +65,25 @@ class UnitCounts:
         self._count(population, step, fired)
         for gate in self._reading.get(population, ()):
             self.see(gate.gate.name, images, step, gate.passed(images, step, spikes), None)
+
+    def fresh(self) -> UnitCounts:
+        """One of the same network that has seen nothing."""
+        return UnitCounts(self.network)
+
+    def counted(self) -> tuple[int, tuple[dict[Any, NDArray[np.int64]], ...]]:
+        """The number of images, and all counts."""
+        return self.images, (self._units, self._fired, self._landed)
+
+    def add(self, counted: tuple[int, tuple[dict[Any, NDArray[np.int64]], ...]]) -> None:
+        """Add the counts of another, of other images."""
+        images, parts = counted
+        self.images += images
+        for known, more in zip(self.counted()[1], parts, strict=True):
+            for name, values in more.items():
+                room = known.get(name, np.zeros_like(values))
+                if values.ndim == 1:  # by steps
+                    room, values = _of_length(room, most := max(len(room), len(values))), _of_length(values, most)  # noqa: PLW2901
+                known[name] = room + values
 
     def units(self, root: str) -> NDArray[np.int64]:
         """Spikes (positions, channels) of a population, a gate or the input, over all images and steps."""

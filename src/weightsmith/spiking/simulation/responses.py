@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,27 @@ class Responses:
     spikes_per_image: dict[str, NDArray[np.int64]]
     inputs_per_step: NDArray[np.int64] | None
     paths: dict[str, str]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Responses]) -> Responses:
+        """The responses to all images, from those to parts of them in order."""
+        first, names = parts[0], parts[0].units
+        inputs = [part.inputs_per_step for part in parts if part.inputs_per_step is not None]
+        paths: dict[str, set[str]] = {}
+        for part in parts:
+            for name, path in part.paths.items():
+                paths.setdefault(name, set()).update(path.split(" and "))
+        return cls(
+            steps=first.steps,
+            answers=np.concatenate([part.answers for part in parts]),
+            scores=np.concatenate([part.scores for part in parts]),
+            ended=np.concatenate([part.ended for part in parts]),
+            units=first.units,
+            spikes_per_step={name: sum(part.spikes_per_step[name] for part in parts) for name in names},  # type: ignore[misc]
+            spikes_per_image={name: np.concatenate([part.spikes_per_image[name] for part in parts]) for name in names},
+            inputs_per_step=sum(inputs[1:], inputs[0]) if inputs else None,
+            paths={name: " and ".join(sorted(kinds)) for name, kinds in paths.items()},
+        )
 
     def __repr__(self) -> str:
         return f"Responses({self.images} images, {self.steps} steps, {sum(self.spikes().values()):,} spikes)"

@@ -6,9 +6,10 @@ compiled one on the CPU and the reference engine elsewhere; both begin every blo
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -18,10 +19,11 @@ from torch import Tensor
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
 from weightsmith.core.memory import check_memory
 from weightsmith.core.options import check_int
+from weightsmith.core.parallel import completed, is_spread
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.spiking.conversion.quantise import check_quantised
-from weightsmith.spiking.monitors.observing import Observer
+from weightsmith.spiking.monitors.observing import Counting, Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.exits import Exit, Margin
@@ -87,18 +89,53 @@ def simulate(
     _check_memory(network, length)
     if not isinstance(x, Tensor):
         raise UsageError(f"inputs are a tensor of rows or images, not {type(x).__name__}; torch.as_tensor makes one")
-    return _run(
-        network,
-        source_of(network, x, check_int("seed", seed, least=0), check_int("first", first, least=0)),
-        length,
-        precision=precision,
-        early=None if early is None else Exit.of(early),  # type: ignore[arg-type]  # the family has one member
-        settle=settle,
-        observers=observers,
-        device=device,
-        path=path,
-        progress=progress,
-    )
+    start, how = check_int("first", first, least=0), {
+        "precision": precision,
+        "early": None if early is None else Exit.of(early),
+        "settle": settle,
+        "device": device,
+        "path": path,
+    }  # fmt: skip
+    source = source_of(network, x, check_int("seed", seed, least=0), start)
+    counting = [observer for observer in observers if isinstance(observer, Counting)]
+    if is_spread() and len(counting) == len(observers) and device == "cpu" and path != "steps":
+        block = _engine(network, source, length, precision=precision, device=device, path=path).block
+        if block < len(x):
+            work = _Part(network, length, seed, tuple(counting), how)
+            return _spread(work, [(x[at : at + block], start + at) for at in range(0, len(x), block)], progress)
+    return _run(network, source, length, observers=observers, progress=progress, **how)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Part:
+    """What all blocks of images have in common: sent to a worker once. Called with one block, there."""
+
+    network: SpikingNetwork
+    steps: int
+    seed: int
+    observers: tuple[Counting, ...]
+    how: dict[str, Any]
+
+    def __call__(self, part: tuple[Tensor, int]) -> tuple[Responses, list[Any]]:
+        fresh = [observer.fresh() for observer in self.observers]
+        x, first = part
+        found = _run(
+            self.network, source_of(self.network, x, self.seed, first), self.steps, observers=fresh, **self.how
+        )
+        return found, [observer.counted() for observer in fresh]
+
+
+def _spread(work: _Part, blocks: Sequence[tuple[Tensor, int]], progress: StepCallback | None) -> Responses:
+    """Blocks of images on workers: those of a run in one process, so that every layer takes the same path."""
+    found: dict[int, Responses] = {}
+    tasks = [(x.clone(), first) for x, first in blocks]  # a view would be sent with all that it is a view of
+    for index, (responses, counted) in completed(work, tasks):
+        found[index] = responses
+        for observer, counts in zip(work.observers, counted, strict=True):
+            observer.add(counts)
+        if progress is not None:
+            progress(sum(part.images for part in found.values()), sum(len(x) for x, _ in blocks))
+    return Responses.joined([found[index] for index in range(len(tasks))])
 
 
 def simulate_trains(

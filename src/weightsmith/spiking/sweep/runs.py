@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from weightsmith.spiking.simulation.tally import Tally
 from weightsmith.spiking.sweep.racing import Racing, dropped
 from weightsmith.spiking.sweep.results import Setting, SettingResult
 
-__all__ = ["Answers", "Heat", "SharedBlock", "Winner", "block_of", "first_synapses"]
+__all__ = ["Answers", "BlockRuns", "BlockTask", "Heat", "SharedBlock", "Winner", "block_of", "first_synapses"]
 
 _BLOCK = 8
 _BUDGET = 400_000_000  # bytes
@@ -78,6 +79,52 @@ class SharedBlock:
         tally = Tally(len(self._rows), self._recipe.steps, network.classes, {}, None)
         run_block(engine, self._rows, self._recipe.steps, tally)
         return tally.responses({}).answers
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlockTask:
+    """A setting to run on the block of images at ``start``: the weights of its factor, its neuron and thresholds."""
+
+    start: int
+    labels: NDArray[np.int64]
+    factor: float
+    neuron: IF | LIF
+    thresholds: dict[str, Tensor]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlockRuns:
+    """Runs settings on blocks of images: what they have in common, which is sent to a worker once.
+
+    ``networks`` are those of every factor, ``first`` is the number of the first image.
+    """
+
+    networks: dict[float, SpikingNetwork]
+    recipe: ConversionSettings
+    lengths: tuple[int, ...]
+    synapses: str | None
+    x: Tensor
+    first: int
+    block: int
+    _last: dict[int, SharedBlock] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, task: BlockTask) -> tuple[list[str], float]:
+        """Whether the answers after each of the steps asked for are right, as digits, and the seconds that took."""
+        begin, network = time.perf_counter(), self.networks[task.factor]
+        nodes = [dataclasses.replace(node, threshold=task.thresholds[node.name]) for node in network.populations]
+        answers = self._at(task.start).answers(network.replaced(nodes).with_neuron(task.neuron))
+        hits = answers[:, [length - 1 for length in self.lengths]] == task.labels[:, None]
+        return ["".join("01"[int(hit)] for hit in row) for row in hits], time.perf_counter() - begin
+
+    def _at(self, start: int) -> SharedBlock:
+        if start not in self._last:
+            self._last.clear()
+            images, common = self.x[start : start + self.block], next(iter(self.networks.values()))
+            self._last[start] = SharedBlock(common, self.recipe, self.synapses, images, self.first + start)
+        return self._last[start]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "x": self.x.clone(), "_last": {}}
 
 
 class Heat:

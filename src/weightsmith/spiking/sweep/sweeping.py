@@ -23,7 +23,7 @@ from weightsmith.core.progress import ProgressCallback, for_stage
 from weightsmith.core.records import Origin, write_record
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.statistics import wilson
-from weightsmith.core.verbs import Doc, Seed, verb, written
+from weightsmith.core.verbs import Cluster, Doc, Seed, Workers, verb, written
 from weightsmith.spiking.neurons import IF, Precision
 from weightsmith.spiking.sweep.racing import Race, Racing
 from weightsmith.spiking.sweep.results import SpikeSweep
@@ -93,6 +93,8 @@ def spike_sweep(
     ] = None,
     precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
     seed: Seed = 0,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     out: str | Path | None = None,
     progress: ProgressCallback | bool | None = None,
 ) -> SpikeSweep:

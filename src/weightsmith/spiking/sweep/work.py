@@ -6,9 +6,10 @@ Every expensive result is cached in a :class:`Book`, so that an interrupted swee
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weightsmith.core.journal import Journal, read_journal
+from weightsmith.core.parallel import completed
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.statistics import mcnemar, wilson
 from weightsmith.spiking.conversion.preparing import ConversionSettings, calibration_rows
@@ -29,7 +31,7 @@ from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.sweep.grid import neuron_of, widened
 from weightsmith.spiking.sweep.racing import Racing
 from weightsmith.spiking.sweep.results import Chosen, Setting, SettingResult
-from weightsmith.spiking.sweep.runs import Answers, Heat, SharedBlock, Winner, block_of, first_synapses
+from weightsmith.spiking.sweep.runs import Answers, BlockRuns, BlockTask, Heat, Winner, block_of, first_synapses
 
 __all__ = ["Book", "SweepWork", "reached"]
 
@@ -52,17 +54,16 @@ class Book:
         if self._journal is not None:
             self._journal.close()
 
-    def entry(self, key: str, compute: Callable[[], Any]) -> Any:
-        """The cached value of ``key``, computed if missing."""
-        if self._journal is None:
-            if key not in self._known:
-                self._known[key] = compute()
-            return self._known[key]
-        if key not in self._journal:
-            begin = time.perf_counter()
-            value = compute()
-            self._journal.append(key, value, time.perf_counter() - begin)
-        return self._journal[key]
+    def entries(self, function: Callable[[Any], tuple[Any, float]], tasks: Mapping[str, Any]) -> Iterator[Any]:
+        """The value of each key in order: cached, or the first of what ``function`` makes of its task; then seconds."""
+        known: Mapping[str, Any] = self._known if self._journal is None else self._journal
+        missing = [key for key in tasks if key not in known]
+        for index, (value, seconds) in completed(function, [tasks[key] for key in missing]):
+            if self._journal is None:
+                self._known[missing[index]] = value
+            else:
+                self._journal.append(missing[index], value, seconds)
+        return (known[key] for key in tasks)
 
 
 def reached(folder: str | Path) -> tuple[str, int] | None:
@@ -106,16 +107,13 @@ class SweepWork:
             if setting.smoothing is not None
         }
         x = self._subject.train.x[calibration_rows(len(self._subject.train), images, self._recipe.seed)]
-        population = self._plain.populations[0].name
-        for done, ((leak, reset, factor), neuron) in enumerate(wanted.items()):
-            network = self._base(factor).plain.with_neuron(neuron)
-
-            def measured(network: SpikingNetwork = network) -> list[float]:
-                means = population_means(network, population, x, steps=self._recipe.steps, seed=self._recipe.seed)
-                return [float(value) for value in means]
-
-            key = f"means leak={leak} reset={reset} factor={factor}"
-            self._means[leak, reset, factor] = np.array(self._book.entry(key, measured))
+        measure = functools.partial(_mean_membranes, self._plain, x, self._recipe)
+        tasks = {
+            f"means leak={leak} reset={reset} factor={factor}": (factor, neuron)
+            for (leak, reset, factor), neuron in wanted.items()
+        }
+        for done, (key, means) in enumerate(zip(wanted, self._book.entries(measure, tasks), strict=True)):
+            self._means[key] = np.array(means)
             if progress is not None:
                 progress(done + 1, len(wanted))
 
@@ -140,10 +138,11 @@ class SweepWork:
         rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
         x, labels = self._subject.train.x[rows], self._subject.train.y[rows].numpy()
         heats = [Heat(neuron, settings) for neuron, settings in races]
+        runs = self._runs({setting.factor for _, settings in races for setting in settings}, x, first=0)
         for start in range(0, len(x), self._block):
             block = slice(start, min(start + self._block, len(x)))
             running = [(heat.neuron, setting) for heat in heats for setting in heat.running]
-            right = self._run(f"train {start}", running, x[block], labels[block], first=start)
+            right = self._run(f"train {start}", running, runs, labels[block], start)
             for heat in heats:
                 heat.add(right)
                 if rule is not None:
@@ -173,11 +172,11 @@ class SweepWork:
             for setting in wanted.values()
         ]
         parts: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in wanted}
+        # Test images draw other spikes than training images: they are numbered after them.
+        runs = self._runs({setting.factor for setting in wanted.values()}, x, first=len(self._subject.train))
         for start in range(0, len(x), self._block):
             block = slice(start, min(start + self._block, len(x)))
-            # Test images draw other spikes than training images: they are numbered after them.
-            first = len(self._subject.train) + start
-            for key, right in self._run(f"test {start}", running, x[block], labels[block], first=first).items():
+            for key, right in self._run(f"test {start}", running, runs, labels[block], start).items():
                 parts[key].append(right)
             if progress is not None:
                 progress(block.stop, len(x))
@@ -210,29 +209,30 @@ class SweepWork:
     def _run(
         self,
         name: str,
-        running: Iterable[tuple[IF | LIF, Setting]],
-        x: Tensor,
+        running: Sequence[tuple[IF | LIF, Setting]],
+        runs: BlockRuns,
         labels: NDArray[np.int64],
-        *,
-        first: int,
+        start: int,
     ) -> Answers:
-        """Whether each setting is right on a block of images after each of the steps asked for."""
-        running = list(running)
-        block = SharedBlock(self._base(running[0][1].factor).run, self._recipe, self._first, x, first)
-        right: Answers = {}
-        for neuron, setting in running:
+        """Whether each setting is right on the block at ``start`` after each of the steps asked for."""
+        tasks = {
+            f"{name}: {setting.key}": BlockTask(
+                start, labels, setting.factor, neuron, self._thresholds(neuron, setting)
+            )
+            for neuron, setting in running
+        }
+        found = self._book.entries(runs, tasks)
+        return {
+            setting.key: np.array([[digit == "1" for digit in row] for row in rows])
+            for (_, setting), rows in zip(running, found, strict=True)
+        }
 
-            def answered(neuron: IF | LIF = neuron, setting: Setting = setting) -> list[str]:
-                answers = block.answers(self._with(neuron, setting))
-                hits = answers[:, [length - 1 for length in self._lengths]] == labels[:, None]
-                return ["".join("01"[int(hit)] for hit in row) for row in hits]
+    def _runs(self, factors: Iterable[float], x: Tensor, *, first: int) -> BlockRuns:
+        networks = {factor: self._base(factor).run for factor in sorted(factors)}
+        return BlockRuns(networks, self._recipe, self._lengths, self._first, x, first, self._block)
 
-            rows = self._book.entry(f"{name}: {setting.key}", answered)
-            right[setting.key] = np.array([[digit == "1" for digit in row] for row in rows])
-        return right
-
-    def _with(self, neuron: IF | LIF, setting: Setting) -> SpikingNetwork:
-        """The network of a setting: other neurons and thresholds, the same weights where factors do not change them."""
+    def _thresholds(self, neuron: IF | LIF, setting: Setting) -> dict[str, Tensor]:
+        """The thresholds of a setting; its weights are those of its factor."""
         base = self._base(setting.factor)
         thresholds = {node.name: node.threshold.double() for node in base.plain.populations}
         if setting.smoothing is not None:
@@ -240,13 +240,13 @@ class SweepWork:
             means = self._means[setting.leak, setting.reset, setting.factor]
             factors = channel_factors(base.plain.with_neuron(neuron), population, means, setting.smoothing)
             thresholds[population] = thresholds[population] / torch.from_numpy(factors)
-        nodes = []
+        found = {}
         for node in base.run.populations:
             value = thresholds[node.name] * base.units[node.name]
             if self._recipe.precision == "int8":
                 value = value.round().clamp(min=1)
-            nodes.append(dataclasses.replace(node, threshold=value.to(node.threshold.dtype)))
-        return base.run.replaced(nodes).with_neuron(neuron)
+            found[node.name] = value.to(node.threshold.dtype)
+        return found
 
     def _base(self, factor: float) -> _Base:
         """The network with thresholds times ``factor``, made once.
@@ -264,6 +264,16 @@ class SweepWork:
 
     def _rounded(self, network: SpikingNetwork) -> SpikingNetwork:
         return quantised(network) if self._recipe.precision == "int8" else network
+
+
+def _mean_membranes(
+    plain: SpikingNetwork, x: Tensor, recipe: ConversionSettings, task: tuple[float, IF | LIF]
+) -> tuple[list[float], float]:
+    """μ of every unit of the first layer of one factor and neuron, and the seconds that took."""
+    begin, (factor, neuron) = time.perf_counter(), task
+    network = plain.with_factor(factor).with_neuron(neuron)
+    means = population_means(network, plain.populations[0].name, x, steps=recipe.steps, seed=recipe.seed)
+    return [float(value) for value in means], time.perf_counter() - begin
 
 
 @dataclasses.dataclass(frozen=True)
