@@ -35,7 +35,7 @@ from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.elimination import Elimination, eliminate
 from weightsmith.reducing.criteria.readers import Reader, readers_of
 from weightsmith.reducing.decisions import Choice, Removal
-from weightsmith.reducing.refitting.flow import SideBySide
+from weightsmith.reducing.refitting.flow import Resumed, SideBySide
 from weightsmith.reducing.refitting.options import LeastSquares
 from weightsmith.reducing.refitting.refit import refit
 from weightsmith.reducing.surgery.removal import plain_cut
@@ -57,6 +57,7 @@ _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
 _HELD_OUT = 250  # rows that no Gram matrix sees: curves are scaled and candidates compared on them
 _REFITTED = 2  # candidates that are cut and refitted, those that look best without
 _IN_SUMS = 100  # rows on which residual sums are measured
+_BLOCK = 50  # rows at a time
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -179,7 +180,7 @@ def sensitivities(context: PruningContext) -> Sensitivities:
     }
     chosen = x[held][:_HELD_OUT]
     rows = _Rows(chosen, _outputs(context.network, chosen, context))
-    costs = {name: _scaled(context, found, readers[name], levels[name], rows) for name, found in eliminations.items()}
+    costs = _scaled(context, eliminations, readers, rows)
     eliminations = {name: dataclasses.replace(found, weights={}) for name, found in eliminations.items()}
     return Sensitivities(context, readers, eliminations, costs, rows)
 
@@ -293,24 +294,39 @@ def _levels(units: int) -> tuple[int, ...]:
 
 @torch.no_grad()
 def _scaled(
-    context: PruningContext, found: Elimination, readers: Sequence[Reader], levels: Sequence[int], rows: _Rows
-) -> NDArray[np.float64]:
+    context: PruningContext,
+    eliminations: Mapping[str, Elimination],
+    readers: Mapping[str, Sequence[Reader]],
+    rows: _Rows,
+) -> dict[str, NDArray[np.float64]]:
+    """The divergence after each number of removals at each site, measured at the counts that have weights."""
+    run = Resumed(context.network, [block for _, block in context.batches(rows.x, _BLOCK)])
+    saved = {name: value.clone() for name, value in run.network.state_dict().items()}
+    starts = {name: run.position([reader.port.layer for reader in each]) for name, each in readers.items()}
+    found = {}
+    for name in sorted(starts, key=lambda name: starts[name]):
+        measured = []
+        for kept, weights in eliminations[name].weights.items():
+            for reader, weight in zip(readers[name], weights, strict=True):
+                reader.put(run.network, weight)
+            measured.append((kept, divergence(rows.outputs, run.outputs(starts[name]))))
+            run.network.load_state_dict(saved)
+        found[name] = _curve(eliminations[name], measured)
+    return {name: found[name] for name in eliminations}
+
+
+def _curve(found: Elimination, measured: Sequence[tuple[int, float]]) -> NDArray[np.float64]:
     """The divergence after each number of removals: the measured ones, and between them by the error of the readers."""
     units = len(found.order) + 1
     errors = np.concatenate([[0.0], np.maximum.accumulate(found.errors)])
-    known = [(0.0, 0.0)]
-    for kept in levels:
-        network = copy.deepcopy(context.network)
-        for reader, weight in zip(readers, found.weights[kept], strict=True):
-            reader.put(network, weight)
-        known.append((float(errors[units - kept]), divergence(rows.outputs, _outputs(network, rows.x, context))))
+    known = [(0.0, 0.0), *((float(errors[units - kept]), value) for kept, value in measured)]
     (last, high) = known[-1]
     if last > 0 and errors[-1] > last:
         known.append((float(errors[-1]), high * float(errors[-1]) / last))
     at, costs = (np.array(part) for part in zip(*known, strict=True))
     # Equal errors (a site without effect) would make the table ambiguous; a tiny slope keeps its order.
-    found_costs: NDArray[np.float64] = np.interp(errors, at, np.maximum.accumulate(costs)) + 1e-12 * np.arange(units)
-    return found_costs
+    curve: NDArray[np.float64] = np.interp(errors, at, np.maximum.accumulate(costs)) + 1e-12 * np.arange(units)
+    return curve
 
 
 def divergence(expected: Tensor, given: Tensor) -> float:
