@@ -54,6 +54,7 @@ __all__ = [
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
+_PLANNED = 1000  # rows that a plan looks at; the refit afterwards sees all
 _HELD_OUT = 250  # rows that no Gram matrix sees: curves are scaled and candidates compared on them
 _REFITTED = 2  # candidates that are cut and refitted, those that look best without
 _IN_SUMS = 100  # rows on which residual sums are measured
@@ -169,6 +170,7 @@ class Sensitivities:
 def sensitivities(context: PruningContext) -> Sensitivities:
     """The curves of all sites of ``context``, scaled by what their errors do to the outputs."""
     x = context.x if context.calibration is None else context.calibration
+    x = x[torch.linspace(0, len(x) - 1, min(_PLANNED, len(x))).long()]
     held = torch.zeros(len(x), dtype=torch.bool)
     held[:: max(2, len(x) // _HELD_OUT)] = True
     context = dataclasses.replace(context, calibration=x[~held])

@@ -26,8 +26,9 @@ from weightsmith.core.errors import UsageError
 from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 
-__all__ = ["SUMS", "Resumed", "SideBySide", "Stop", "Values"]
+__all__ = ["NOT_A_STEP", "SUMS", "Resumed", "SideBySide", "Stop", "Values"]
 
+NOT_A_STEP = "is not called as a layer"
 _IN_MEMORY = 1 << 29  # bytes of values between two stops
 _NORM = nn.modules.batchnorm._BatchNorm
 _PASSING = (nn.Identity, Dropout, nn.modules.dropout._DropoutNd)
@@ -64,7 +65,7 @@ class SideBySide:
     """The original and the cut network, run block by block up to each stop."""
 
     def __init__(self, original: nn.Module, cut: nn.Module, blocks: Sequence[Tensor]) -> None:
-        modules = [fx.GraphModule(network, trace(network).graph) for network in (original, cut)]
+        modules = [fx.GraphModule(network, trace(network, blocks[0]).graph) for network in (original, cut)]
         self._runs = [fx.Interpreter(module, garbage_collect_values=False) for module in modules]
         graphs = [module.graph for module in modules]
         names = [[node.name for node in graph.nodes] for graph in graphs]
@@ -86,7 +87,7 @@ class SideBySide:
             if node.op == "call_module" and node.target in calls:
                 calls[str(node.target)].append(node)
         refused = {
-            layer: "is called more than once" if nodes else "is not called as a layer"
+            layer: "is called more than once" if nodes else NOT_A_STEP
             for layer, nodes in calls.items()
             if len(nodes) != 1
         }
@@ -219,7 +220,7 @@ class Resumed:
         self._held: list[dict[fx.Node, Any]] = [{} for _ in blocks]
         self._nodes: list[fx.Node] = []
         try:
-            module = trace(network)
+            module = trace(network, blocks[0])
         except UsageError:
             self.network: nn.Module = copy.deepcopy(network)
             return
