@@ -4,7 +4,8 @@
 
 Layers but the last lose channels in 100 steps until the target is met: L1 evenly in all layers, Taylor's expansion and
 group norms ranked over the whole network. Taylor's gradients come from 1,000 labelled training images. All 10,000 test
-images judge the network as cut; with ``--tune`` also after an epoch on 12,500 labelled training images.
+images judge the network as cut; at half the parameters also after an epoch on the 50,000 labelled training images,
+which ``--ours`` gives to the network of ``reduce`` as well.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _NETWORK = "distiller_resnet20_dense"
 _TARGETS = ("params:0.75", "params:0.5", "macs:0.5")
 _CRITERIA = ("L1", "group norm", "Taylor")
 _TUNE = "fine-tune:1,schedule=cosine:0.01,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
-_TUNED, _LABELLED, _STEPS = 12_500, 1_000, 100
+_TUNED_AT = "params:0.5"
+_OURS = "reduce, refitted"
+_LABELLED, _STEPS = 1_000, 100
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,15 +69,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all cells that are not in the journal yet, and write them for the page of ``benchmarks.channels``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "channels_peer", help="where cells are kept")
-    parser.add_argument("--tune", action="store_true", help="also fine-tune for an epoch")
+    parser.add_argument("--ours", action="store_true", help="also cut by reduce, and fine-tune the same way")
     given = parser.parse_args(arguments)
-    call = {"tune": given.tune, **versions("torch-pruning")}
-    wanted = [(criterion, target) for criterion in _CRITERIA for target in _TARGETS]
+    call = {"tune": _TUNE, **versions("torch-pruning")}
+    wanted = [(criterion, target) for criterion in _CRITERIA for target in _TARGETS] + [(_OURS, _TUNED_AT)]
     with pinned_threads(1), Journal(given.folder / "cells.jsonl", call) as journal:
         data = ws.data.load("cifar10")
         for key in wanted:
-            if str(key) not in journal:
-                cell = _cell(data, *key, tune=given.tune)
+            if str(key) not in journal and (given.ours or key[0] != _OURS):
+                cell = _cell(data, *key)
                 journal.append(str(key), cell.to_dict(), cell.seconds)
                 print(*key, cell.parameters, cell.macs, cell.as_cut.value, cell.tuned, file=sys.stderr, flush=True)
             found = tuple(PeerCell.from_dict(journal[str(key)]) for key in wanted if str(key) in journal)
@@ -83,12 +86,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _cell(data: Any, criterion: str, target: str, *, tune: bool) -> PeerCell:
+def _cell(data: Any, criterion: str, target: str) -> PeerCell:
     network = ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / f"{_NETWORK}.safetensors")
     example = inputs_of(network, data.train.x[:1])
     before = _sizes(network, example)
     begin = time.process_time()
-    pruned = _pruned(network, data, criterion, target, example)
+    if criterion == _OURS:
+        pruned = ws.reduce(network, data, by="error", target=target, random=0, latency=False, test_rows=1).network
+    else:
+        pruned = _pruned(network, data, criterion, target, example)
     seconds = time.process_time() - begin
     after = _sizes(pruned, example)
     return PeerCell(
@@ -98,14 +104,13 @@ def _cell(data: Any, criterion: str, target: str, *, tune: bool) -> PeerCell:
         parameters=after["params"] / before["params"],
         macs=after["macs"] / before["macs"],
         as_cut=ws.evaluate(pruned, data).accuracy,
-        tuned=_tuned(pruned, data) if tune else None,
+        tuned=_tuned(pruned, data) if target == _TUNED_AT else None,
         seconds=seconds,
     )
 
 
 def _tuned(pruned: nn.Module, data: Any) -> Interval:
-    some = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[:_TUNED]
-    rows = dataclasses.replace(data, train=data.train.take(some), test=None)
+    rows = dataclasses.replace(data, test=None)
     return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).accuracy
 
 

@@ -14,7 +14,7 @@ from weightsmith.core.records import Lineage
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.networks.card import Card, card_of, with_card
 from weightsmith.networks.editing.int8 import folded, int8_outline, is_int8_file
-from weightsmith.networks.editing.resizing import output_units, resize, units_with
+from weightsmith.networks.editing.resizing import count_of, output_units, resize, set_count, units_with
 from weightsmith.networks.layers.modules import layer_kinds
 from weightsmith.networks.models.architecture import Architecture, architecture_of
 from weightsmith.networks.models.building import build
@@ -43,10 +43,9 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     network = unwrapped(network)
     filled = _checked_card(card_of(network), card)
     state = network.state_dict()
-    modules = dict(network.named_modules())
     for layer, units in filled.widths.items():
         rows = len(state[f"{layer}.weight"]) if is_int8_file(state) and f"{layer}.weight" in state else None
-        if layer not in modules or (rows or output_units(modules[layer])) != units:
+        if (rows or count_of(network, layer)) != units:
             raise UsageError(f"{path}: the card's widths give {layer} {units} units, which is not so in the network")
     if filled.architecture is not None and not is_int8_file(state):
         found = {name: tuple(tensor.shape) for name, tensor in state.items()}
@@ -200,6 +199,10 @@ def _reduce(network: nn.Module, weights: Weights, keys: dict[str, str], widths: 
     state = {key: shapes.get(key, tuple(tensor.shape)) for key, tensor in network.state_dict().items()}
     _check_fit({key: shape for key, shape in shapes.items() if key in state}, state, what)
     for layer, units in widths.items():
+        held = None if layer in found else count_of(network, layer)
+        if held is not None and 0 < units <= held:
+            set_count(network, layer, units)
+            continue
         if layer not in found:
             raise DataMismatch(f"{weights.path}: its card gives {layer} {units} units, the network has no such layer")
         if found[layer] != units:

@@ -36,7 +36,7 @@ from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.criteria.elimination import Elimination, eliminate
 from weightsmith.reducing.criteria.readers import Reader, readers_of
 from weightsmith.reducing.decisions import Choice, Removal
-from weightsmith.reducing.refitting.flow import SideBySide
+from weightsmith.reducing.refitting.flow import Resumed, SideBySide
 from weightsmith.reducing.refitting.options import LeastSquares
 from weightsmith.reducing.refitting.refit import refit
 from weightsmith.reducing.surgery.removal import plain_cut
@@ -55,9 +55,11 @@ __all__ = [
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
+_PLANNED = 1000  # rows that a plan looks at; the refit afterwards sees all
 _HELD_OUT = 250  # rows that no Gram matrix sees: curves are scaled and candidates compared on them
 _REFITTED = 2  # candidates that are cut and refitted, those that look best without
 _IN_SUMS = 100  # rows on which residual sums are measured
+_BLOCK = 50  # rows at a time
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -169,6 +171,7 @@ class Sensitivities:
 def sensitivities(context: PruningContext) -> Sensitivities:
     """The curves of all sites of ``context``, scaled by what their errors do to the outputs."""
     x = context.x if context.calibration is None else context.calibration
+    x = x[torch.linspace(0, len(x) - 1, min(_PLANNED, len(x))).long()]
     held = torch.zeros(len(x), dtype=torch.bool)
     held[:: max(2, len(x) // _HELD_OUT)] = True
     context = dataclasses.replace(context, calibration=x[~held])
@@ -180,7 +183,7 @@ def sensitivities(context: PruningContext) -> Sensitivities:
     }
     chosen = x[held][:_HELD_OUT]
     rows = _Rows(chosen, _outputs(context.network, chosen, context))
-    costs = {name: _scaled(context, found, readers[name], levels[name], rows) for name, found in eliminations.items()}
+    costs = _scaled(context, eliminations, readers, rows)
     eliminations = {name: dataclasses.replace(found, weights={}) for name, found in eliminations.items()}
     return Sensitivities(context, readers, eliminations, costs, rows)
 
@@ -294,25 +297,40 @@ def _levels(units: int) -> tuple[int, ...]:
 
 @torch.no_grad()
 def _scaled(
-    context: PruningContext, found: Elimination, readers: Sequence[Reader], levels: Sequence[int], rows: _Rows
-) -> NDArray[np.float64]:
+    context: PruningContext,
+    eliminations: Mapping[str, Elimination],
+    readers: Mapping[str, Sequence[Reader]],
+    rows: _Rows,
+) -> dict[str, NDArray[np.float64]]:
+    """The divergence after each number of removals at each site, measured at the counts that have weights."""
+    run = Resumed(context.network, [block for _, block in context.batches(rows.x, _BLOCK)])
+    saved = {name: value.clone() for name, value in run.network.state_dict().items()}
+    starts = {name: run.position([reader.port.layer for reader in each]) for name, each in readers.items()}
+    found = {}
+    for name in sorted(starts, key=lambda name: starts[name]):
+        measured = []
+        for kept, weights in eliminations[name].weights.items():
+            for reader, weight in zip(readers[name], weights, strict=True):
+                reader.put(run.network, weight)
+            given = run.outputs(starts[name])
+            measured.append((kept, divergence(rows.outputs, given, kind_of(context.y))))
+            run.network.load_state_dict(saved)
+        found[name] = _curve(eliminations[name], measured)
+    return {name: found[name] for name in eliminations}
+
+
+def _curve(found: Elimination, measured: Sequence[tuple[int, float]]) -> NDArray[np.float64]:
     """The divergence after each number of removals: the measured ones, and between them by the error of the readers."""
     units = len(found.order) + 1
     errors = np.concatenate([[0.0], np.maximum.accumulate(found.errors)])
-    known = [(0.0, 0.0)]
-    for kept in levels:
-        network = copy.deepcopy(context.network)
-        for reader, weight in zip(readers, found.weights[kept], strict=True):
-            reader.put(network, weight)
-        cost = divergence(rows.outputs, _outputs(network, rows.x, context), kind_of(context.y))
-        known.append((float(errors[units - kept]), cost))
+    known = [(0.0, 0.0), *((float(errors[units - kept]), value) for kept, value in measured)]
     (last, high) = known[-1]
     if last > 0 and errors[-1] > last:
         known.append((float(errors[-1]), high * float(errors[-1]) / last))
     at, costs = (np.array(part) for part in zip(*known, strict=True))
     # Equal errors (a site without effect) would make the table ambiguous; a tiny slope keeps its order.
-    found_costs: NDArray[np.float64] = np.interp(errors, at, np.maximum.accumulate(costs)) + 1e-12 * np.arange(units)
-    return found_costs
+    curve: NDArray[np.float64] = np.interp(errors, at, np.maximum.accumulate(costs)) + 1e-12 * np.arange(units)
+    return curve
 
 
 def divergence(expected: Tensor, given: Tensor, kind: Kind = Kind.CLASSES) -> float:

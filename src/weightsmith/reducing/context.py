@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
+from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.networks.evaluation import batches_for, inputs_of
 from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import memory_format_of
@@ -100,7 +101,7 @@ class PruningContext:
         """√Σ w² over the weights that read each unit, each output as the batch norm behind its layer scales it."""
         total = np.zeros(site.units)
         for port in site.readers:
-            weight = self.network.get_submodule(port.layer).get_parameter("weight").double()
+            weight = outputs_first(self.network.get_submodule(port.layer)).double()
             norm = self.network.get_submodule(site.shifts.get(port.layer, port.layer))
             if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.running_var is not None:
                 scale = (norm.running_var.double() + norm.eps).rsqrt()

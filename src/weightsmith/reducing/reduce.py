@@ -67,7 +67,7 @@ def reduce(
         Doc("afterwards: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
     ] = None,
     rows: Annotated[
-        int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 1,000")
+        int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 2,000")
     ] = None,
     test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
     fitness: Annotated[Fitness | None, Doc("function of accuracies and masks that genetic search maximises")] = None,
@@ -97,7 +97,7 @@ def reduce(
     it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until the target is met,
     or loses units where they cost the outputs least (``"error"``, the default with a refit). ``layers`` are globs of
     the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
-    unlabelled training rows (``rows`` of them, or 1,000), towards what it gave in the original network; ``"none"``
+    unlabelled training rows (``rows`` of them, or 2,000), towards what it gave in the original network; ``"none"``
     leaves them as the cut made them. ``recover`` trains the smaller network
     (``Distill``, without labels, ``FineTune``, ``Rewind``, ``Iterate``), and leaves it as it was cut, with a warning,
     if that is not better on rows held back; rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
@@ -120,8 +120,7 @@ def reduce(
     from weightsmith.reducing.refitting.options import Refit
     from weightsmith.reducing.rounds import Task
     from weightsmith.reducing.subject import check_device, read_subject
-    from weightsmith.reducing.surgery.probing import probed
-    from weightsmith.reducing.surgery.sites import find_sites
+    from weightsmith.reducing.surgery.probing import cuttable_sites
     from weightsmith.reducing.surgery.sizes import Target
 
     settings = written(reduce, locals())
@@ -150,7 +149,7 @@ def reduce(
         raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
         subject = read_subject(network, data, rows=rows, test_rows=test_rows, seed=task.seed)
-        found = probed(subject.network, find_sites(subject.network, subject.example[:2]), subject.example)
+        found = cuttable_sites(subject.network, subject.example)
         sites = found.matching(layers)
         planned = planned_task(subject, plan, sites, task)
         settings |= {

@@ -14,6 +14,7 @@ from torch import nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import ProgressCallback, StepCallback, for_stage
+from weightsmith.networks.editing.attention import close_heads
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.models.architecture import architecture_of
 from weightsmith.reducing.budget import Budget
@@ -42,9 +43,10 @@ from weightsmith.reducing.results import SiteReduction, site_reductions
 from weightsmith.reducing.search.evaluator import Masks
 from weightsmith.reducing.subject import Subject
 from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.probing import cuttable_sites
 from weightsmith.reducing.surgery.rebuilding import rebuilt
 from weightsmith.reducing.surgery.removal import cut_out, plain_cut
-from weightsmith.reducing.surgery.sites import Site, find_sites
+from weightsmith.reducing.surgery.sites import Site
 from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_target
 from weightsmith.training.run import Progress, TrainRecord
 from weightsmith.training.stopping import KeepBest
@@ -171,6 +173,9 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
             notes.append(RECALIBRATED)
     elif isinstance(recovery, Rewind):
         training.append(_rewound(subject, state, task, recovery, sites))
+    for network in (state.network, cut, state.unfitted):
+        if network is not None and network is not subject.network:
+            close_heads(network)
     return Outcome(
         network=state.network,
         cut=cut,
@@ -222,7 +227,7 @@ def _counts(sizes: SizeModel, task: Task, rounds: int) -> list[dict[str, int] | 
 
 def _one_cut(subject: Subject, state: _State, task: Task, counts: dict[str, int] | None, number: int) -> bool:
     """Choose and cut on the current network; whether any unit was removed."""
-    found = find_sites(state.network, subject.example[:2])
+    found = cuttable_sites(state.network, subject.example)
     sites = tuple(site for site in found.sites if site.name in state.kept)
     if counts is not None:
         counts = {site.name: min(counts.get(site.name, site.units), site.units) for site in sites}

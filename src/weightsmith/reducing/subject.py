@@ -16,6 +16,7 @@ from weightsmith.data.sources import Source
 from weightsmith.data.targets import Kind, kind_of
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import card_of, weights_digest
+from weightsmith.networks.editing.attention import open_heads
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import inputs_of, targets_for
 from weightsmith.networks.files import load
@@ -28,7 +29,7 @@ __all__ = ["Subject", "check_device", "read_subject"]
 
 _CHECKED = 16  # inputs on which every cut is compared with the masked network
 # Unlabelled rows for a refit, if no number is given: images have many places each, dense layers one row an image.
-_CALIBRATION, _PER_INPUT, _WIDEST = 1000, 4, 1024
+_CALIBRATION, _PER_INPUT, _WIDEST = 2000, 4, 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,18 +91,18 @@ def _calibration_rows(network: nn.Module) -> int:
 
 
 def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, TrainRun | Path | None]:
-    """A copy in ``eval`` mode, and its training run (or the folder) if known."""
+    """A copy in ``eval`` mode whose attention can lose heads, and its training run (or the folder) if known."""
     if isinstance(given, TrainRun):
-        return copied(given.network).eval(), given
+        return open_heads(copied(given.network).eval()), given
     given = held_network(given)
     if isinstance(given, nn.Module):
-        return copied(given).eval(), None
+        return open_heads(copied(given).eval()), None
     if not isinstance(given, str | Path):
         raise UsageError(
             f"a network is a module, a result that holds one, a file or a folder, not {given!r}; is a class not called?"
         )
     path = Path(given)
-    return load(path), path if path.is_dir() else None
+    return open_heads(load(path)), path if path.is_dir() else None
 
 
 def _data(given: Any) -> Data:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reducing.refitting import flow
-from weightsmith.reducing.refitting.flow import SideBySide
+from weightsmith.reducing.refitting.flow import Resumed, SideBySide
 
 
 def _seen_by_hook(module: nn.Module, layer: str, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,3 +88,36 @@ def test_steps_that_depend_on_their_order_are_refused() -> None:
     module = _InPlace()
     with pytest.raises(UsageError, match="relu changes in place what other steps read too"):
         SideBySide(module, copy.deepcopy(module), [torch.zeros(2, 4)])
+
+
+@pytest.mark.parametrize("kind", ["mlp with batch norm", "vgg with batch norm", "resnet pad", "resnet conv"])
+def test_a_resumed_network_gives_what_a_whole_pass_gives(kind: str) -> None:
+    module = network(kind)
+    layers = [name for name, layer in module.named_modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    blocks = [inputs(kind, rows, seed) for seed, rows in enumerate((4, 3))]
+    run = Resumed(module, blocks)
+    starts = [run.position([layer]) for layer in layers]
+    for start, layer in sorted(zip(starts, layers, strict=True)):
+        weights = [each.get_submodule(layer).get_parameter("weight") for each in (module, run.network)]
+        before = weights[0].detach().clone()
+        with torch.no_grad():
+            for factor in (1.5, -0.5, 1.0):
+                for weight in weights:
+                    weight.copy_(before * factor)
+                torch.testing.assert_close(run.outputs(start), module(torch.cat(blocks)))
+    assert min(starts) < max(starts) > 0
+
+
+def test_what_cannot_be_traced_is_run_from_its_beginning() -> None:
+    class Own(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x if x.sum() > 0 else -x)
+
+    module, block = Own(3, 2), torch.ones(4, 3)
+    run = Resumed(module, [block])
+    start = run.position([""])
+    with torch.no_grad():
+        assert not torch.equal(run.outputs(start), torch.zeros(4, 2))
+        for weight in run.network.parameters():
+            weight.zero_()
+        torch.testing.assert_close(run.outputs(start), torch.zeros(4, 2))

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.reducing.refitting.patches import columns_of, drawn_places, input_rows, is_supported, output_rows, taps
 
 _LAYERS = {
@@ -19,6 +20,8 @@ _LAYERS = {
     "valid": (nn.Conv2d(3, 4, 3, padding="valid"), (5, 3, 8, 9)),
     "reflected": (nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (5, 3, 8, 9)),
     "one axis": (nn.Conv1d(3, 4, 5, padding=2), (5, 3, 11)),
+    "transposed": (nn.ConvTranspose2d(3, 4, (4, 3), stride=2, padding=(1, 0), output_padding=(0, 1)), (5, 3, 5, 4)),
+    "transposed, cropped": (nn.ConvTranspose1d(3, 4, 2, stride=3, padding=2, dilation=2), (5, 3, 6)),
     "three axes": (nn.Conv3d(2, 3, (1, 3, 2), padding=(0, 1, 1)), (2, 2, 3, 5, 4)),
 }
 
@@ -31,8 +34,8 @@ def test_rows_times_the_weight_are_the_outputs(kind: str) -> None:
     y = layer(x)
     places = drawn_places(layer, y, 6, np.random.default_rng(0))
     rows = input_rows(layer, x, places)
-    weight = layer.weight.flatten(1)
-    assert rows.shape[1] == weight.shape[1] == taps(layer) * layer.weight.shape[1]
+    weight = outputs_first(layer).flatten(1)
+    assert rows.shape[1] == weight.shape[1] == taps(layer) * x.shape[-1 if isinstance(layer, nn.Linear) else 1]
     torch.testing.assert_close(rows @ weight.T + layer.bias, output_rows(layer, y, places), rtol=1e-4, atol=1e-5)
 
 

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 import weightsmith as ws
 from weightsmith.data.tensors import Data, Split
-from weightsmith.reducing.surgery.probing import probed
-from weightsmith.reducing.surgery.sites import find_sites
+from weightsmith.reducing.surgery.probing import cuttable_sites
 
 pytest.importorskip("torch_pruning", reason="the extra prune is not installed")
 
@@ -40,13 +39,13 @@ def _network(second: type[nn.Conv2d]) -> nn.Module:
 
 def test_what_only_pads_in_its_own_way_loses_units() -> None:
     network, x = _network(SamePadding), torch.randn(8, 3, 12, 12)
-    found = probed(network, find_sites(network, x[:2]), x)
+    found = cuttable_sites(network, x)
     assert [site.name for site in found.sites] == ["0", "2"]
 
 
 def test_what_looks_at_all_its_inputs_is_refused_by_its_name() -> None:
     network, x = _network(Standardised), torch.randn(8, 3, 12, 12)
-    found = probed(network, find_sites(network, x[:2]), x)
+    found = cuttable_sites(network, x)
     assert [site.name for site in found.sites] == ["2"]  # as a writer it is an ordinary one
     said = "0 (SamePadding) and 2 (Standardised) have forwards of their own, and the output differs by"
     assert found.obstacles["0"].startswith(said)

@@ -21,7 +21,8 @@ from weightsmith.reducing.recovery.recover import Distill
 from weightsmith.reducing.refitting.options import LeastSquares
 from weightsmith.reducing.rounds import Outcome, Task, carry_out
 from weightsmith.reducing.subject import Subject, read_subject
-from weightsmith.reducing.surgery.sites import Site, find_sites
+from weightsmith.reducing.surgery.probing import cuttable_sites
+from weightsmith.reducing.surgery.sites import Site
 from weightsmith.reducing.surgery.sizes import SizeModel, Target
 
 __all__ = ["Cutter"]
@@ -86,7 +87,7 @@ class Cutter:
 
     @functools.cached_property
     def _sites(self) -> tuple[Site, ...]:
-        return find_sites(self._subject.network, self._subject.example[:2]).matching(None)
+        return cuttable_sites(self._subject.network, self._subject.example).matching(None)
 
     @functools.cached_property
     def _sizes(self) -> SizeModel:

@@ -19,8 +19,18 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils.parametrize import is_parametrized
 
 from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.networks.editing.attention import FewerHeads
 
-__all__ = ["Shapes", "output_units", "resize", "set_tensors", "units_with"]
+__all__ = [
+    "Shapes",
+    "count_of",
+    "output_units",
+    "outputs_first",
+    "resize",
+    "set_count",
+    "set_tensors",
+    "units_with",
+]
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -54,14 +64,49 @@ def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int
 
 
 def output_units(module: nn.Module) -> int | None:
-    """The number of output units of a dense layer or convolution; None for any other module.
+    """The number of output units of a dense layer or convolution (of attention: of its queries, keys and values).
+
+    None for any other module.
 
     >>> output_units(nn.Conv2d(3, 8, 3)), output_units(nn.BatchNorm2d(8))
     (8, None)
     """
     if isinstance(module, nn.Linear):
         return module.out_features
+    if isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is not None:
+        return len(module.in_proj_weight)
     return module.out_channels if isinstance(module, _ConvNd) else None
+
+
+def count_of(network: nn.Module, name: str) -> int | None:
+    """The output units of the layer ``name``, or the whole number that a module holds under it (``block.heads``)."""
+    modules = dict(network.named_modules())
+    if name in modules:
+        return output_units(modules[name])
+    owner, _, attribute = name.rpartition(".")
+    value = vars(modules[owner]).get(attribute) if owner in modules else None
+    return value if type(value) is int else None
+
+
+def set_count(network: nn.Module, name: str, value: int) -> None:
+    """Set the whole number that a module holds as ``name`` to another one, not greater."""
+    before = count_of(network, name)
+    owner, _, attribute = name.rpartition(".")
+    if before is None or not 0 < value <= before or attribute not in vars(network.get_submodule(owner)):
+        raise UsageError(f"{name} cannot become {value}: it is {'no whole number' if before is None else before}")
+    setattr(network.get_submodule(owner), attribute, value)
+
+
+def outputs_first(module: nn.Module) -> Tensor:
+    """The weight of a layer as (outputs, inputs, …): a view, turned round for a transposed convolution.
+
+    >>> outputs_first(nn.ConvTranspose2d(4, 3, 2)).shape[:2]
+    torch.Size([3, 4])
+    """
+    if isinstance(module, nn.MultiheadAttention):
+        return module.get_parameter("in_proj_weight")
+    weight = module.get_parameter("weight")
+    return weight.transpose(0, 1) if isinstance(module, _ConvTransposeNd) else weight
 
 
 def units_with(network: nn.Module, shapes: Shapes) -> dict[str, int]:
@@ -116,7 +161,8 @@ def _plans(network: nn.Module, shapes: Shapes) -> dict[str, _Plan]:
         if changes:
             before = {key: tuple(tensor.shape) for key, tensor in _stored(module, name).items() if tensor is not None}
             attributes = _sizes(module, {**before, **wanted}, None, name).attributes
-            units = attributes.get("out_features", attributes.get("out_channels"))
+            joint = wanted.get("in_proj_weight", (None,))[0]
+            units = attributes.get("out_features", attributes.get("out_channels", joint))
         if changes or units is not None:
             plans[name] = _Plan(module, changes, units)
     strange = next((key for key in shapes if key not in taken), None)
@@ -130,7 +176,7 @@ def _stored(module: nn.Module, what: str) -> dict[str, Tensor | None]:
     if not isinstance(module, tuple(_KINDS)):
         raise UsageError(f"{what}: a {type(module).__name__} cannot be given other sizes")
     tensors: dict[str, Tensor | None] = {**module._parameters, **module._buffers}
-    if is_parametrized(module) or "weight" not in tensors:
+    if is_parametrized(module) or tensors.get("weight", tensors.get("in_proj_weight", ())) == ():
         raise UsageError(f"{what}: its weight is computed from other tensors; make it permanent before other sizes")
     if any(tensor is not None and is_lazy(tensor) for tensor in tensors.values()):
         raise UsageError(f"{what}: has no size yet (a lazy layer); run the network once on an example first")
@@ -222,6 +268,14 @@ def _slopes(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Size
     return _Sizes({"num_parameters": weight[0]}, {"weight": weight})
 
 
+def _attention(module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+    rows, width = weight
+    if width != module.embed_dim or rows % (3 * module.head_dim):
+        raise UsageError(f"{module}: {rows} × {width} values are not those of heads of {module.head_dim} values")
+    changed = {"__class__": FewerHeads, "_qkv_same_embed_dim": False, "num_heads": rows // (3 * module.head_dim)}
+    return _Sizes(changed, {"in_proj_weight": weight, "in_proj_bias": (rows,)})
+
+
 _KINDS: dict[type[nn.Module], Callable[[Any, tuple[int, ...], int | None], _Sizes]] = {
     nn.Linear: _dense,
     _ConvTransposeNd: _transposed,  # before _ConvNd, whose subclass it is
@@ -231,4 +285,5 @@ _KINDS: dict[type[nn.Module], Callable[[Any, tuple[int, ...], int | None], _Size
     nn.LayerNorm: _layer_norm,
     nn.RMSNorm: _layer_norm,
     nn.PReLU: _slopes,
+    nn.MultiheadAttention: _attention,
 }

@@ -13,6 +13,7 @@ from torch import nn
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import param
 from weightsmith.core.seeds import stream
+from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
 
@@ -45,7 +46,7 @@ class Magnitude(Method, name="magnitude"):
     def _sizes(self, context: PruningContext, site: Site) -> NDArray[np.float64]:
         total = np.zeros(site.units)
         for port in site.writers:
-            weight = context.network.get_submodule(port.layer).get_parameter("weight")
+            weight = outputs_first(context.network.get_submodule(port.layer))
             rows = weight.detach().double().abs().pow(self.norm).flatten(1).sum(dim=1).cpu().numpy()
             total += rows[port.indices].sum(axis=1)
         return total

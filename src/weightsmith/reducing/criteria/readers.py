@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.seeds import stream
+from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.reducing.criteria.elimination import ReaderProblem
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.refitting.patches import (
@@ -56,7 +57,7 @@ class Reader:
     def put(self, network: nn.Module, weight: NDArray[np.float64]) -> None:
         """Write a refitted weight of the problem into the layer of ``network``; constants go where the site says."""
         layer = network.get_submodule(self.port.layer)
-        old = layer.get_parameter("weight")
+        old = outputs_first(layer)
         if self.spread:
             indices = torch.from_numpy(self.port.indices)
             read = old.double().cpu()[:, indices].flatten(2)
@@ -94,7 +95,7 @@ def readers_of(context: PruningContext) -> dict[str, tuple[Reader, ...]]:
             module = network.get_submodule(port.layer)
             spread = _is_spread(module, site, port)
             grams[port.layer] = Gram(
-                len(port.indices) if spread else module.get_parameter("weight")[0].numel(),
+                len(port.indices) if spread else outputs_first(module)[0].numel(),
                 precision="float64" if context.dtype == torch.float64 else "mixed",
             )
             handles.append(module.register_forward_hook(_adding(grams[port.layer], port, spread, context.seed)))
@@ -139,7 +140,7 @@ def _reader(network: nn.Module, site: Site, port: Port, gram: Gram) -> Reader:
     taker = site.shifts.get(port.layer)
     products = (gram.about_mean() if taker is not None else gram).products / gram.rows
     means = gram.means if taker is not None else np.zeros(gram.units)
-    weight = module.get_parameter("weight").double().cpu()
+    weight = outputs_first(module).double().cpu()
     if _is_spread(module, site, port):
         read = weight[:, torch.from_numpy(port.indices)].flatten(2)
         metric = torch.einsum("oup,ovp->uv", read, read).numpy()

@@ -11,6 +11,7 @@ network. The layer's target is then what makes the *sum* right, so the other bra
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import operator
 import tempfile
@@ -25,8 +26,9 @@ from weightsmith.core.errors import UsageError
 from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 
-__all__ = ["SUMS", "SideBySide", "Stop", "Values"]
+__all__ = ["NOT_A_STEP", "SUMS", "Resumed", "SideBySide", "Stop", "Values"]
 
+NOT_A_STEP = "is not called as a layer"
 _IN_MEMORY = 1 << 29  # bytes of values between two stops
 _NORM = nn.modules.batchnorm._BatchNorm
 _PASSING = (nn.Identity, Dropout, nn.modules.dropout._DropoutNd)
@@ -63,7 +65,7 @@ class SideBySide:
     """The original and the cut network, run block by block up to each stop."""
 
     def __init__(self, original: nn.Module, cut: nn.Module, blocks: Sequence[Tensor]) -> None:
-        modules = [fx.GraphModule(network, trace(network).graph) for network in (original, cut)]
+        modules = [fx.GraphModule(network, trace(network, blocks[0]).graph) for network in (original, cut)]
         self._runs = [fx.Interpreter(module, garbage_collect_values=False) for module in modules]
         graphs = [module.graph for module in modules]
         names = [[node.name for node in graph.nodes] for graph in graphs]
@@ -85,7 +87,7 @@ class SideBySide:
             if node.op == "call_module" and node.target in calls:
                 calls[str(node.target)].append(node)
         refused = {
-            layer: "is called more than once" if nodes else "is not called as a layer"
+            layer: "is called more than once" if nodes else NOT_A_STEP
             for layer, nodes in calls.items()
             if len(nodes) != 1
         }
@@ -205,6 +207,59 @@ class SideBySide:
         return {
             name: value for name, value in values.items() if any(user.name not in done for user in nodes[name].users)
         }
+
+
+class Resumed:
+    """A copy of a network run on from one of its layers: what comes before is computed once, though weights change.
+
+    ``network`` is the copy. Starts must not decrease. What cannot be traced is run from its beginning each time.
+    """
+
+    def __init__(self, network: nn.Module, blocks: Sequence[Tensor]) -> None:
+        self._blocks, self._at = blocks, 0
+        self._held: list[dict[fx.Node, Any]] = [{} for _ in blocks]
+        self._nodes: list[fx.Node] = []
+        try:
+            module = trace(network, blocks[0])
+        except UsageError:
+            self.network: nn.Module = copy.deepcopy(network)
+            return
+        self.network, self._nodes = module, list(module.graph.nodes)
+        self._run = fx.Interpreter(module, garbage_collect_values=False)
+
+    def position(self, layers: Sequence[str]) -> int:
+        """The step at which the first of these layers is called; 0 if it is not known."""
+        calls = [at for at, node in enumerate(self._nodes) if node.op == "call_module" and node.target in layers]
+        return min(calls, default=0)
+
+    @torch.no_grad()
+    def outputs(self, start: int) -> Tensor:
+        """The outputs of the network as it is now; all before the step ``start`` as it was when first computed."""
+        if not self._nodes:
+            return torch.cat([self.network(block.clone()) for block in self._blocks])
+        found = []
+        for index, block in enumerate(self._blocks):
+            if start > self._at:
+                self._held[index] = self._live(self._through(index, block, self._at, start), start)
+            found.append(self._through(index, block, max(start, self._at), len(self._nodes))[self._nodes[-1]])
+        self._at = max(start, self._at)
+        return torch.cat(found)
+
+    def _through(self, index: int, block: Tensor, start: int, stop: int) -> dict[fx.Node, Any]:
+        # Copies: a later step may change its inputs in place.
+        held = self._held[index].items()
+        self._run.env = {node: value.clone() if isinstance(value, Tensor) else value for node, value in held}
+        for node in self._nodes[start:stop]:
+            self._run.args_iter = iter([block.clone()])
+            self._run.env[node] = self._run.run_node(node)
+            for given in node.all_input_nodes:
+                if all(user in self._run.env for user in given.users):
+                    self._run.env[given] = None  # read by nothing that follows
+        return self._run.env
+
+    def _live(self, values: dict[fx.Node, Any], stop: int) -> dict[fx.Node, Any]:
+        ahead = set(self._nodes[stop:])
+        return {node: value for node, value in values.items() if not ahead.isdisjoint(node.users)}
 
 
 class _Variances(fx.Interpreter):

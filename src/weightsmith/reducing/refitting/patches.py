@@ -4,6 +4,9 @@ A convolution at output position t is the product of its flattened weight with t
 the kernel at t, so that a regression on patches sees the zeros of the border as the layer sees them:
 
     y[n, :, t] = W.flatten(1) @ patch[n, t]        patch[n, t] = (channel, kernel position)
+
+A transposed convolution is the plain one of its input with stride − 1 zeros between the values, the kernel turned
+round; W is then (outputs, inputs, kernel position) too.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from weightsmith.reducing.surgery.sites import has_own_forward
 
 __all__ = ["at_least_float", "columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
 
-_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_CONV = nn.modules.conv._ConvNd
 Places = tuple[Tensor, ...] | None
 
 
@@ -66,12 +69,15 @@ def input_rows(module: nn.Module, given: Tensor, places: Places) -> Tensor:
     """What the layer multiplies by its weight, as rows: (input and place, columns)."""
     if not isinstance(module, _CONV):
         return given.reshape(-1, given.shape[-1])
-    windows = _padded(module, given)
+    turned = isinstance(module, nn.modules.conv._ConvTransposeNd)
+    windows = _stuffed(module, given) if turned else _padded(module, given)
     sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
     for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
-        windows = windows.unfold(axis, (kernel - 1) * dilation + 1, stride)[..., ::dilation]
+        windows = windows.unfold(axis, (kernel - 1) * dilation + 1, 1 if turned else stride)[..., ::dilation]
     assert places is not None
     patches = _at(windows, places)
+    if turned:
+        patches = patches.flip(tuple(range(3, patches.dim())))
     return patches.reshape(patches.shape[0] * patches.shape[1], -1)
 
 
@@ -90,7 +96,19 @@ def _at(values: Tensor, places: tuple[Tensor, ...]) -> Tensor:
     return values[index].movedim(2, 1)
 
 
-def _padded(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, given: Tensor) -> Tensor:
+def _stuffed(module: nn.modules.conv._ConvTransposeNd, given: Tensor) -> Tensor:
+    """The input with zeros between its values and around them, over which the turned kernel moves by single steps."""
+    spread = [(size - 1) * stride + 1 for size, stride in zip(given.shape[2:], module.stride, strict=True)]
+    stuffed = given.new_zeros((*given.shape[:2], *spread))
+    stuffed[(..., *(slice(None, None, stride) for stride in module.stride))] = given
+    around = []
+    for axis in reversed(range(len(spread))):
+        before = module.dilation[axis] * (module.kernel_size[axis] - 1) - int(module.padding[axis])
+        around += [before, before + module.output_padding[axis]]
+    return functional.pad(stuffed, around)  # a negative number takes away
+
+
+def _padded(module: nn.modules.conv._ConvNd, given: Tensor) -> Tensor:
     if isinstance(module.padding, str):
         if module.padding == "valid":
             return given

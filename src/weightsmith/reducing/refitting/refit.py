@@ -12,13 +12,14 @@ behind. At the end the layer that gives the output is refitted with a stronger p
 
 A dense layer that reads every channel at many positions (behind a flattening) has too many inputs for that: instead the
 channels of the original network are regressed on those left, h ≈ A h′ + a at every position, and W is multiplied by A.
+A layer inside a module that is one step of the flow (torch's encoder layers) is solved on its own inputs in the
+original network: W′ x_kept ≈ W x.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -31,22 +32,23 @@ from weightsmith.core.records import Record
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.networks.evaluation import batches_for, inputs_of
 from weightsmith.networks.precision import input_type
 from weightsmith.networks.running import memory_format_of
 from weightsmith.reducing.decisions import Choice
-from weightsmith.reducing.refitting.flow import SideBySide, Stop, Values
+from weightsmith.reducing.refitting.flow import NOT_A_STEP, SideBySide, Stop, Values
 from weightsmith.reducing.refitting.options import LeastSquares
-from weightsmith.reducing.refitting.patches import at_least_float, drawn_places, input_rows, is_supported, output_rows
+from weightsmith.reducing.refitting.patches import at_least_float, is_supported
+from weightsmith.reducing.refitting.regression import PatchRegression, Variance, norm_scale, precision_of
 from weightsmith.reducing.refitting.solving import Change, Regression
+from weightsmith.reducing.surgery.masking import unit_axis
 from weightsmith.reducing.surgery.sites import Port, Site
 
 __all__ = ["LayerRefit", "RefitRecord", "refit", "stand_ins"]
 
-PLACES = 64  # output positions of a convolution that are looked at in each image
 BLOCK = 50  # images at a time
 _LAST_RIDGE = 1e-3
-_DEAD = 1e-3  # a batch norm's factor below this share of its largest carries no correction of a sum
 _MOST_COLUMNS = 16384  # 2 GB of moments
 
 
@@ -101,8 +103,11 @@ def refit(
         if not is_supported(original.get_submodule(layer))
     }
     saved = {name: value.clone() for name, value in cut.state_dict().items()}
-    done = []
     refitting = _Refitting(before, cut, readers, seed)
+    hidden = [layer for layer, why in left.items() if why == NOT_A_STEP and layer in readers.reads]
+    done = refitting.inside(hidden, blocks, option.ridge) if hidden else []
+    for each in done:
+        del left[each.layer]
     for number, (stop, values) in enumerate(both.walk(stops), start=1):
         if stop.layer == last:
             checked = _checked(values, before, blocks[0])
@@ -159,6 +164,15 @@ class _Readers:
         gone = self._gone.get(layer, set())
         return torch.tensor([index for index in range(total) if index not in gone], dtype=torch.int64)
 
+    def inputs(self, layer: str, total: int) -> Tensor:
+        """The inputs of a layer that stay."""
+        gone = {
+            index
+            for port, choice in self.reads[layer]
+            for index in port.of([removal.unit for removal in choice.removals]).tolist()
+        }
+        return torch.tensor([index for index in range(total) if index not in gone], dtype=torch.int64)
+
     def spread(self, layer: str) -> tuple[Port, Choice] | None:
         """The one site that the layer reads at several inputs for each unit; None if it is read in another way."""
         read = self.reads.get(layer, [])
@@ -177,7 +191,7 @@ class _Refitting:
         spread = self.readers.spread(stop.layer) if isinstance(layer, nn.Linear) else None
         if spread is not None and layer.in_features == spread[0].of(spread[1].kept).size:
             return self._by_channels(stop, values, ridge, spread)
-        columns = layer.get_parameter("weight")[0].numel()
+        columns = outputs_first(layer)[0].numel()
         if columns <= _MOST_COLUMNS:
             return self._by_patches(stop, values, ridge)
         for _ in values:
@@ -186,27 +200,53 @@ class _Refitting:
 
     def _by_patches(self, stop: Stop, values: Iterator[Values], ridge: float) -> LayerRefit:
         """Regress the targets on what the layer multiplies by its weight."""
-        old, new = self.original.get_submodule(stop.layer), self.cut.get_submodule(stop.layer)
-        taker = self._taker(stop)
-        kept = self.readers.outputs(stop.layer, len(old.get_parameter("weight")))
-        weight, offset = at_least_float(new.get_parameter("weight").flatten(1)), _offset(new)
-        scale = _scale(self.original, stop.norm, kept)
-        found = Regression(weight.shape[1], len(weight), constant=taker is not None, precision=_precision(weight))
-        targets_seen = _Variance(len(weight))
-        generator = stream(self.seed, "refit", stop.layer)
-        summed = False
+        problem = self._problem(stop)
         for block in values:
-            places = drawn_places(old, block.output, PLACES, generator)
-            rows = at_least_float(input_rows(new, block.given, places))
-            targets = at_least_float(output_rows(old, block.output, places)[:, kept.to(block.output.device)])
-            drift = _drift(block, old, kept, places)
-            if drift is not None:
-                targets, summed = targets + drift * scale, True
-            found.add(rows.cpu().numpy(), (targets - rows @ weight.T - offset).cpu().numpy())
-            targets_seen.add(targets.cpu().numpy())
-        change = found.solve(ridge)
-        self._apply(new, change, taker)
-        return _layer_refit(stop.layer, change, targets_seen.total, summed=summed)
+            problem.add(block)
+        return self._solved(stop, problem, ridge)
+
+    def _problem(self, stop: Stop) -> PatchRegression:
+        old = self.original.get_submodule(stop.layer)
+        kept = self.readers.outputs(stop.layer, len(outputs_first(old)))
+        return PatchRegression(
+            old,
+            self.cut.get_submodule(stop.layer),
+            kept,
+            scale=norm_scale(self.original, stop.norm, kept),
+            constant=self._taker(stop) is not None,
+            generator=stream(self.seed, "refit", stop.layer),
+        )
+
+    def _solved(self, stop: Stop, problem: PatchRegression, ridge: float) -> LayerRefit:
+        change, total = problem.solve(ridge)
+        self._apply(self.cut.get_submodule(stop.layer), change, self._taker(stop))
+        return _layer_refit(stop.layer, change, total, summed=problem.summed)
+
+    def inside(self, layers: Sequence[str], blocks: Sequence[Tensor], ridge: float) -> list[LayerRefit]:
+        """Refit layers inside modules that are one step of the flow, such as torch's encoder layers.
+
+        What reaches them in the cut network is not seen, so that both inputs and targets are those of the original.
+        """
+        stops = {layer: Stop(layer, layer, layer, None, None) for layer in layers}
+        problems = {layer: self._problem(stop) for layer, stop in stops.items()}
+        handles = []
+
+        def adding(layer: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+            def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+                axis = unit_axis(module, inputs[0])
+                kept = self.readers.inputs(layer, inputs[0].shape[axis]).to(inputs[0].device)
+                problems[layer].add(Values(inputs[0].index_select(axis, kept), inputs[0], output, None))
+
+            return hook
+
+        try:
+            handles += [self.original.get_submodule(name).register_forward_hook(adding(name)) for name in layers]
+            for block in blocks:
+                self.original(block.clone())
+        finally:
+            for handle in handles:
+                handle.remove()
+        return [self._solved(stops[layer], problem, ridge) for layer, problem in problems.items() if problem.rows]
 
     def _by_channels(
         self, stop: Stop, values: Iterator[Values], ridge: float, spread: tuple[Port, Choice]
@@ -219,9 +259,9 @@ class _Refitting:
         left = _places_left(indices, torch.tensor(choice.kept))
         dtype = at_least_float(new.get_parameter("weight")).dtype
         mapped, constants = (torch.from_numpy(part).to(dtype) for part in stand_ins(choice))
-        precision = _precision(new.get_parameter("weight"))
+        precision = precision_of(new.get_parameter("weight"))
         found = Regression(len(left), choice.units, constant=taker is not None, precision=precision)
-        channels_seen = _Variance(choice.units)
+        channels_seen = Variance(choice.units)
         for block in values:
             rows, whole = (
                 at_least_float(given.reshape(-1, given.shape[-1])[:, where.to(given.device)].movedim(1, -1))
@@ -248,7 +288,7 @@ class _Refitting:
         return self.readers.shifts.get(stop.layer)
 
     def _apply(self, layer: nn.Module, change: Change, taker: str | None) -> None:
-        weight = layer.get_parameter("weight")
+        weight = outputs_first(layer)
         weight.add_(torch.from_numpy(change.weight).reshape(weight.shape).to(weight))
         if taker is None:
             return
@@ -283,56 +323,6 @@ def _places_left(indices: Tensor, stays: Tensor) -> Tensor:
     order = torch.empty(int(indices.max()) + 1, dtype=torch.int64)
     order[old.reshape(-1).sort().values] = torch.arange(old.numel())
     return order[old]
-
-
-def _offset(layer: nn.Module) -> Tensor | float:
-    bias = getattr(layer, "bias", None)
-    return 0.0 if bias is None else at_least_float(bias)
-
-
-def _scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | float:
-    """1/γ̄ of each output, by which a drift behind the batch norm is brought before it; 0 for outputs it silences."""
-    if norm is None:
-        return 1.0
-    module = network.get_submodule(norm)
-    factor = (module.get_buffer("running_var").double() + float(module.eps)).rsqrt()  # type: ignore[arg-type]
-    if module.weight is not None:
-        factor = factor * module.get_parameter("weight").double()
-    factor = factor[kept.to(factor.device)]
-    alive = factor.abs() > _DEAD * factor.abs().max()
-    inverse = torch.where(alive, 1.0 / torch.where(alive, factor, torch.ones_like(factor)), torch.zeros_like(factor))
-    return inverse.to(at_least_float(module.get_buffer("running_var")).dtype)
-
-
-def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, ...] | None) -> Tensor | None:
-    """By how much the other branch of the sum is too small, as rows; None without one of the same shape."""
-    if block.drift is None:
-        return None
-    original, reduced = block.drift
-    if original.shape != block.output.shape or reduced.shape[1] != len(kept):
-        return None
-    whole = at_least_float(output_rows(layer, original, places)[:, kept.to(original.device)])
-    return whole - at_least_float(output_rows(layer, reduced, places))
-
-
-def _precision(weight: Tensor) -> Literal["float64", "mixed"]:
-    return "float64" if weight.dtype == torch.float64 else "mixed"
-
-
-class _Variance:
-    """Σ (t − mean)² over rows and outputs."""
-
-    def __init__(self, outputs: int) -> None:
-        self._rows, self._sums, self._squares = 0, np.zeros(outputs), np.zeros(outputs)
-
-    def add(self, targets: NDArray[np.floating[Any]]) -> None:
-        self._rows += len(targets)
-        self._sums += targets.sum(axis=0, dtype=np.float64)
-        self._squares += np.square(targets, dtype=np.float64).sum(axis=0)
-
-    @property
-    def total(self) -> float:
-        return float((self._squares - self._sums**2 / max(self._rows, 1)).sum())
 
 
 def _layer_refit(layer: str, change: Change, total: float, *, summed: bool) -> LayerRefit:

@@ -21,12 +21,14 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from weightsmith.core.errors import MissingExtra, UsageError
+from weightsmith.networks.editing.attention import close_heads
+from weightsmith.networks.editing.resizing import outputs_first
 
 __all__ = ["RawSite", "RawSites", "graph_sites"]
 
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
-_CONV = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_CONV = nn.modules.conv._ConvNd
 _ROW_NORM = (nn.GroupNorm, nn.LayerNorm)  # statistics of each input, over several channels
 # Activations by their autograd names, which torch-pruning uses for its nodes.
 _ACTIVATION = re.compile(
@@ -40,7 +42,8 @@ def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
         import torch_pruning
     except ImportError as error:
         raise MissingExtra("cutting other networks than dense ones (torch-pruning)", "prune") from error
-    twin = copy.deepcopy(network).eval().requires_grad_(True)  # frozen parameters would be missing from the graph
+    twin = close_heads(copy.deepcopy(network)).eval()
+    twin.requires_grad_(True)  # frozen parameters would be missing from the graph
     graph = _built(torch_pruning, twin, example)
     names = {module: name for name, module in twin.named_modules()}
     loose = [name for name, _ in twin.named_parameters() if _is_loose(twin, name)]
@@ -48,7 +51,7 @@ def graph_sites(network: nn.Module, example: Tensor) -> RawSites:
     obstacles = {name: _why_loose(twin, name) for name in loose}
     done: set[str] = set()
     for module, name in names.items():
-        if name in done or not isinstance(module, (nn.Linear, *_CONV)) or _is_depthwise(module):
+        if name in done or not isinstance(module, (nn.Linear, _CONV)) or _is_depthwise(module):
             continue
         if module not in graph.module2node:
             obstacles[name] = "is not used by the network, or not as a layer"
@@ -101,7 +104,7 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
     if getattr(module, "groups", 1) > 1:
         return "is a grouped convolution"
     found = _Roles()
-    ahead, units = [module], int(module.get_parameter("weight").shape[0])
+    ahead, units = [module], len(outputs_first(module))
     for writer in ahead:
         refusal = _collect(torch_pruning, graph, names, writer, found)
         if refusal is not None:
@@ -144,7 +147,7 @@ def _collect(
     torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module, found: _Roles
 ) -> str | None:
     """Add the layers that the outputs of ``module`` reach to ``found``; or the reason why they cannot be cut."""
-    units = int(module.get_parameter("weight").shape[0])
+    units = len(outputs_first(module))
     kind_of = "linear" if isinstance(module, nn.Linear) else "conv"
     try:
         rule = getattr(torch_pruning, f"prune_{kind_of}_out_channels")
@@ -186,7 +189,7 @@ def _collect(
 
 def _is_grouped(module: nn.Module) -> bool:
     """Whether a convolution computes in several groups, of more than one channel each."""
-    several = isinstance(module, _CONV) and module.groups > 1 and not _is_depthwise(module)
+    several = isinstance(module, _CONV) and module.groups > 1 and not (_is_depthwise(module) or module.transposed)
     return several and not is_parametrized(module)
 
 
@@ -203,7 +206,7 @@ def _role(module: nn.Module, outputs: bool) -> str | None:
         return "carries"
     if isinstance(module, _CONV) and _is_depthwise(module):
         return "carries"
-    if isinstance(module, (nn.Linear, *_CONV)) and getattr(module, "groups", 1) == 1:
+    if isinstance(module, (nn.Linear, _CONV)) and getattr(module, "groups", 1) == 1:
         return "writes" if outputs else "reads"
     return None
 
@@ -217,7 +220,7 @@ def _is_plain(module: nn.Module) -> bool:
 def _width(module: nn.Module, kind: str) -> int:
     if isinstance(module, _BATCH_NORM):
         return module.num_features
-    return int(module.get_parameter("weight").shape[1 if kind == "reads" else 0])
+    return int(outputs_first(module).shape[1 if kind == "reads" else 0])
 
 
 def _is_all(indices: NDArray[np.int64], width: int) -> bool:
@@ -232,12 +235,14 @@ def _is_depthwise(module: nn.Module) -> bool:
 def _is_loose(network: nn.Module, name: str) -> bool:
     """Whether a parameter belongs to a module that is not a supported layer."""
     owner = network.get_submodule(name.rpartition(".")[0])
-    return not isinstance(owner, (nn.Linear, *_CONV, _BATCH_NORM, *_ROW_NORM, nn.PReLU))
+    return not isinstance(owner, (nn.Linear, _CONV, _BATCH_NORM, *_ROW_NORM, nn.PReLU))
 
 
 def _why_loose(network: nn.Module, name: str) -> str:
     if isinstance(network.get_submodule(name.rpartition(".")[0]), nn.MultiheadAttention):
-        return "its heads cannot be cut: nn.MultiheadAttention has as many values in its heads as it reads"
+        return (
+            "its heads cannot be cut: keys and values have widths of their own, or there are keys that no token gives"
+        )
     return "is a parameter outside the layers that can be cut"
 
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.networks.editing.resizing import set_tensors
+from weightsmith.networks.editing.resizing import outputs_first, set_tensors
 from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.surgery.sites import Port, Site, pads_with_zeros
 
@@ -70,7 +70,7 @@ class _Silence:
     """A hook that sets the units that are off to zero in the input of a reader."""
 
     def __init__(self, reader: nn.Module, port: Port, on: NDArray[np.bool_]) -> None:
-        weight = next(reader.parameters())
+        weight = outputs_first(reader)
         keep = torch.ones(weight.shape[1], dtype=weight.dtype, device=weight.device)
         keep[port.indices[~on].reshape(-1)] = 0
         positions = weight.dim() - 2 if isinstance(reader, nn.modules.conv._ConvNd) else 0
@@ -131,6 +131,6 @@ class _Shift:
             self.constants[removal.unit] = removal.constant + (own if removal.into else 0.0)
 
     def __call__(self, module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-        weight = module.get_parameter("weight")[:, self.indices].double().flatten(3).sum(dim=(2, 3))
+        weight = outputs_first(module)[:, self.indices].double().flatten(3).sum(dim=(2, 3))
         shift = (weight @ self.constants.to(weight.device)).to(output.dtype)
         return output + shift.reshape(-1, *[1] * (output.dim() - 2))

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.networks.editing.resizing import set_tensors
+from weightsmith.networks.editing.resizing import outputs_first, set_count, set_tensors
 from weightsmith.networks.precision import like_of
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.surgery.masking import masked
@@ -167,6 +167,8 @@ def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[C
         for ports, removed in (((*site.writers, *site.carriers), rows), (site.readers, columns)):
             for port in ports:
                 removed.setdefault(port.layer, set()).update(port.of(gone).tolist())
+        for name, each in site.counts:
+            set_count(smaller, name, each * (site.units - len(gone)))
     for layer in dict.fromkeys((*rows, *columns)):
         _shrink(smaller.get_submodule(layer), rows.get(layer, set()), columns.get(layer, set()))
     return smaller
@@ -175,7 +177,7 @@ def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[C
 @torch.no_grad()
 def _merge(network: nn.Module, site: Site, port: Port, choice: Choice) -> None:
     """Merge the removed units into the reader's weights, before any column is removed."""
-    weight = network.get_submodule(port.layer).get_parameter("weight")
+    weight = outputs_first(network.get_submodule(port.layer))
     indices = torch.from_numpy(port.indices)
     for removal in choice.removals:
         gone = weight[:, indices[removal.unit]]
@@ -214,12 +216,14 @@ def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
 def _shrink(module: nn.Module, rows: set[int], columns: set[int]) -> None:
     """Remove rows (outputs) and columns (inputs) from all tensors of a layer."""
     tensors: dict[str, Tensor] = {}
+    turned = getattr(module, "transposed", False)
     for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
         if tensor.dim() == 0:
             continue
-        smaller = _without(tensor.detach(), 0, rows)
-        if name == "weight" and tensor.dim() > 1:
-            smaller = _without(smaller, 1, columns)
+        is_weight = name == "weight" and tensor.dim() > 1
+        smaller = _without(tensor.detach(), int(turned and is_weight), rows)
+        if is_weight:
+            smaller = _without(smaller, int(not turned), columns)
         if smaller.shape != tensor.shape:
             tensors[name] = smaller.clone()
     set_tensors(module, tensors)

@@ -62,8 +62,10 @@ class Site:
     """Units that are removed together, with the layers that write, carry and read them.
 
     ``activation`` is the last one before they are read (None: none was seen). ``shifts`` names, for each reader that
-    can absorb a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean.
-    ``padded``: some reader pads the units with zeros.
+    can absorb a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean (a
+    transposed convolution cannot: it reads a constant at unlike many places).
+    ``padded``: some reader pads the units with zeros. ``counts`` names whole numbers of modules that change with the
+    units (``block.heads``), with what each unit counts there.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Site:
     readers: tuple[Port, ...]
     shifts: dict[str, str]
     padded: bool = False
+    counts: tuple[tuple[str, int], ...] = ()
 
     @property
     def takes_constants(self) -> bool:
@@ -96,9 +99,10 @@ class Site:
         return tuple(port.layer for port in self.writers)
 
     def widths(self, network: nn.Module, units: int) -> dict[str, int]:
-        """The output widths of its layers with that many units left: writers, and depthwise convolutions."""
+        """What its layers count with that many units left: outputs of writers and depthwise convolutions, heads."""
         carrying = [port for port in self.carriers if _spatial(network.get_submodule(port.layer))]
-        return {port.layer: units * port.indices.shape[1] for port in (*self.writers, *carrying)}
+        widths = {port.layer: units * port.indices.shape[1] for port in (*self.writers, *carrying)}
+        return widths | {name: units * each for name, each in self.counts}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,6 +164,8 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
                 layer: layer if getattr(modules[layer], "bias", None) is not None else following[layer]
                 for layer, _ in raw.readers
                 if getattr(modules[layer], "bias", None) is not None or layer in following
+                # A constant is not read alike everywhere: fewer positions of the kernel meet it at some places.
+                if not getattr(modules[layer], "transposed", False)
             },
             padded=any(pads_with_zeros(modules[layer]) for layer, _ in raw.readers),
         )
@@ -207,7 +213,7 @@ def has_own_forward(module: nn.Module) -> bool:
     >>> has_own_forward(nn.Conv2d(1, 1, 1)), has_own_forward(type("Mine", (nn.Linear,), {"forward": abs})(1, 1))
     (False, True)
     """
-    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     kind = next((kind for kind in kinds if isinstance(module, kind)), None)
     return kind is not None and type(module).forward is not kind.forward
 

@@ -87,9 +87,11 @@ class SizeModel:
         self._macs: list[_Entry] = []
         for name, tensor in network.named_parameters():
             layer, _, own = name.rpartition(".")
-            shrinking = [(0, site, indices) for site, indices in rows.get(layer, ())]
-            if own == "weight" and tensor.dim() > 1:
-                shrinking += [(1, site, indices) for site, indices in columns.get(layer, ())]
+            is_weight = own == "weight" and tensor.dim() > 1
+            turned = is_weight and getattr(network.get_submodule(layer), "transposed", False)
+            shrinking = [(int(turned), site, indices) for site, indices in rows.get(layer, ())]
+            if is_weight:
+                shrinking += [(int(not turned), site, indices) for site, indices in columns.get(layer, ())]
             self._params.append(_Entry(tuple(tensor.shape), 1, tuple(shrinking)))
             if own == "weight" and layer in counted:
                 positions = counted[layer] // tensor.numel()
