@@ -218,6 +218,7 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions)
         most=None if bulk is not None and bulk.spikes == 0 else _MOST * asked.resamples,
         borders=(HEAVIEST, LIGHTEST),
         confidence=asked.confidence,
+        fit=fit,
         seed=subseed(how.seed, *names, "interval"),
     )
     found: dict[str, Any] = {

@@ -28,6 +28,7 @@ __all__ = ["averaged_range", "candidate_tails"]
 _GRID = 64
 _STEEPNESS = 3.3
 _ROUNDS = 30  # of bisection: to 10⁻⁹ of the range
+_NOTHING = 1e-17  # a weight that changes no digit of a share
 _BEYOND = 4.0  # standard deviations beyond the outermost centre
 
 
@@ -81,6 +82,8 @@ def averaged_range(tails: NDArray[np.float64], outside: float) -> tuple[float, f
             middle = 0.5 * (below + above)
             share = 0.0
             for row in range(tails.shape[0]):
+                if tails[row, 2] < _NOTHING:
+                    continue
                 z = (middle - tails[row, 1]) * np.sqrt(tails[row, 0] / 2.0)
                 share += tails[row, 2] * 0.5 * (1.0 + math.erf(z))
             if share < wanted:

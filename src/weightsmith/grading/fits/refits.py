@@ -6,10 +6,10 @@ which cⱼ lie below the j-th and mⱼ are equal to it, α and D of :mod:`weight
 
     α = 1 + n / Σ mⱼ·ln(λⱼ/λ_min)        D = maxⱼ max(F(λⱼ) − cⱼ/n, (cⱼ + mⱼ − 1)/n − F(λⱼ)),   F = 1 − (λ/λ_min)^(1−α)
 
-so that equal values need one power. The search begins at the λ_min of the eigenvalues themselves and at a few more; a
-candidate ends where one before it has ended, or at its first block of 64 values with a gap above the best D so far.
-Powers are computed to 2·10⁻⁸ by a polynomial that compilers turn into vector code. They decide which candidate wins;
-α itself is exact.
+so that equal values need one power. The search begins at the λ_min of the eigenvalues themselves and at a few more.
+Then candidates are looked at in blocks of 64: the values where earlier ones had their largest gaps rule out most of a
+block at once, and what is left ends at its first 64 values with a gap above the best D so far. Powers are computed to
+2·10⁻⁸ by a polynomial that compilers turn into vector code. They decide which candidate wins; α itself is exact.
 
 Resample i of a seed is the same whatever is drawn before it (SplitMix64 on a counter), so that more can be drawn later.
 """
@@ -26,9 +26,10 @@ __all__ = ["farthest", "refitted_alphas", "refitted_distances", "resample", "sim
 
 _Numbers = NDArray[np.float64]
 
-_BLOCK = 64  # values of a tail between two looks at the bound
+_BLOCK = 64  # values of a tail between two looks at the bound, and candidates that are screened together
 _SPOTS = 6  # places that are remembered because a candidate ended there
-_COARSE = 16  # candidates that are tried first
+_FEW = 4  # candidates of a block that are left to be tried one by one
+_COARSE = 8  # candidates that are tried first
 _UNORDERED = {"nnan", "ninf", "nsz", "contract"}  # what lets loops become vector code; no sum is reordered
 _STEP, _STREAM = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -116,6 +117,58 @@ def farthest(values: _Numbers, below: _Numbers, k: int, slope: float, bound: flo
     return largest, where
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _slopes(values: _Numbers, below: _Numbers, slopes: _Numbers) -> None:
+    """α − 1 of the tail from each of the first values; 0 where all values of the tail are equal."""
+    running, total = 0.0, below[values.size]
+    for k in range(values.size - 1, -1, -1):
+        running += values[k] * (below[k + 1] - below[k])
+        if k < slopes.size:
+            spread = running - (total - below[k]) * values[k]
+            slopes[k] = (total - below[k]) / spread if spread > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_UNORDERED, error_model="numpy")
+def _screen(values: _Numbers, below: _Numbers, slopes: _Numbers, spot: tuple[float, ...], gaps: _Numbers) -> None:
+    """Raise ``gaps`` to the distance of each candidate at one value: (it, those below it, those up to it, all)."""
+    value, before, after, total = spot
+    for k in range(slopes.size):
+        share = 1.0 / (total - below[k])
+        law = 1.0 - _power(-slopes[k] * (value - values[k]))
+        over, under = law - (before - below[k]) * share, (after - 1.0 - below[k]) * share - law
+        gap = over if over > under else under
+        gaps[k] = gap if gap > gaps[k] else gaps[k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gap(values: _Numbers, below: _Numbers, k: int, slope: float, j: int) -> float:
+    """The distance at the j-th value of the tail from k."""
+    law, share = 1.0 - _power(-slope * (values[j] - values[k])), 1.0 / (below[values.size] - below[k])
+    return float(max(law - (below[j] - below[k]) * share, (below[j + 1] - 1.0 - below[k]) * share - law))
+
+
+@njit(cache=True, nogil=True)
+def _bounds(
+    sample: tuple[_Numbers, _Numbers], slopes: _Numbers, first: int, ended: NDArray[np.int64], smallest: float
+) -> _Numbers:
+    """Lower bounds of D for a block of candidates, spot by spot until few of them are below ``smallest``."""
+    values, below = sample
+    end = min(first + _BLOCK, slopes.size)
+    gaps = np.zeros(end - first)
+    for j in ended:
+        stop = min(end, j)  # a tail from j on or later does not hold the j-th value
+        if stop <= first:
+            continue
+        spot = values[j], below[j], below[j + 1], below[values.size]
+        _screen(values[first:stop], below[first:stop], slopes[first:stop], spot, gaps)
+        left = 0
+        for gap in gaps:
+            left += gap <= smallest
+        if left <= _FEW:
+            break
+    return gaps
+
+
 @njit(cache=True, nogil=True)
 def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
     """α of the tail with the smallest D among those of ``least`` values or more; infinite if there is none."""
@@ -125,38 +178,27 @@ def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
         last -= 1
     if last < 0:
         return np.inf
-    sums = np.empty(values.size)
-    running = 0.0
-    for j in range(values.size - 1, -1, -1):
-        running += values[j] * (below[j + 1] - below[j])
-        sums[j] = running
+    slopes = np.empty(last + 1)
+    _slopes(values, below, slopes)
     ended = np.zeros(_SPOTS, np.int64)  # where candidates ended, the last first
     best, exponent, smallest = -1, np.inf, np.inf
-    near = min(int(np.searchsorted(values, hint)), last)
-    for low, high, step in ((near, near + 1, 1), (0, last + 1, max(last // _COARSE, 1)), (0, last + 1, 1)):
-        for k in range(low, high, step):
-            base, start = below[k], values[k]
-            spread = sums[k] - (total - base) * start
-            if spread <= 0.0:
-                continue
-            slope, share = (total - base) / spread, 1.0 / (total - base)
-            gap = 0.0
-            for spot in range(_SPOTS):
-                j = ended[spot]
-                if j > k:
-                    law = 1.0 - _power(-slope * (values[j] - start))
-                    gap = max(law - (below[j] - base) * share, (below[j + 1] - 1.0 - base) * share - law)
-                    if gap > smallest:
-                        ended[spot], ended[0] = ended[0], j
-                        break
-            if gap > smallest:
-                continue
-            distance, where = farthest(values, below, k, slope, smallest)
-            for spot in range(_SPOTS - 1, 0, -1):
-                ended[spot] = ended[spot - 1]
-            ended[0] = where
-            if distance < smallest or (distance == smallest and k < best):
-                best, exponent, smallest = k, slope, distance
+    near, unknown = min(int(np.searchsorted(values, hint)), last), np.zeros(_BLOCK)
+    for low, high, step in ((near, near + 1, _BLOCK), (0, last + 1, max(last // _COARSE, 1)), (0, last + 1, 1)):
+        for first in range(low, high, step * _BLOCK):
+            end = min(first + step * _BLOCK, high)
+            bounds = _bounds((values, below), slopes, first, ended, smallest) if step == 1 else unknown
+            for place, k in enumerate(range(first, end, step)):
+                if bounds[place] > smallest or slopes[k] == 0.0:
+                    continue
+                j = ended[0]  # newer than the screen
+                if j > k and _gap(values, below, k, slopes[k], j) > smallest:
+                    continue
+                distance, where = farthest(values, below, k, slopes[k], smallest)
+                for spot in range(_SPOTS - 1, 0, -1):
+                    ended[spot] = ended[spot - 1]
+                ended[0] = where
+                if distance < smallest or (distance == smallest and k < best):
+                    best, exponent, smallest = k, slopes[k], distance
     return 1.0 + exponent
 
 

@@ -167,12 +167,13 @@ def resample_alpha(
     borders: Sequence[float] = (),
     confidence: float = 0.95,
     least: int = 8,
+    fit: PowerLaw | None = None,
     seed: int,
 ) -> Resampled | None:
     """Refit resamples of ascending, positive eigenvalues; None without a fit or with fewer than ``least`` of them.
 
     With ``most``, resamples are doubled up to that number as long as it is not settled on which side of the ends of the
-    interval the ``borders`` lie. Resample i of a seed is always the same.
+    interval the ``borders`` lie. Resample i of a seed is always the same. ``fit`` is that by ``cut``, if it is known.
     """
     from weightsmith.grading.fits.averaging import candidate_tails
     from weightsmith.grading.fits.refits import refitted_alphas, resample
@@ -180,7 +181,7 @@ def resample_alpha(
     _check_count("resamples", resamples)
     _check_count("least", least)
     logs = logarithms(eigenvalues)
-    start, value, _ = cut(logs)
+    start, value = cut(logs)[:2] if fit is None else (logs.size - fit.tail, fit.alpha)
     if logs.size < least or not math.isfinite(value):
         return None
     centre = _centre(logs, cut, start, value, least)
