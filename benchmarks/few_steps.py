@@ -51,6 +51,9 @@ FOLDER = _ROOT / "build" / "few_steps"
 FILES = {
     **{f"resnet{depth}": f"akamaster_resnet{depth}.safetensors" for depth in (20, 32, 44, 56)},
     "vgg5": "vgg5_fc512.safetensors",
+    "distiller": "distiller_resnet20_dense.safetensors",
+    "distiller thinned": "distiller_resnet20_channel_regularized_resnet20_finetuned.safetensors",
+    "distiller shortened": "distiller_resnet20_4D_regularized_5Lremoved_finetuned.safetensors",
 }
 _SETTINGS: dict[str, dict[str, Any]] = {
     "signed": {"neuron": "if:signed=true", "balance": "mse", "calibrate": "weights"},
@@ -83,6 +86,8 @@ _CASES = [
     *(Case("resnet20", kind, steps) for kind, steps in (("graded", 4), ("signed", 2), ("plain", 8), ("signed", 32))),
     *(Case(network, "signed", 16) for network in ("vgg5", "resnet32", "resnet44")),
     *(Case(network, "signed", 2) for network in ("resnet32", "resnet44", "resnet56")),
+    *(Case("distiller", kind, steps) for kind, steps in (("graded", 2), ("graded", 3), ("signed", 8))),
+    *(Case(f"distiller {cut}", "graded", 3) for cut in ("thinned", "shortened")),
     *(Case(network, "signed", 32) for network in ("vgg5", "resnet32", "resnet44", "resnet56")),
 ]
 

@@ -56,6 +56,7 @@ __all__ = [
 
 _PASSES = 2
 _BLOCK = 32  # images whose patches are laid out together
+_NEAR = 2_000_000  # values that are computed together
 
 
 class Calibrate(Option, family="calibrate"):
@@ -157,6 +158,7 @@ class _Work:
         # What one in the sum of a population's spikes is worth, in thresholds.
         self._share = 1 / network.neuron.largest if self._once else 1 / steps
         self._trains: dict[str, NDArray[Any]] = {}
+        self._sums: dict[str, NDArray[np.float32]] = {}
         self.layers: list[LayerCalibration] = []
         self.notes: list[str] = []
 
@@ -171,25 +173,25 @@ class _Work:
         elif isinstance(self._how, CalibrateWeights) and self._reads_spikes(synapses):
             change = self._fit(node, synapses, target)
         currents = self._computed(node.source, self._trains, self._steps)
-        spikes = self._fired(node, currents)
-        amplitude = node.amplitude.double().numpy()  # type: ignore[union-attr]  # checked before
-        size = _size(target)
-        total, before = np.zeros(len(amplitude)), None
-        for _ in range(_PASSES if synapses is not None else 0):
-            error = _mean(target) - _mean(self._said(spikes)) * amplitude
-            before = error if before is None else before
-            total += error
-            currents[:, : 1 if self._once else None] += error.astype(currents.dtype)
-            spikes = self._fired(node, currents)
-        if synapses is not None and before is not None:
+        spikes, said = self._fired(node, currents)
+        if synapses is not None:
+            amplitude = node.amplitude.double().numpy()  # type: ignore[union-attr]  # checked before
+            size, wanted = _size(target), _mean(target)
+            total, errors = np.zeros(len(amplitude)), [wanted - _mean(said) * amplitude]
+            for _ in range(_PASSES):
+                total += errors[-1]
+                spikes, said = self._fired(node, currents, errors[-1])
+                errors.append(wanted - _mean(said) * amplitude)
             self._move_bias(synapses.name, total)
-            after = _mean(target) - _mean(self._said(spikes)) * amplitude
             self.layers.append(
                 LayerCalibration(
-                    synapses.name, node.name, change, _rms(total) / size, _rms(before) / size, _rms(after) / size
+                    synapses.name,
+                    node.name,
+                    change,
+                    *(_rms(values) / size for values in (total, errors[0], errors[-1])),
                 )
             )
-        self._keep(node, spikes)
+        self._keep(node, spikes, said)
 
     def last(self) -> None:
         """Move the biases of the last layer by the mean error of the scores."""
@@ -256,26 +258,48 @@ class _Work:
             values = self._computed(name, self._trains, self._steps)
             summed: NDArray[Any] = values.sum(axis=1) if self._once else values.mean(axis=1)
             return summed
-        said = {root: self._said(spikes)[:, None] for root, spikes in self._trains.items()}
-        return self._computed(name, said, 1)[:, 0]
-
-    def _said(self, spikes: NDArray[Any]) -> NDArray[np.float32]:
-        """The sum of the spikes (images, positions, channels) times what one is worth, in thresholds."""
-        sums: NDArray[np.float32] = spikes.sum(axis=1, dtype=np.int32).astype(np.float32)
-        return sums * np.float32(self._share)
+        return self._computed(name, {root: said[:, None] for root, said in self._sums.items()}, 1)[:, 0]
 
     def _computed(self, name: str, given: dict[str, NDArray[Any]], steps: int) -> NDArray[Any]:
-        found: NDArray[Any] = self._engine(steps).compute(name, 0, steps, given).floats(np.float32)
+        """The values (images, steps, positions, channels) of a node for what populations give."""
+        engine, found = self._engine(steps), np.empty(0, np.float32)
+        for part in self._parts(steps):
+            engine.begin(np.arange(self._images)[part])
+            values = engine.compute(name, 0, steps, {root: data[part] for root, data in given.items()})
+            floats = values.floats(np.float32)
+            if part.start == 0:
+                found = np.empty((self._images, *floats.shape[1:]), np.float32)
+            found[part] = floats
         return found
 
-    def _fired(self, node: Neurons, currents: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self._engine(self._steps).compute(node.name, 0, self._steps, {node.source: currents}).data
-        return found
+    def _fired(
+        self, node: Neurons, currents: NDArray[Any], moved: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """The spikes for currents, which are first moved, and what they say: their sum over the steps, in thresholds.
+
+        What they say is (images, positions, channels).
+        """
+        engine, spikes = self._engine(self._steps), np.empty(0)
+        said = np.empty((self._images, *currents.shape[2:]), np.float32)
+        for part in self._parts(self._steps):
+            if moved is not None:
+                currents[part, : 1 if self._once else None] += moved.astype(currents.dtype)
+            engine.begin(np.arange(self._images)[part])
+            fired = engine.compute(node.name, 0, self._steps, {node.source: currents[part]}).data
+            if part.start == 0:
+                spikes = np.empty((self._images, *fired.shape[1:]), fired.dtype)
+            spikes[part] = fired
+            said[part] = fired.sum(axis=1, dtype=np.int16) * np.float32(self._share)
+        return spikes, said
+
+    def _parts(self, steps: int) -> list[slice]:
+        """Images in parts whose values stay in a near memory."""
+        largest = max(math.prod(shape) for shape in self.network.shapes.values())
+        several = max(1, _NEAR // (steps * largest))
+        return [slice(first, first + several) for first in range(0, self._images, several)]
 
     def _engine(self, steps: int) -> ChunkEngine:
-        engine = ChunkEngine(self.network, self._source, "float32", steps, "dense")
-        engine.begin(np.arange(self._images))
-        return engine
+        return ChunkEngine(self.network, self._source, "float32", steps, "dense")
 
     def _now(self, name: str) -> Neurons:
         node = self.network.node(name)
@@ -293,15 +317,17 @@ class _Work:
         bias = moved if node.bias is None else node.bias + moved
         self.network = self.network.replaced([dataclasses.replace(node, bias=bias)])
 
-    def _keep(self, done: Neurons, spikes: NDArray[Any]) -> None:
+    def _keep(self, done: Neurons, spikes: NDArray[Any], said: NDArray[np.float32]) -> None:
         """Keep the spikes of a final population, and drop those that nothing reads any more."""
-        self._trains[done.name] = spikes
+        self._trains[done.name], self._sums[done.name] = spikes, said
         nodes = self.network.nodes
         names = [node.name for node in self.network.populations]
         wanted = {node.name for node in leading(nodes, nodes[-1].name)}
         for later in self.network.populations[names.index(done.name) + 1 :]:
             wanted |= {node.name for node in feeding(nodes, later)}
-        self._trains = {name: spikes for name, spikes in self._trains.items() if name in wanted}
+        for kept in (self._trains, self._sums):
+            for name in kept.keys() - wanted:
+                del kept[name]
 
 
 class _Activations:
