@@ -29,8 +29,8 @@ class Card(Record):
 
     ``widths`` are for a user-defined module with fewer units than its function builds: the number of output units of
     each changed dense layer or convolution, and whole numbers of modules that changed with them (``block.heads``).
-    Built-in architectures contain them already. ``outputs`` is the scale of a regression's answers: the network predicts
-    (value − mean) / deviation.
+    Built-in architectures contain them already. ``outputs`` is the scale of a regression's answers: the network
+    predicts (value − mean) / deviation.
     """
 
     architecture: Architecture | None = None
