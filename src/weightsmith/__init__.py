@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
     from weightsmith.networks.layers.walk import LayerWeights, walk
     from weightsmith.networks.models.architecture import Architecture
+    from weightsmith.networks.target_evaluation import LabelEvaluation, RegressionEvaluation
     from weightsmith.papers.study.study import reduction_study
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import (
@@ -147,6 +148,7 @@ _HOMES = {
     "networks.models.architecture": "Architecture",
     "networks.evaluating": "evaluate",
     "networks.evaluation": "Evaluation",
+    "networks.target_evaluation": "LabelEvaluation RegressionEvaluation",
     "networks.files": "load save",
     "networks.layer_plan": "LayerPlan norm_plan",
     "networks.layers.walk": "LayerWeights walk",
@@ -256,6 +258,7 @@ __all__ = [
     "InTail",
     "Iterate",
     "L4Balance",
+    "LabelEvaluation",
     "LayerGrade",
     "LayerPlan",
     "LayerWeights",
@@ -295,6 +298,8 @@ __all__ = [
     "Recalibrate",
     "Recipe",
     "Reduction",
+    "RegressionEvaluation",
+    "Regressor",
     "Rewind",
     "RmsProp",
     "Sgd",

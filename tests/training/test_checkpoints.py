@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import weightsmith as ws
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.journal import Journal, read_journal
 from weightsmith.core.records import digest_of
@@ -250,3 +251,26 @@ def test_kept_weights_come_back_exactly(tmp_path, inside):
 def test_a_standing_reads_back_exactly():
     assert TrainingState.from_json(state(3).to_json()) == state(3)
     assert TrainingState.from_json(TrainingState().to_json()) == TrainingState()
+
+
+@pytest.mark.parametrize("schedule", ["0.05", "power:0.1,s=2,per=epoch", "plateau:0.1,patience=1,monitor=train_loss"])
+def test_a_finished_run_gets_more_epochs_and_ends_as_if_it_had_had_them_from_the_start(schedule, tmp_path):
+    digits = ws.data.load("digits")
+    options = {"optimiser": "momentum", "schedule": schedule, "stop": "best:monitor=train_loss"}
+    ws.train("mlp:6", digits, epochs=2, out=tmp_path / "a", **options)
+    grown = ws.train("mlp:6", digits, epochs=4, out=tmp_path / "a", **options)
+    whole = ws.train("mlp:6", digits, epochs=4, out=tmp_path / "b", **options)
+    assert grown.record == whole.record
+    for name in ("network.safetensors", "record.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_run_whose_rates_depend_on_its_length_is_not_extended(tmp_path):
+    digits = ws.data.load("digits")
+    ws.train("mlp:6", digits, schedule="cosine:0.1", epochs=1, out=tmp_path)
+    before = (tmp_path / "journal.jsonl").read_bytes()
+    with pytest.raises(UsageError, match=r"rates of cosine:0.1 depend on the length"):
+        ws.train("mlp:6", digits, schedule="cosine:0.1", epochs=2, out=tmp_path)
+    with pytest.raises(UsageError, match="belongs to another call"):
+        ws.train("mlp:6", digits, schedule="cosine:0.2", epochs=2, out=tmp_path)
+    assert (tmp_path / "journal.jsonl").read_bytes() == before

@@ -216,3 +216,24 @@ def test_large_inputs_are_told_with_the_parameter_that_helps_and_only_without_it
     (warning,) = recwarn.list
     assert "standardise=True brings every feature" in str(warning.message)
     assert warning.filename == __file__
+
+
+def test_weights_of_classes_and_rows_multiply(iris):
+    rows, names = iris
+    few = np.r_[0:50, 50:53]
+    options = {"schedule": 0.01, "epochs": 3, "batch": 64}
+    balanced = Classifier((4,), class_weight="balanced", **options).fit(rows[few], names[few])
+    by_row = np.where(names[few] == "setosa", 53 / 100, 53 / 6)
+    given = Classifier((4,), **options).fit(rows[few], names[few], sample_weight=by_row)
+    assert weights_digest(balanced.network_) == weights_digest(given.network_)
+    plain = Classifier((4,), **options).fit(rows[few], names[few])
+    assert weights_digest(plain.network_) != weights_digest(given.network_)
+
+
+def test_several_values_keep_their_shape_and_unit(iris):
+    rows, _ = iris
+    values = np.stack([rows[:, 2] * 100, rows[:, 3]], 1)
+    model = Regressor((16,), standardise=True, schedule=0.01, epochs=60).fit(rows[:, :2], values)
+    assert model.predict(rows[:4, :2]).shape == (4, 2)
+    assert model.score(rows[:, :2], values) > 0.8
+    assert Regressor(epochs=1).fit(rows[:, :2], values[:, 0]).predict(rows[:3, :2]).shape == (3,)

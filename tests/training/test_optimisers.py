@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -8,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from weightsmith.core.errors import UsageError, WeightsmithError
+from weightsmith.training.loop import train
 from weightsmith.training.optimisers import Momentum, Nesterov, Optimiser, RmsProp
 
 STEPS = 10
@@ -128,7 +131,7 @@ def test_each_number_takes_the_textbook_path(text):
 
 
 def test_every_optimiser_has_a_textbook_form_here():
-    assert {text.partition(":")[0] for text in TEXTBOOK} == set(Optimiser.members)
+    assert {text.partition(":")[0] for text in TEXTBOOK} == set(Optimiser.members) - {"torch"}
 
 
 TORCH = {
@@ -201,7 +204,7 @@ def test_rmsprop_starts_with_long_steps():
     assert parameter.item() == pytest.approx(-0.01 / math.sqrt(1 - 0.9), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", sorted(Optimiser.members))
+@pytest.mark.parametrize("name", [*sorted(set(Optimiser.members) - {"torch"}), "torch:Adagrad"])
 def test_one_parameter_no_lists_of_tensors_and_a_usual_rate(name):
     option = Optimiser.parse(name)
     parameter = nn.Parameter(torch.ones(3))
@@ -217,3 +220,71 @@ def test_one_parameter_no_lists_of_tensors_and_a_usual_rate(name):
 def test_ranges(text):
     with pytest.raises(ValueError, match="must be"):
         Optimiser.parse(text)
+
+
+def _problem():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(40, 3, generator=draw)
+    return x, (x[:, 0] > 0).long()
+
+
+@pytest.mark.parametrize(
+    "optimiser", ["torch:Adagrad,lr=0.05,eps=1e-6", lambda p: torch.optim.Adagrad(p, lr=0.05, eps=1e-6)]
+)
+def test_torchs_own_by_name_and_by_function_are_torchs_own(optimiser):
+    x, y = _problem()
+    network = nn.Linear(3, 2)
+    run = train(network, (x, y), optimiser=optimiser, batch=40, epochs=5, diagnose=False)
+    theirs = copy.deepcopy(network)
+    stepper = torch.optim.Adagrad(theirs.parameters(), lr=0.05, eps=1e-6)
+    for _ in range(5):
+        stepper.zero_grad()
+        nn.functional.cross_entropy(theirs(x), y).backward()
+        stepper.step()
+    torch.testing.assert_close(run.network.weight, theirs.weight)
+    assert run.history.rows[0].rate == 0.05
+
+
+def test_a_schedule_rules_over_the_rate_and_may_be_a_function():
+    run = train(nn.Linear(3, 2), _problem(), optimiser="torch:RAdam", schedule=half, epochs=2, batch=40)
+    assert run.history.column("rate") == (0.5, 0.25)
+    with pytest.raises(UsageError, match="gives -1 for step 0"):
+        train(nn.Linear(3, 2), _problem(), schedule=lambda step: -1, epochs=1)
+
+
+def half(step: int) -> float:
+    return 0.5 ** (step + 1)
+
+
+def by_function(parameters):
+    return torch.optim.Adagrad(parameters, lr=0.05)
+
+
+def test_runs_with_named_ones_and_functions_go_on_to_the_same_bytes(tmp_path):
+    options = {"optimiser": by_function, "schedule": half, "batch": 10}
+
+    def interrupt(end):
+        if end.row.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train("mlp:4", _problem(), epochs=4, out=tmp_path / "a", hooks=interrupt, **options)
+    train("mlp:4", _problem(), epochs=4, out=tmp_path / "a", **options)
+    train("mlp:4", _problem(), epochs=4, out=tmp_path / "b", **options)
+    assert (tmp_path / "a/network.safetensors").read_bytes() == (tmp_path / "b/network.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("torch:Adagard", "did you mean 'Adagrad'"),
+        ("torch:LBFGS", "evaluates the loss several times"),
+        ("torch:Adagrad,speed=3", "unexpected keyword argument 'speed'"),
+        ("torch", "as torch:Adagrad,lr=0.01"),
+        (lambda p: p, "gives a list, not an optimiser of torch"),
+        (torch.optim.LBFGS, "LBFGS evaluates the loss several times"),
+    ],
+)
+def test_what_is_no_optimiser_for_this_training_is_refused(given, words):
+    with pytest.raises(WeightsmithError, match=words):
+        train(nn.Linear(3, 2), _problem(), optimiser=given, epochs=1)

@@ -20,7 +20,7 @@ def data(y: torch.Tensor, classes: tuple[str, ...], weights: torch.Tensor | None
 
 def test_values_are_learnt_in_deviations_and_answered_in_their_own_unit():
     y = 3e5 + 1e5 * X[:, :1]
-    known, scale = learnt(data(y, ("price",)), 1)
+    known, _ = learnt(data(y, ("price",)), 1)
     assert float(known.train.y.mean()) == pytest.approx(0, abs=1e-5)
     assert float(known.train.y.std(correction=0)) == pytest.approx(1, rel=1e-5)
     run = ws.train("mlp:16", (X, y), epochs=40, seed=1)

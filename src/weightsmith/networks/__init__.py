@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from weightsmith.networks.models.architecture import Architecture, architecture_of
     from weightsmith.networks.models.building import build
     from weightsmith.networks.models.catalogue import recognise
+    from weightsmith.networks.models.cnn import Cnn, cnn
     from weightsmith.networks.models.dropout import Dropout
     from weightsmith.networks.models.mlp import Mlp, mlp
     from weightsmith.networks.models.paper_resnet import PaperResnet, paper_resnet
     from weightsmith.networks.models.resnet import Resnet, resnet
     from weightsmith.networks.models.vgg import Vgg, vgg
+    from weightsmith.networks.target_evaluation import LabelEvaluation, RegressionEvaluation
     from weightsmith.networks.weights import Weights, open_weights
 
 _HOMES = {
@@ -36,11 +38,13 @@ _HOMES = {
     "models.architecture": "Architecture architecture_of",
     "models.building": "build",
     "models.catalogue": "recognise",
+    "models.cnn": "Cnn cnn",
     "models.dropout": "Dropout",
     "models.mlp": "Mlp mlp",
     "models.paper_resnet": "PaperResnet paper_resnet",
     "models.resnet": "Resnet resnet",
     "models.vgg": "Vgg vgg",
+    "target_evaluation": "LabelEvaluation RegressionEvaluation",
     "weights": "Weights open_weights",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -49,13 +53,16 @@ __all__ = [
     "Activation",
     "Architecture",
     "Card",
+    "Cnn",
     "Dropout",
     "Evaluation",
     "Folded",
     "Grafted",
+    "LabelEvaluation",
     "LayerWeights",
     "Mlp",
     "PaperResnet",
+    "RegressionEvaluation",
     "Resnet",
     "Vgg",
     "Walk",
@@ -63,6 +70,7 @@ __all__ = [
     "architecture_of",
     "build",
     "card_of",
+    "cnn",
     "evaluate",
     "fold_batch_norm",
     "load",

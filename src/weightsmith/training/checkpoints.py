@@ -25,7 +25,7 @@ from weightsmith.networks.weights import open_weights
 from weightsmith.training.run import EpochRow
 from weightsmith.training.watching import Watch
 
-__all__ = ["Checkpoints", "TrainingState", "begun_with"]
+__all__ = ["Checkpoints", "TrainingState", "begun_with", "extend", "may_extend"]
 
 _FILE, _JOURNAL, _PROBES = "checkpoint.safetensors", "journal.jsonl", "probes"
 
@@ -123,6 +123,41 @@ def begun_with(folder: Path) -> dict[str, Any] | None:
     path = folder / _JOURNAL
     found = read_journal(path).call.get("settings") if path.exists() else None
     return found if isinstance(found, dict) else None
+
+
+def extend(folder: Path, call: Mapping[str, Any]) -> None:
+    """Let a folder whose run is finished belong to ``call``, which asks for more epochs of the same.
+
+    The checkpoint first: killed between the two files, the same call finds the journal unchanged and comes here again.
+    """
+    journal = read_journal(folder / _JOURNAL)
+    stored = open_weights(folder / _FILE)
+    content = json.loads(sealed_content(stored.metadata))
+    write_sealed(
+        folder / _FILE,
+        _tensors(stored.path),
+        json.dumps({**content, "call": digest_of(json.dumps(call, sort_keys=True))}, allow_nan=False),
+    )
+    fresh = folder / f"{_JOURNAL}.new"
+    fresh.unlink(missing_ok=True)
+    with Journal(fresh, call) as made:
+        for key, value in journal.values.items():
+            made.append(key, value, journal.seconds[key])
+    fresh.replace(folder / _JOURNAL)
+
+
+def may_extend(folder: Path, call: Mapping[str, Any]) -> bool:
+    """Whether ``call`` is that of the finished run in ``folder`` but for more epochs."""
+    path = folder / _JOURNAL
+    if not path.exists() or not (folder / _FILE).exists():
+        return False
+    journal = read_journal(path)
+    before, after = journal.call.get("settings"), call["settings"]
+    if not isinstance(before, dict) or {**journal.call, "settings": {}} != {**call, "settings": {}}:
+        return False
+    done = before.get("epochs")
+    alike = {**before, "epochs": None} == {**after, "epochs": None}
+    return alike and isinstance(done, int) and done < after["epochs"] and _key(done) in journal.values
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

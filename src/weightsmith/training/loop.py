@@ -19,7 +19,7 @@ from weightsmith.core.seeds import pinned_threads
 from weightsmith.core.storage import write_atomic
 from weightsmith.core.verbs import Device, Doc, Seed, Threads, verb
 from weightsmith.data.normalise import Normalise
-from weightsmith.training.schedules import Schedule, read_schedule
+from weightsmith.training.schedules import OwnSchedule, Schedule, read_schedule
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,11 +47,11 @@ def train(
     data: Any,
     *,
     optimiser: Annotated[
-        Optimiser | str | None,
-        Doc("sgd, momentum:0.9, nesterov, rmsprop, adam, adamw …; without it and a schedule, by the kind of network"),
+        Optimiser | str | Callable[[list[Any]], Any] | None,
+        Doc("sgd, momentum:0.9, adam, adamw, torch:Adagrad …; without it and a schedule, by the kind of network"),
     ] = None,
     schedule: Annotated[
-        Schedule | float | str | None,
+        Schedule | OwnSchedule | float | str | Callable[[int], float] | None,
         Doc(
             "a rate, or power:0.1,s=20,per=epoch, exponential, plateau, cosine, one-cycle, warm-up …",
             read=read_schedule,
@@ -105,9 +105,10 @@ def train(
     (:mod:`weightsmith.training.starting`); the record's notes say what and why. ``validation`` moves this fraction of
     the training rows into a validation split, where the data have none. Inputs are normalised as the network's card
     says, or by the data's own, unless ``normalise`` names another. With ``out``, a folder, every epoch is kept on disk,
-    and the same call goes on where it was stopped; ``keep`` names epochs whose weights stay available (0: before
-    training). What is learnt and how it is scored follows from the targets: classes, labels or values
-    (:mod:`weightsmith.data.targets`); rows may bring weights.
+    and the same call goes on where it was stopped, or adds epochs to a finished run if it asks for more and the
+    schedule allows it; ``keep`` names epochs whose weights stay available (0: before training). What is learnt and how
+    it is scored follows from the targets: classes, labels or values (:mod:`weightsmith.data.targets`); rows may bring
+    weights.
 
     ``hooks`` are called after each epoch and may return numbers for the history. ``diagnose`` measures the
     first step of each epoch, and a few early ones, for vanishing and exploding gradients.
@@ -122,6 +123,7 @@ def train(
     from weightsmith.training.checkpoints import begun_with
     from weightsmith.training.distributed import team
     from weightsmith.training.losses import Loss
+    from weightsmith.training.optimisers import OwnOptimiser
     from weightsmith.training.plan import TrainingWarning, make_plan
     from weightsmith.training.settings import Settings
 
@@ -140,6 +142,9 @@ def train(
     if out is not None:
         if not isinstance(plan.loss, Loss):
             check_identity("loss", plan.loss)
+        for name, own in (("optimiser", options.optimiser), ("schedule", options.schedule)):
+            if isinstance(own, OwnOptimiser | OwnSchedule):
+                check_identity(name, own.function)
         for metric in options.metrics:
             check_identity("metric", metric.function)
     folder = None if out is None or not members.first else Path(out)
@@ -164,13 +169,20 @@ def _run(
     """Train, or go on in ``folder``, with a random state of its own; ``watched`` are hooks and progress."""
     import torch
 
-    from weightsmith.training.checkpoints import Checkpoints
+    from weightsmith.training.checkpoints import Checkpoints, extend, may_extend
     from weightsmith.training.drawing import own_random_state
     from weightsmith.training.trainer import Trainer
 
     written = {**plan.written, "threads": threads, "keep": sorted(set(keep)), "diagnose": diagnose}
     origin = Origin(seed=plan.settings.seed, inputs=plan.inputs)
     call = {"settings": written, "processes": members.size, **origin.to_dict()}
+    if folder is not None and members.size == 1 and may_extend(folder, call):
+        if not plan.settings.schedule.may_grow:
+            raise UsageError(
+                f"{folder} holds a finished run of fewer epochs, and the rates of {plan.settings.schedule} depend on "
+                "the length of a run: it cannot be extended; train on from its network in another folder"
+            )
+        extend(folder, call)
     with (
         own_random_state(),
         torch.inference_mode(False),

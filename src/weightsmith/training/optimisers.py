@@ -3,21 +3,39 @@
 Symbols: θ the parameters, g their gradient, η the rate of this step, t the step counted from 1. All operations are
 per number, on one flat parameter. Descent with and without momentum is written out; the adaptive ones are torch's own,
 fused into a single pass where torch has that for the processor. What Keras does differently under the same name is
-said below it.
+said below it. torch's other optimisers are had by name (``torch:Adagrad,lr=0.01``) or from a function.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 from abc import abstractmethod
-from collections.abc import MutableMapping
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, MutableMapping
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from weightsmith.core.errors import OptionError, UnknownName, UsageError
+from weightsmith.core.identity import identity_of
 from weightsmith.core.options import Option, param
+from weightsmith.core.text import quote, read_value, split_items
 
-__all__ = ["Adam", "AdamW", "Momentum", "NAdam", "Nesterov", "Optimiser", "RmsProp", "Sgd", "Updater"]
+__all__ = [
+    "Adam",
+    "AdamW",
+    "Momentum",
+    "NAdam",
+    "Nesterov",
+    "Optimiser",
+    "OwnOptimiser",
+    "RmsProp",
+    "Sgd",
+    "Torch",
+    "Updater",
+    "read_optimiser",
+]
 
 
 class Updater(Protocol):
@@ -52,6 +70,20 @@ class Optimiser(Option):
     @abstractmethod
     def build(self, parameter: nn.Parameter, rate: float) -> Updater:
         """An updater for one flat parameter that starts at ``rate``."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The member that ``text`` describes; behind ``torch:`` any argument of that optimiser may be named."""
+        if text.strip().partition(":")[0] != "torch":
+            return super().parse(text)
+        plain, named = split_items(text.strip().partition(":")[2], text)
+        if len(plain) != 1:
+            raise OptionError(f"{text!r}: name one optimiser of torch, as torch:Adagrad,lr=0.01")
+        values = {key: read_value(item) for key, item in named}
+        rate = values.pop("lr", None)
+        return cls.member("torch").from_values(
+            {"kind": plain[0], "lr": rate, "arguments": [f"{key}={quote(value)}" for key, value in values.items()]}
+        )
 
 
 class Sgd(Optimiser, name="sgd"):
@@ -210,3 +242,111 @@ class NAdam(Optimiser, name="nadam"):
         return torch.optim.NAdam(
             [parameter], lr=rate, betas=betas, eps=self.epsilon, momentum_decay=self.growth, foreach=False
         )
+
+
+_NEEDS_MORE = {"LBFGS": "evaluates the loss several times in a step", "SparseAdam": "takes sparse gradients alone"}
+
+
+class Torch(Optimiser, name="torch"):
+    """Another optimiser of torch.optim, by its name there; it sees all weights as one vector.
+
+    >>> str(Optimiser.parse("torch:Adagrad,lr=0.05,eps=1e-8"))
+    'torch:Adagrad,lr=0.05,eps=1e-08'
+    >>> Optimiser.parse("torch:Adagrad").usual_rate
+    0.01
+    """
+
+    kind: str = param(doc="the name of a class in torch.optim: Adagrad, RAdam, ASGD …")
+    lr: float | None = param(default=None, gt=0, doc="the rate, where no schedule is given; none: torch's own")
+    arguments: tuple[str, ...] = param(default=(), doc="further arguments, as eps=1e-8")
+
+    def check(self) -> None:
+        """The class exists and takes these arguments; numbers are kept as Python writes them."""
+        kinds = {name for name, each in vars(torch.optim).items() if inspect.isclass(each) and name != "Optimizer"}
+        if self.kind not in kinds:
+            raise OptionError(str(UnknownName("optimiser of torch", self.kind, sorted(kinds))))
+        if self.kind in _NEEDS_MORE:
+            raise OptionError(f"torch:{self.kind} {_NEEDS_MORE[self.kind]}, which this training does not offer")
+        values = {key: quote(value) for key, value in self._values.items()}
+        object.__setattr__(self, "arguments", tuple(f"{key}={value}" for key, value in values.items()))
+        _made(f"torch:{self.kind}", self._function, nn.Parameter(torch.zeros(1)))
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {key: read_value(item) for text in self.arguments for key, _, item in [text.partition("=")]}
+
+    def _function(self, parameters: list[nn.Parameter]) -> Any:
+        rate = {} if self.lr is None else {"lr": self.lr}
+        return getattr(torch.optim, self.kind)(parameters, **rate, **self._values)
+
+    @property
+    def usual_rate(self) -> float:  # type: ignore[override]  # here it depends on the class of torch
+        """The rate given, or torch's own default."""
+        return _rate_of(self._function)
+
+    def __str__(self) -> str:
+        rate = () if self.lr is None else (f"lr={quote(self.lr)}",)
+        return "torch:" + ",".join((self.kind, *rate, *self.arguments))
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """torch's own class."""
+        return _at(rate, _made(str(self), self._function, parameter))
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnOptimiser:
+    """An optimiser from a function of a list of parameters: ``lambda p: torch.optim.Adagrad(p, lr=0.01)``.
+
+    It is called with one flat parameter. A run in a folder goes on only if the function can be told from others.
+    """
+
+    function: Callable[[list[nn.Parameter]], Any]
+    gain: ClassVar[float] = 1.0
+
+    @property
+    def usual_rate(self) -> float:
+        """The rate that the function gives its optimiser."""
+        return _rate_of(self.function)
+
+    def build(self, parameter: nn.Parameter, rate: float) -> Updater:
+        """What the function gives."""
+        return _at(rate, _made("the function", self.function, parameter))
+
+    def __str__(self) -> str:
+        return identity_of(self.function)
+
+
+def read_optimiser(given: Any) -> Optimiser | OwnOptimiser:
+    """The optimiser that is meant by an object, text or a function."""
+    if isinstance(given, OwnOptimiser):
+        return given
+    if callable(given) and not isinstance(given, Optimiser):
+        made = OwnOptimiser(given)
+        _ = made.usual_rate  # refuses what is no optimiser
+        return made
+    return Optimiser.of(given)
+
+
+def _made(name: str, function: Callable[[list[nn.Parameter]], Any], parameter: nn.Parameter) -> Updater:
+    """The optimiser that ``function`` gives for one flat parameter; what cannot take it is refused."""
+    try:
+        made = function([parameter])
+    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UsageError(f"optimiser: {name} cannot be made for a vector of weights ({first})") from error
+    groups = getattr(made, "param_groups", None)
+    if not isinstance(made, torch.optim.Optimizer) or not groups or "lr" not in groups[0]:
+        raise UsageError(f"optimiser: {name} gives a {type(made).__name__}, not an optimiser of torch with a rate")
+    if type(made).__name__ in _NEEDS_MORE:
+        raise UsageError(f"optimiser: {type(made).__name__} {_NEEDS_MORE[type(made).__name__]}; take another")
+    return made
+
+
+def _at(rate: float, made: Updater) -> Updater:
+    made.param_groups[0]["lr"] = rate
+    return made
+
+
+def _rate_of(function: Callable[[list[nn.Parameter]], Any]) -> float:
+    made = _made("the function", function, nn.Parameter(torch.zeros(1)))
+    return float(made.param_groups[0]["lr"])

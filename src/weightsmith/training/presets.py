@@ -24,6 +24,7 @@ from weightsmith.core.records import Record
 from weightsmith.core.text import quote
 from weightsmith.data.normalise import HALF, Normalisation
 from weightsmith.networks.models.architecture import Architecture
+from weightsmith.networks.models.cnn import Cnn
 from weightsmith.networks.models.factories import is_factory
 from weightsmith.networks.models.mlp import Mlp
 from weightsmith.networks.models.paper_resnet import PaperResnet
@@ -38,6 +39,7 @@ _STRENGTH = 1.0
 _CONVERTIBLE: Mapping[type[Architecture], Mapping[str, object]] = {
     Mlp: {"bias": False, "batch_norm": None, "input_norm": False, "activation": "relu"},
     Vgg: {"bias": False, "batch_norm": False, "pool": "avg", "activation": "relu"},
+    Cnn: {"bias": False, "batch_norm": False, "pool": "avg", "activation": "relu"},
     PaperResnet: {"activation": "relu"},
 }
 
@@ -58,7 +60,9 @@ def spike_ready(network: Architecture | str, *, strength: float = _STRENGTH) -> 
     ``strength`` is that of the L4-balance penalty. Architectures that cannot do without what has to go are refused.
     """
     if isinstance(network, str) and is_factory(network):
-        raise UsageError(f"{network} is code of your own, which a preset cannot rebuild; take mlp, vgg or paper-resnet")
+        raise UsageError(
+            f"{network} is code of your own, which a preset cannot rebuild; take mlp, cnn, vgg or paper-resnet"
+        )
     architecture = Architecture.parse(network) if isinstance(network, str) else network
     if type(architecture) not in _CONVERTIBLE:
         known = ", ".join(kind.name for kind in _CONVERTIBLE)

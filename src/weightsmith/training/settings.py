@@ -15,9 +15,9 @@ from weightsmith.data.normalise import Normalisation
 from weightsmith.training.clipping import Clip
 from weightsmith.training.losses import Loss, LossFunction
 from weightsmith.training.metrics import Metric, Metrics, read_metrics
-from weightsmith.training.optimisers import Momentum, Optimiser
+from weightsmith.training.optimisers import Momentum, Optimiser, OwnOptimiser, read_optimiser
 from weightsmith.training.penalties import Penalty
-from weightsmith.training.schedules import Schedule, as_schedule
+from weightsmith.training.schedules import OwnSchedule, Schedule, as_schedule
 from weightsmith.training.starting import StartingChoice
 from weightsmith.training.stopping import Stop
 from weightsmith.training.targets import ClassWeights, read_class_weights
@@ -36,8 +36,8 @@ class Settings:
     OPTIONS: ClassVar[tuple[str, ...]]
     """The names of all options."""
 
-    optimiser: Optimiser
-    schedule: Schedule
+    optimiser: Optimiser | OwnOptimiser
+    schedule: Schedule | OwnSchedule
     clip: Clip | None
     stop: Stop | None
     penalties: tuple[Penalty, ...]
@@ -57,8 +57,8 @@ class Settings:
     def read(
         cls,
         *,
-        optimiser: Optimiser | str | None = None,
-        schedule: Schedule | float | str | None = None,
+        optimiser: Optimiser | OwnOptimiser | Callable[..., Any] | str | None = None,
+        schedule: Schedule | OwnSchedule | Callable[[int], float] | float | str | None = None,
         loss: Loss | str | Callable[[Tensor, Tensor], Tensor] | None = None,
         clip: Clip | str | None = None,
         stop: Stop | str | None = None,
@@ -78,7 +78,7 @@ class Settings:
         >>> Settings.read(optimiser="sgd", schedule=0.1, loss="cross-entropy", batch=32, epochs=10).schedule
         Constant(rate=0.1)
         """
-        chosen = Momentum() if optimiser is None else Optimiser.of(optimiser)
+        chosen = Momentum() if optimiser is None else read_optimiser(optimiser)
         several = (penalties,) if isinstance(penalties, Penalty | str) else tuple(penalties)
         return cls(
             optimiser=chosen,

@@ -6,7 +6,9 @@ With fan-in n and fan-out m (times the kernel size for convolutions) the varianc
 
 (Glorot & Bengio 2010; He et al. 2015; LeCun et al. 1998), and biases are zero. A uniform draw of that variance
 lies within ±sqrt(3·variance). torch's default for ``nn.Linear`` is none of these: U(±1/sqrt(n)), bias included, 2.1
-times narrower than Glorot's on 784→300; it is here by the name ``torch-default`` for comparisons.
+times narrower than Glorot's on 784→300; it is here by the name ``torch-default`` for comparisons. Normal draws are
+not truncated: Keras draws anew beyond two deviations (and widens the rest to the same variance), so that its largest
+weights are smaller, 2.27 standard deviations at most.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ modify another schedule: a warm-up before it, or a later start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weightsmith.core.text import read_value
-from weightsmith.training.schedules._base import Per, Schedule, Span, count
+from weightsmith.training.schedules._base import OwnSchedule, Per, Schedule, Span, count
 from weightsmith.training.schedules.combined import Shifted, WarmUp
 from weightsmith.training.schedules.curves import Constant, Cosine, Exponential, OneCycle, Piecewise, Power
 from weightsmith.training.schedules.plateau import Plateau
@@ -17,6 +19,7 @@ __all__ = [
     "Cosine",
     "Exponential",
     "OneCycle",
+    "OwnSchedule",
     "Per",
     "Piecewise",
     "Plateau",
@@ -31,8 +34,12 @@ __all__ = [
 ]
 
 
-def as_schedule(given: Schedule | float | str | None, usual_rate: float) -> Schedule:
+def as_schedule(
+    given: Schedule | float | str | Callable[[int], float] | None, usual_rate: float
+) -> Schedule | OwnSchedule:
     """The schedule that is meant: an object itself, a number (also as text) as a constant, text by its form.
+
+    A function is called with the step, counted from 0.
 
     ``None`` is a constant of the ``usual_rate``.
 
@@ -46,9 +53,11 @@ def as_schedule(given: Schedule | float | str | None, usual_rate: float) -> Sche
         if not isinstance(number, int | float) or isinstance(number, bool):
             return Schedule.parse(given)
         given = number
-    return given if isinstance(given, Schedule) else Constant(given)
+    if isinstance(given, Schedule | OwnSchedule):
+        return given
+    return OwnSchedule(given) if callable(given) else Constant(given)
 
 
-def read_schedule(given: Schedule | float | str) -> Schedule:
+def read_schedule(given: Schedule | float | str | Callable[[int], float]) -> Schedule | OwnSchedule:
     """The schedule that is meant by an object, a number or text; as options of verbs are read."""
     return as_schedule(given, 0.0)

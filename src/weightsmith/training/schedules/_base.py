@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from typing import Literal
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 from weightsmith.core.errors import UsageError
+from weightsmith.core.identity import identity_of
 from weightsmith.core.options import Option
 from weightsmith.training.watching import FRESH, Monitor, Watch
 
-__all__ = ["Per", "Schedule", "Span", "count"]
+__all__ = ["OwnSchedule", "Per", "Schedule", "Span", "count"]
 
 Per = Literal["step", "epoch"]
 
@@ -70,3 +72,35 @@ class Schedule(Option):
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:  # noqa: ARG002 (most do not look)
         """The watch after an epoch (counted from 1) that ended with this ``value`` of the monitored column."""
         return watch
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether the rates of a run stay what they were if it gets more epochs, so that it can be extended."""
+        some, more = (Span(steps=10, epochs=epochs) for epochs in (10, 20))
+        return all(self.at(step, some) == self.at(step, more) for step in range(some.total))
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnSchedule:
+    """A plain function of the step (counted from 0), as it is: ``lambda step: 0.1 / (1 + step / 1000)``.
+
+    A run in a folder goes on only if the function can be told from others.
+    """
+
+    function: Callable[[int], float]
+    monitor: ClassVar[None] = None
+    may_grow: ClassVar[bool] = True
+
+    def at(self, step: int, span: Span, watch: Watch = FRESH) -> float:  # noqa: ARG002
+        """What the function gives, which must be a finite rate ≥ 0."""
+        rate = self.function(step)
+        if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+            raise UsageError(f"schedule: the function gives {rate!r} for step {step}; a rate is a number ≥ 0")
+        return float(rate)
+
+    def observe(self, watch: Watch, epoch: int, value: float) -> Watch:  # noqa: ARG002
+        """Nothing is watched."""
+        return watch
+
+    def __str__(self) -> str:
+        return identity_of(self.function)

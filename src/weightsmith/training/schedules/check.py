@@ -22,6 +22,7 @@ from weightsmith.training.schedules import (
     Cosine,
     Exponential,
     OneCycle,
+    OwnSchedule,
     Per,
     Piecewise,
     Plateau,
@@ -37,14 +38,14 @@ _FADED = 0.01  # the share of its highest value below which a rate hardly moves 
 _SAMPLES = 2000  # steps looked at in a long run; the exact step is found between two of them
 
 
-def check_schedule(schedule: Schedule, span: Span) -> tuple[str, ...]:
+def check_schedule(schedule: Schedule | OwnSchedule, span: Span) -> tuple[str, ...]:
     """Problems of the schedule, one sentence each with the numbers and a remedy; empty if there are none."""
     faded = _first_faded(schedule, span)
     sentences = _misfits(schedule, span, "the run")
     return sentences if faded is None else (*sentences, *_fading_warnings(schedule, span, *faded))
 
 
-def _first_faded(schedule: Schedule, span: Span) -> tuple[int, float] | None:
+def _first_faded(schedule: Schedule | OwnSchedule, span: Span) -> tuple[int, float] | None:
     """The first step of the first third at which the rate is below 1 % of the highest so far, and that highest."""
     until = math.ceil(span.total / 3)
     highest, last = 0.0, -1
@@ -57,7 +58,7 @@ def _first_faded(schedule: Schedule, span: Span) -> tuple[int, float] | None:
     return None
 
 
-def _fading_warnings(schedule: Schedule, span: Span, step: int, highest: float) -> tuple[str, ...]:
+def _fading_warnings(schedule: Schedule | OwnSchedule, span: Span, step: int, highest: float) -> tuple[str, ...]:
     inner, rest = (schedule.following, schedule.rest(span)) if isinstance(schedule, WarmUp) else (schedule, span)
     match inner:
         case Cosine() | OneCycle():
@@ -82,7 +83,7 @@ def _if_epochs(per: Per, length: float, span: Span) -> str:
     return ", or say per=epoch if epochs were meant" if per == "step" and length <= 3 * span.epochs else ""
 
 
-def _misfits(schedule: Schedule, span: Span, run: str) -> tuple[str, ...]:
+def _misfits(schedule: Schedule | OwnSchedule, span: Span, run: str) -> tuple[str, ...]:
     """Lengths that do not fit the run (or what a warm-up leaves of it)."""
     match schedule:
         case Exponential() | Power():
