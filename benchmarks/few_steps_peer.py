@@ -30,7 +30,7 @@ from weightsmith.networks.evaluation import batches_for
 from weightsmith.networks.models.resnet import ZeroPad
 from weightsmith.spiking.conversion.preparing import calibration_rows
 
-__all__ = ["main"]
+__all__ = ["answers_after", "converted", "main"]
 
 _IMAGES, _BATCH = 512, 64
 
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     data = ws.data.load("cifar10")
     network = ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / FILES[asked.network]).eval()
     begun = time.process_time()
-    module = _converted(network, data.split("train").x)
+    module = converted(network, data.split("train").x)
     looks = [steps for steps in (2, 4, 8, 16, 32) if steps <= asked.steps]
     asked.folder.mkdir(parents=True, exist_ok=True)
     file = asked.folder / f"{asked.network}-spikingjelly-{asked.steps}.json"
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         begun = time.process_time()
         rows = slice(first, first + BLOCK)
         _, x = next(batches_for(card_of(network), test.x[rows], BLOCK))
-        for steps, answers in _answers(module, x, looks).items():
+        for steps, answers in answers_after(module, x, looks).items():
             facts["right"][str(steps)] += (answers == test.y[rows]).tolist()
         facts["seconds"] += time.process_time() - begun
         write_atomic(file, json.dumps(facts))
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _converted(network: torch.nn.Module, train: torch.Tensor) -> torch.nn.Module:
+def converted(network: torch.nn.Module, train: torch.Tensor) -> torch.nn.Module:
     """The network as SpikingJelly converts it."""
     from spikingjelly.activation_based import ann2snn
 
@@ -100,7 +100,7 @@ def _with_copies(network: torch.nn.Module) -> torch.nn.Module:
 
 
 @torch.no_grad()
-def _answers(module: torch.nn.Module, x: torch.Tensor, looks: list[int]) -> dict[int, torch.Tensor]:
+def answers_after(module: torch.nn.Module, x: torch.Tensor, looks: list[int]) -> dict[int, torch.Tensor]:
     """The answers after so many steps."""
     from spikingjelly.activation_based import functional
 

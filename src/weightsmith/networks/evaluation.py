@@ -265,18 +265,20 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
 def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
     """Rows fit if the number of values does; images may have another size (networks may pool), not other channels.
 
-    Sequences may have another number of steps, not other features.
+    Sequences (steps, features) may have another number of steps, not other features; (channels, length) fit where images
+    of height 1 are taken.
     """
     rows = 1 in (len(given), len(taken)) and math.prod(given) == math.prod(taken)
     images = len(given) == len(taken) == 3 and given[0] == taken[0]
-    sequences = len(given) == len(taken) == 2 and given[1] == taken[1]
-    if taken and not rows and not images and not sequences:
+    sequences = len(given) == 2 and (taken[1:] == given[1:] or taken == (given[0], 1, given[1]))
+    if taken and not (rows or images or sequences):
         raise DataMismatch(f"the network takes inputs of shape {taken}, the data have {given}")
 
 
 def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Rows as images or images as rows, where the network takes the other (28×28 images for 784 inputs)."""
-    return inputs.reshape(-1, *shape) if shape and 1 in (len(shape), inputs.dim() - 1) else inputs
+    other = 1 in (len(shape), inputs.dim() - 1) or (inputs.dim() == 3 and len(shape) == 3)
+    return inputs.reshape(-1, *shape) if shape and other else inputs
 
 
 def _one(outputs: int) -> str:

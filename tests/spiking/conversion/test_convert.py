@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -22,8 +23,10 @@ from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking.conversion.balance import MaxCurrent, Percentile, balanced
 from weightsmith.spiking.conversion.convert import Converted, convert, plain_scores
 from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.files import load_spiking, save_spiking
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.neurons import IF, LIF, Graded
+from weightsmith.spiking.portable.export import export_torch
 from weightsmith.spiking.simulation.reference import linear
 
 
@@ -499,7 +502,7 @@ MODULES = {
     "log softmax": (nn.LogSoftmax(dim=1), r"^1 \(LogSoftmax\).*softmax inside: take it off"),
     "layer norm": (nn.LayerNorm(8), r"^1 \(LayerNorm\).*batch norm"),
     "batch norm without statistics": (nn.BatchNorm2d(4, track_running_stats=False), "^1 .*keeps no running statistics"),
-    "transposed": (nn.ConvTranspose2d(4, 4, 3), r"^1 \(ConvTranspose2d\).*only Conv2d"),
+    "transposed": (nn.ConvTranspose2d(4, 4, 3), r"^1 \(ConvTranspose2d\).*only Conv1d and Conv2d"),
     "upsample": (nn.Upsample(scale_factor=2), r"^1 \(Upsample\).*has no spiking form here; what has: Linear"),
     "circular": (nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular"), "^1 .*padding_mode='circular'"),
     "even same": (nn.Conv2d(4, 4, 2, padding="same"), "^1 .*even kernel"),
@@ -712,3 +715,97 @@ def test_a_clip_after_a_relu_is_refused():
     network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.ReLU6(), nn.Linear(5, 2))
     with pytest.raises(UsageError, match="write one ReLU6 in place of the two"):
         convert(network, IF(), Constant(), input_shape=(4,))
+
+
+class _Signals(nn.Module):
+    """Rows as two channels, through convolutions of one dimension, all kinds of pools, a join and a shortcut."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.norm = nn.Conv1d(2, 8, 5, padding=2, bias=False), nn.BatchNorm1d(8)
+        self.narrow, self.both = nn.Conv1d(8, 8, 3, stride=2, padding=1), nn.Conv1d(16, 6, 3, padding="same", dilation=2)
+        self.largest, self.average, self.out = nn.MaxPool1d(2), nn.AvgPool1d(2, padding=1), nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = self.largest(F.relu(self.norm(self.wide(x.view(len(x), 2, 32)))))
+        short = F.pad(x[:, :4, ::2], (0, 0, 2, 2))
+        x = F.relu(self.narrow(x) + short)
+        x = self.average(F.relu(self.both(torch.cat([x, short], 1))))
+        return self.out(F.adaptive_avg_pool1d(F.max_pool1d(x, 3, 1), 1).squeeze(-1) + x.mean(2))
+
+
+class _Plain(_Signals):
+    def forward(self, x):
+        x = self.largest(F.relu(self.norm(self.wide(x))))
+        x = self.average(F.relu(self.narrow(x)))
+        return self.out(x[:, :6].mean(-1))
+
+
+@pytest.mark.parametrize(
+    ("network", "taken"),
+    [(nn.Sequential(nn.Unflatten(1, (2, 32)), _Plain()), (64,)), (_Plain(), (2, 32))],
+    ids=["rows", "sequences"],
+)
+def test_sequences_are_images_of_height_one(network, taken, tmp_path):
+    torch.manual_seed(0)
+    made = convert(network.eval(), IF(signed=True), Constant(), input_shape=taken)
+    assert made.network.input_shape == (2, 1, 32)
+    x = torch.randn(20, *taken, generator=torch.Generator().manual_seed(1))
+    activations = made.activations(x)
+    assert {name: tuple(values.shape[1:]) for name, values in activations.items()} == {
+        node.name: made.network.shapes[node.name] for node in made.network.populations
+    }
+    spiking = balanced(made, Percentile(), x).network
+    found = load_spiking(save_spiking(spiking, tmp_path / "net.safetensors")).run(x, 200)
+    with torch.no_grad():
+        scores = network(x).numpy()
+    assert np.abs(found.scores / 200 - scores).max() < 0.03 * np.abs(scores).max()
+    assert export_torch(spiking, tmp_path / "net.py", x=x[:2]).differ == 0
+
+
+def test_layers_of_one_dimension_compute_what_they_did():
+    torch.manual_seed(0)
+    network = _Signals().eval()
+    made = convert(network, IF(), Constant(), input_shape=(64,))
+    x = torch.randn(5, 64, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        torch.testing.assert_close(plain_scores(made.network.nodes, x.reshape(-1, 2, 1, 32)), network(x))
+        torch.testing.assert_close(made.outputs(x.reshape(-1, 2, 1, 32)), network(x))
+
+
+class _Attention(nn.Module):
+    def __init__(self, product):
+        super().__init__()
+        self.values, self.product = nn.Linear(4, 12), product
+
+    def forward(self, x):
+        rows, length, width = x.shape
+        query, key, value = self.values(x).view(rows, length, 3, width).unbind(2)
+        return self.product(torch.softmax(self.product(query, key.transpose(-2, -1)), dim=-1), value)
+
+
+@pytest.mark.parametrize(
+    ("product", "named"), [(torch.matmul, "matmul"), (torch.bmm, "bmm"), (lambda a, b: a @ b, "matmul")]
+)
+def test_attention_written_by_hand_is_refused_by_its_product(product, named):
+    network = _Sequence(_Attention(product))
+    said = (
+        rf"^layer \(_Attention\): {named} \(the function {named}\) .*multiplies signals with each other, as attention"
+    )
+    with pytest.raises(UsageError, match=said):
+        convert(network, IF(), Constant(), input_shape=(4, 6))
+
+
+def test_a_product_with_weights_is_no_attention():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 4))
+
+        def forward(self, x):
+            return torch.matmul(x, self.weight)
+
+    with pytest.raises(
+        UsageError, match=r"^matmul \(the function matmul\) cannot be made spiking: has no spiking form"
+    ):
+        convert(Mixed(), IF(), Constant(), input_shape=(4,))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections import Counter
 from collections.abc import Mapping
 
+import torch
 from torch import fx, nn
+from torch.nn import functional
 
 from weightsmith.core.errors import UsageError
 from weightsmith.spiking.conversion._flow import Call, Flow
@@ -14,7 +17,7 @@ from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
 from weightsmith.spiking.conversion._rules import RULES
 from weightsmith.spiking.graph import INPUT, Neurons, Node, Synapses
 
-__all__ = ["built"]
+__all__ = ["built", "check_products"]
 
 
 def built(flow: Flow) -> tuple[tuple[Node, ...], dict[str, str]]:
@@ -97,7 +100,8 @@ def _with_layers(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 _SCORES = "softmax inside: take it off, the scores before it suffice"
 _ACTIVATION = "only ReLU converts (or ReLU6): a spike rate is max(0, x) of its input; train with ReLU"
 _NORM = "normalises by the values of each image, which spikes do not carry; use batch norm, which is folded away"
-_CONVOLUTION = "of the convolutions only Conv2d converts"
+_CONVOLUTION = "of the convolutions only Conv1d and Conv2d convert"
+_PRODUCT = "multiplies signals with each other, as attention does, which neurons that add up cannot"
 _REASONS: dict[str, str] = {
     **dict.fromkeys(("softmax", "logsoftmax", "softmax2d", "softmin"), _SCORES),
     **dict.fromkeys(
@@ -113,15 +117,16 @@ _REASONS: dict[str, str] = {
         _NORM,
     ),
     **dict.fromkeys(
-        ("conv1d", "conv3d", "convtranspose1d", "convtranspose2d", "convtranspose3d"),
+        ("conv3d", "convtranspose1d", "convtranspose2d", "convtranspose3d"),
         _CONVOLUTION,
     ),
-    **dict.fromkeys(("linear", "conv2d"), "only as a module (nn.Linear, nn.Conv2d), not as a function of weights"),
-    "multiheadattention": "attention multiplies signals with each other, which neurons that add up cannot",
+    **dict.fromkeys(
+        ("linear", "conv1d", "conv2d"), "only as a module (nn.Linear, nn.Conv2d …), not as a function of weights"
+    ),
 }
 _OTHER = (
-    "has no spiking form here; what has: Linear, Conv2d, folded batch norm, ReLU, ReLU6, average and max pooling, "
-    "residual adds, joined channels, flatten, dropout"
+    "has no spiking form here; what has: Linear, Conv1d, Conv2d, folded batch norm, ReLU, ReLU6, average and max "
+    "pooling, residual adds, joined channels, flatten, dropout"
 )
 
 
@@ -134,3 +139,22 @@ def _refusal(node: fx.Node, modules: Mapping[str, nn.Module]) -> UsageError:
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     reason = _REASONS.get(name.lower().replace("_", ""), _OTHER)
     return UsageError(f"{called(node, modules)} cannot be made spiking: {reason}")
+
+
+_PRODUCTS = {
+    *(torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, operator.matmul),
+    *("matmul", "bmm", "baddbmm", functional.scaled_dot_product_attention),
+}
+
+
+def check_products(graph: fx.GraphModule) -> None:
+    """Refuse products of signals, such as attention written by hand, before what prepares them is refused."""
+    signals: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        reads = [other for other in node.all_input_nodes if other in signals]
+        if node.op == "placeholder" or reads:
+            signals.add(node)
+        if node.op in ("call_function", "call_method") and node.target in _PRODUCTS and len(reads) > 1:
+            owner, kind = next(reversed((node.meta.get("nn_module_stack") or {"": ("", None)}).values()))
+            inside = f"{owner} ({kind.__name__}): " if owner else ""
+            raise UsageError(f"{inside}{called(node, {})} cannot be made spiking: {_PRODUCT}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -20,7 +21,8 @@ __all__ = ["Call", "Flow", "flow_of"]
 class Flow:
     """For every node of ``graph`` either the shape it gives for one image, or the plain value (a size, a number).
 
-    ``entry`` is where the input comes in.
+    ``entry`` is where the input comes in, behind what makes sequences or images of rows. With ``sequences`` it is
+    (channels, length), and every signal of that form is taken for an image of height 1.
     """
 
     graph: fx.GraphModule
@@ -28,6 +30,7 @@ class Flow:
     modules: Mapping[str, nn.Module]
     shapes: dict[fx.Node, Shape]
     values: dict[fx.Node, Any]
+    sequences: bool = False
 
     def plain(self, value: Any) -> Any:
         """An argument with every node that has a plain value replaced by that value."""
@@ -110,7 +113,25 @@ def flow_of(graph: fx.GraphModule, example: Tensor) -> Flow:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = str(error).splitlines()[0]
         raise DataMismatch(f"the network cannot take inputs of shape {tuple(example.shape[1:])} ({reason})") from error
-    return Flow(graph, entry, dict(graph.named_modules()), interpreter.shapes, interpreter.values)
+    modules, shapes = dict(graph.named_modules()), interpreter.shapes
+    while len(readers := [user for user in entry.users if user in shapes]) == 1 and len(shapes[entry]) == 1:
+        if not _reshapes(readers[0], modules):
+            break
+        entry = readers[0]
+    sequences = len(shapes[entry]) == _SEQUENCE
+    if sequences:
+        shapes = {node: (shape[0], 1, shape[1]) if len(shape) == _SEQUENCE else shape for node, shape in shapes.items()}
+    return Flow(graph, entry, modules, shapes, interpreter.values, sequences)
+
+
+_SEQUENCE = 2  # dimensions: channels and length
+_RESHAPING = {torch.reshape, torch.unflatten, torch.unsqueeze, "reshape", "unflatten", "unsqueeze", "view"}
+
+
+def _reshapes(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
+    """Whether a node leaves values in their order and gives them other dimensions."""
+    picks_none = node.target is operator.getitem and None in (node.args[1] if isinstance(node.args[1], tuple) else ())
+    return picks_none or node.target in _RESHAPING or isinstance(module_of(node, modules), nn.Unflatten)
 
 
 def _only_input(graph: fx.GraphModule) -> fx.Node:

@@ -66,6 +66,8 @@ def _padded(call: Call) -> list[Node]:
     if call.option(2, "mode", "constant") != "constant" or call.option(3, "value", 0):
         raise call.refuse("only padding with zeros converts")
     margins = list(call.module.padding if call.module is not None else call.argument(1, "pad"))
+    if call.flow.sequences:
+        margins[2:2] = (0, 0)
     left, right, top, bottom, front, back, *more = margins + [0] * (6 - len(margins))
     if len(call.before) != 3 or more or min(margins) < 0 or (left, top) != (right, bottom):
         raise call.refuse(f"only equal margins on both sides of an image, or channels of zeros, convert, not {margins}")
@@ -80,8 +82,10 @@ def _slice(call: Call) -> _Choice:
     given = call.argument(1, "index")
     several = given if isinstance(given, tuple) else (given,)
     index: list[slice[Any, Any, Any]] = [part for part in several if isinstance(part, slice)]
-    if len(call.before) != 3 or len(index) > 4 or len(index) != len(several):
+    if len(call.before) != 3 or len(index) > 4 - call.flow.sequences or len(index) != len(several):
         raise call.refuse("only slices of images such as x[:, :, ::2, ::2] convert")
+    if call.flow.sequences:
+        index[2:2] = (_EVERYTHING,)
     rows, channels, *space = index + [_EVERYTHING] * (4 - len(index))
     if rows != _EVERYTHING or any(part.start or part.stop is not None for part in space):
         raise call.refuse("only slices of channels and every n-th pixel from the first on convert")
@@ -100,7 +104,8 @@ def _zeros(count: int) -> list[int | None]:
 
 def _dense(call: Call) -> list[Node]:
     if len(call.before) != 1:
-        raise call.refuse(f"a dense layer must read rows (n, features), not (n, {', '.join(map(str, call.before))})")
+        sizes = (call.before[0], call.before[2]) if call.flow.sequences else call.before
+        raise call.refuse(f"a dense layer must read rows (n, features), not (n, {', '.join(map(str, sizes))})")
     return [Synapses(call.name, call.source, *_weights(call))]
 
 
@@ -113,9 +118,12 @@ def _convolution(call: Call) -> list[Node]:
         wide = [size * (kernel - 1) for size, kernel in zip(module.dilation, module.kernel_size, strict=True)]
         if padding == "same" and any(size % 2 for size in wide):
             raise call.refuse("padding='same' with an even kernel pads one side more than the other; use an odd kernel")
-        padding = tuple(size // 2 for size in wide) if padding == "same" else (0, 0)
+        padding = tuple(size // 2 if padding == "same" else 0 for size in wide)
     weight, bias = _weights(call)
-    return [Synapses(call.name, call.source, weight, bias, module.stride, padding, module.dilation, module.groups)]
+    stride, dilation = module.stride, module.dilation
+    if call.flow.sequences:
+        weight, stride, padding, dilation = weight[:, :, None], (1, *stride), (0, *padding), (1, *dilation)
+    return [Synapses(call.name, call.source, weight, bias, stride, padding, dilation, module.groups)]
 
 
 def _weights(call: Call) -> tuple[Tensor, Tensor | None]:
@@ -154,7 +162,7 @@ def _ceiling(call: Call) -> float:
 
 
 def _average(call: Call) -> list[Node]:
-    padding = _pair(call.option(3, "padding", 0))
+    padding = _pair(call, call.option(3, "padding", 0), 0)
     if call.option(6, "divisor_override") is not None:
         raise call.refuse("divisor_override is not supported; scale the result instead")
     if any(padding) and not call.option(5, "count_include_pad", True):
@@ -165,17 +173,17 @@ def _average(call: Call) -> list[Node]:
 
 
 def _largest(call: Call) -> list[Node]:
-    if _pair(call.option(4, "dilation", 1)) != (1, 1):
+    if _pair(call, call.option(4, "dilation", 1)) != (1, 1):
         raise call.refuse("max pooling with dilation is not supported")
     if call.option(6, "return_indices", False):
         raise call.refuse("return_indices is not supported")
-    return [Gate(call.name, call.source, *_windows(call, _pair(call.option(3, "padding", 0)), 5))]
+    return [Gate(call.name, call.source, *_windows(call, _pair(call, call.option(3, "padding", 0), 0), 5))]
 
 
 def _windows(call: Call, padding: Pair, ceil_index: int) -> tuple[Pair, Pair, Pair]:
     """Kernel, stride and padding of a pool, whose windows all lie inside the padded image."""
-    kernel = _pair(call.option(1, "kernel_size"))
-    stride = _pair(call.option(2, "stride") or kernel)
+    size = call.option(1, "kernel_size")
+    kernel, stride = _pair(call, size), _pair(call, call.option(2, "stride") or size)
     inside = [(call.before[1 + k] + 2 * padding[k] - kernel[k]) // stride[k] + 1 for k in (0, 1)]
     if call.option(ceil_index, "ceil_mode", False) and list(call.after[1:]) != inside:
         raise call.refuse("ceil_mode=True adds windows that reach over the edge; pad the image instead")
@@ -195,8 +203,10 @@ def _adaptive(call: Call) -> list[Node]:
 def _mean(call: Call) -> list[Node]:
     axes = call.argument(1, "dim")
     listed = [axes] if isinstance(axes, int) else list(axes or ())
-    if len(call.before) != 3 or sorted(axis % 4 for axis in listed) != [2, 3]:
-        raise call.refuse(f"a mean must go over height and width, mean((2, 3)), not over {axes}")
+    space = [2] if call.flow.sequences else [2, 3]
+    if len(call.before) != 3 or sorted(axis % (2 + len(space)) for axis in listed) != space:
+        over = "the length, mean(2)" if call.flow.sequences else "height and width, mean((2, 3))"
+        raise call.refuse(f"a mean must go over {over}, not over {axes}")
     kernel = (call.before[1], call.before[2])
     pool = Pool(call.name, call.source, kernel, kernel)
     return [pool] if len(call.after) == 3 else [pool, Flatten(f"{call.name}*flatten", pool.name)]
@@ -260,9 +270,10 @@ def _scaled(call: Call, signal: fx.Node, factor: float, suffix: str = "") -> Sca
     return Scale(call.name + suffix, call.signals[signal], torch.full((call.flow.shapes[signal][0],), factor))
 
 
-def _pair(value: Any) -> Pair:
+def _pair(call: Call, value: Any, across: int = 1) -> Pair:
+    """Sizes by height and width; those of sequences have the height ``across``."""
     several = (value, value) if isinstance(value, int) else (*value, *value)
-    return int(several[0]), int(several[1])
+    return (across if call.flow.sequences else int(several[0])), int(several[1])
 
 
 RULES: dict[str, Callable[[Call], list[Node]]] = {

@@ -2,9 +2,9 @@
 
 The spike rate of an integrate-and-fire neuron is max(0, current)/threshold as long as it is below one spike per step,
 so that rates can take the place of ReLU activations. Any network that torch.fx can trace will do, if it is made of
-Linear, Conv2d, batch norm behind them, ReLU and ReLU6 (as module or function), average and max pooling, residual adds,
-flatten and dropout; everything else is refused by name. The converted network is checked against the original on an
-example before it is returned.
+Linear, Conv1d, Conv2d, batch norm behind them, ReLU and ReLU6 (as module or function), average and max pooling,
+residual adds, flatten and dropout; everything else is refused by name. Sequences (channels, length) become images of
+height 1. The converted network is checked against the original on an example before it is returned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.networks.running import arranged
 from weightsmith.networks.wrappers import check_open
-from weightsmith.spiking.conversion._building import built
+from weightsmith.spiking.conversion._building import built, check_products
 from weightsmith.spiking.conversion._flow import flow_of
 from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
 from weightsmith.spiking.conversion.joins import without_joins
@@ -49,12 +49,14 @@ class Converted:
     """A spiking network with the plain one it came from.
 
     ``network`` has thresholds of 1 until it is balanced. ``folded`` computes what the original computes, with batch
-    norm folded and without idle parts; ``fx_names`` maps each population to its fx node.
+    norm folded and without idle parts; ``fx_names`` maps each population to its fx node. ``taken`` is the shape of an
+    input as the original takes it: that of the spiking network, or rows or sequences that are made into images of it.
     """
 
     network: SpikingNetwork
     folded: fx.GraphModule
     fx_names: Mapping[str, str]
+    taken: Shape
 
     @torch.no_grad()
     def activations(self, x: Tensor, names: Iterable[str] | None = None) -> dict[str, Tensor]:
@@ -64,14 +66,17 @@ class Converted:
             if name not in self.fx_names:
                 raise UnknownName("population", name, self.fx_names)
         watch = _Watch(self.folded, {self.fx_names[name]: name for name in wanted})
-        watch.run(arranged(self.folded, x))
-        return {name: watch.seen[name] for name in wanted}
+        watch.run(self._arranged(x))
+        return {name: watch.seen[name].reshape(len(x), *self.network.shapes[name]) for name in wanted}
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Tensor:
         """The scores of the plain network for a normalised batch."""
-        scores: Tensor = self.folded(arranged(self.folded, x))
+        scores: Tensor = self.folded(self._arranged(x))
         return scores
+
+    def _arranged(self, x: Tensor) -> Tensor:
+        return arranged(self.folded, x if x.dim() == len(self.taken) + 1 else x.reshape(len(x), *self.taken))
 
 
 class _Watch(fx.Interpreter):
@@ -104,20 +109,22 @@ def convert(
     shape = tuple(input_shape or card.input_shape)
     if not shape:
         raise UsageError(
-            "the network does not say what it takes; give input_shape, such as (3, 32, 32) for images, (784,) for rows"
+            "the network does not say what it takes; give input_shape, such as (3, 32, 32) for images, (784,) for "
+            "rows, (2, 500) for sequences of two channels"
         )
     plain = _plain_copy(network)
     _check_layers(plain)
     _check_finite(plain)
     example = torch.randn(_EXAMPLES, *shape, generator=torch_stream(0, "conversion"))
     folded = _tidied(plain, example)
-    with pinned_threads(1):
+    with torch.no_grad(), pinned_threads(1):
         flow = flow_of(folded, example)
         nodes, fx_names = built(flow)
         _check_ends(nodes)
-        spiking = SpikingNetwork(nodes, shape, neuron, encode, dataclasses.replace(card, input_shape=shape))
-        _check_scores(plain, nodes, example)
-    return Converted(spiking, folded, fx_names)
+        seen = flow.shapes[flow.entry]
+        spiking = SpikingNetwork(nodes, seen, neuron, encode, dataclasses.replace(card, input_shape=seen))
+        _check_scores(plain(example), plain_scores(nodes, example.reshape(-1, *seen)))
+    return Converted(spiking, folded, fx_names, shape)
 
 
 def _plain_copy(network: nn.Module) -> nn.Module:
@@ -175,10 +182,8 @@ def _check_ends(nodes: tuple[Node, ...]) -> None:
         raise UsageError("the network has no ReLU: nothing in it would spike")
 
 
-@torch.no_grad()
-def _check_scores(network: nn.Module, nodes: tuple[Node, ...], example: Tensor) -> None:
+def _check_scores(scores: Tensor, found: Tensor) -> None:
     """Refuse a conversion whose scores differ from the network's."""
-    scores, found = network(example), plain_scores(nodes, example)
     if scores.dim() != 2 or scores.shape != found.shape:
         raise UsageError(f"the network gives values of shape {tuple(scores.shape[1:])}, not one score per class")
     far = float((scores - found).abs().max())
@@ -229,6 +234,7 @@ def _tidied(network: nn.Module, example: Tensor) -> fx.GraphModule:
     """A simplified copy of ``network`` in ``eval`` mode; a batch norm that cannot be folded is refused by name."""
     folded = fold_batch_norm(network, example)
     modules = dict(folded.network.named_modules())
+    check_products(folded.network)
     for name, reason in folded.kept.items():
         kind = type(modules[name]).__name__ if name in modules else "batch_norm"
         raise UsageError(

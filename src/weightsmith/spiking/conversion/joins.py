@@ -42,6 +42,7 @@ class _Rewriter:
     def __init__(self, network: fx.GraphModule, flow: Flow) -> None:
         self._network, self._graph, self._plain = network, network.graph, flow.values
         self._shapes = dict(flow.shapes)
+        self._space = 1 if flow.sequences else 2  # dimensions of an image
         self._modules = dict(flow.modules)
 
     def spread(self, join: fx.Node) -> list[fx.Node]:
@@ -67,7 +68,11 @@ class _Rewriter:
         parts, shape = _listed(join), self._shapes[join]
         axis = join.args[1] if len(join.args) > 1 else join.kwargs.get("dim", 0)
         known = all(isinstance(part, fx.Node) and part in self._shapes for part in parts)
-        if not known or not isinstance(axis, int) or axis not in (1, -len(shape)):
+        if (
+            not known
+            or not isinstance(axis, int)
+            or axis not in (1, -len(shape) if len(shape) == 1 else -1 - self._space)
+        ):
             raise UsageError(
                 f"{called(join, self._modules)} cannot be made spiking: only signals of the network joined by channels "
                 f"(dim=1) convert, not along {axis}"
@@ -127,7 +132,7 @@ class _Rewriter:
         front, total, last = 0, None, join
         for part in parts:
             channels = self._shapes[part][0]
-            margins = (0, 0, 0, 0, front, shape[0] - front - channels)
+            margins = (*(0, 0) * self._space, front, shape[0] - front - channels)
             with self._graph.inserting_after(last):
                 last = self._graph.call_function(functional.pad, (part, margins))
             if total is not None:
