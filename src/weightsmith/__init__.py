@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import (
         Angles,
+        Folding,
         Genetic,
         Groups,
         LeastError,
@@ -160,7 +161,7 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
+    "reducing.methods": "Angles Folding Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "Distill FineTune Iterate Recalibrate Rewind",
@@ -243,6 +244,7 @@ __all__ = [
     "FastEvidence",
     "FileRefused",
     "FineTune",
+    "Folding",
     "FullEvidence",
     "Genetic",
     "GradeComparison",

@@ -2,6 +2,7 @@
 
 from weightsmith.reducing.criteria.angles import Angles
 from weightsmith.reducing.criteria.error import LeastError
+from weightsmith.reducing.criteria.folding import Folding
 from weightsmith.reducing.criteria.groups import Groups
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.criteria.plain import Magnitude, NormScale, Random
@@ -10,6 +11,7 @@ from weightsmith.reducing.search.genetic import Genetic, Pareto
 
 __all__ = [
     "Angles",
+    "Folding",
     "Genetic",
     "Groups",
     "LeastError",
