@@ -47,7 +47,7 @@ def reduce(
     by: Annotated[
         Method | str,
         Doc(
-            "which units go: error, angles:45, groups:15, folding, genetic:50, pareto, magnitude, scale, taylor or random"
+            "which units go: error, angles:45, groups:15, folding, genetic:50, pareto, magnitude, scale, taylor, random"
         ),
     ],
     target: Annotated[
