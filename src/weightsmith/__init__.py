@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import (
         Angles,
+        Compensated,
         Folding,
         Genetic,
         Groups,
@@ -161,7 +162,7 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Folding Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
+    "reducing.methods": "Angles Compensated Folding Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "Distill FineTune Iterate Recalibrate Rewind",
@@ -228,6 +229,7 @@ __all__ = [
     "ClipGlobalNorm",
     "ClipNorm",
     "ClipValue",
+    "Compensated",
     "Constant",
     "ConstantInput",
     "Cosine",
