@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from weightsmith.reducing.inspecting import UnitAngles, angles
     from weightsmith.reducing.methods import (
         Angles,
+        Compensated,
+        Folding,
         Genetic,
         Groups,
         LeastError,
@@ -162,7 +164,7 @@ _HOMES = {
     "chain.results": "ChainRun",
     "chain.tailor.results": "Tailored",
     "chain.tailor.tailoring": "tailor",
-    "reducing.methods": "Angles Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
+    "reducing.methods": "Angles Compensated Folding Genetic Groups LeastError Magnitude NormScale Pareto Random Taylor",
     "reducing.reduce": "reduce",
     "reducing.results": "Reduction",
     "reducing.recovery.recover": "Distill FineTune Iterate Recalibrate Rewind",
@@ -229,6 +231,7 @@ __all__ = [
     "ClipGlobalNorm",
     "ClipNorm",
     "ClipValue",
+    "Compensated",
     "Constant",
     "ConstantInput",
     "Cosine",
@@ -245,6 +248,7 @@ __all__ = [
     "FastEvidence",
     "FileRefused",
     "FineTune",
+    "Folding",
     "FullEvidence",
     "Genetic",
     "GradeComparison",

@@ -26,14 +26,15 @@ class Removal(Record):
     """A removed unit, and what replaces it for its readers.
 
     ``inputs`` sets the kept unit's own input weights and bias: unchanged, or those of the removed unit are added or
-    averaged (two readings of the paper's sentence). ``angle`` is the angle in degrees to the unit it was merged into.
+    averaged (two readings of the paper's sentence), or it becomes the mean of all that are folded into it
+    (``surgery/merging.py``). ``angle`` is the angle in degrees to the unit it was merged into.
     """
 
     unit: int
     into: tuple[int, ...] = ()
     factors: tuple[float, ...] = ()
     constant: float = 0.0
-    inputs: Literal["keep", "sum", "mean"] = "keep"
+    inputs: Literal["keep", "sum", "mean", "fold"] = "keep"
     reason: str = ""
     angle: float | None = None
 

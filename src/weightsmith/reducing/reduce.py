@@ -46,7 +46,9 @@ def reduce(
     *,
     by: Annotated[
         Method | str,
-        Doc("which units go: error, angles:45, groups:15, genetic:50, pareto, magnitude, scale, taylor or random"),
+        Doc(
+            "which units go: error, angles:45, groups:15, folding, genetic:50, pareto, magnitude, scale, taylor, random"
+        ),
     ],
     target: Annotated[
         Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")

@@ -198,3 +198,13 @@ def test_text_form_and_empty_chromosome():
     assert Method.parse("pareto:2.5,population=30") == Pareto(2.5, population=30)
     with pytest.raises(OptionError, match="a chromosome of 0 bits"):
         Pareto().choose(FakeContext(sites=()), None)
+
+
+def test_the_tuned_settings_have_a_name():
+    tuned = Genetic(preset="tuned").operators(40)
+    assert (tuned.mutation, tuned.flip, tuned.elite) == (0.5, 0.05, 30)
+    assert Genetic(preset="tuned", population=20).operators(40).elite == 19
+    assert Genetic().operators(40) == Genetic()
+    assert _kept(Genetic(penalty=2, preset="tuned").choose(FakeContext(), None)) == USEFUL
+    with pytest.raises(OptionError, match="preset=tuned sets flip itself"):
+        Genetic(preset="tuned", flip=0.3)

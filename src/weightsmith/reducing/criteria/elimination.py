@@ -16,12 +16,12 @@ Costs of several readers are added, each as a share of the variance of its outpu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Elimination", "ReaderProblem", "eliminate"]
+__all__ = ["Elimination", "ReaderProblem", "eliminate", "removal_cost"]
 
 Matrix = NDArray[np.float64]
 
@@ -83,6 +83,14 @@ class _Reader:
         found: Matrix = products.sum(axis=(1, 2)) / (self.energy if self.energy > 0 else 1.0)
         return found
 
+    def cost_of_all(self, gone: NDArray[np.int64]) -> float:
+        """The cost of removing all these units at once, as a share of the variance of the outputs."""
+        rows = (gone[:, None] * self.width + np.arange(self.width)).reshape(-1)
+        own = self.weight[rows]
+        weighed = own if self.metric is None else own @ self.metric
+        solved = np.linalg.solve(self.inverse[np.ix_(rows, rows)], own)
+        return float(np.sum(weighed * solved)) / (self.energy if self.energy > 0 else 1.0)
+
     def remove(self, unit: int) -> None:
         """Take the unit out, and update what is left."""
         part, size = slice(unit * self.width, (unit + 1) * self.width), len(self.inverse)
@@ -128,3 +136,15 @@ def eliminate(
         if len(active) in at:
             weights[len(active)] = tuple(reader.current() for reader in readers)
     return Elimination(tuple(order), tuple(errors), weights)
+
+
+def removal_cost(problems: Sequence[ReaderProblem], ridge: float) -> Callable[[NDArray[np.int64]], float]:
+    """A function from any set of units to the error that the readers keep without them, once refitted.
+
+    >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
+    >>> cost = removal_cost([ReaderProblem(rows.T @ rows, np.ones((3, 1)), np.arange(3)[:, None])], 1e-9)
+    >>> round(cost(np.array([2])), 6), cost(np.array([0, 2])) > 0.1
+    (0.0, True)
+    """
+    readers = [_Reader(problem, ridge) for problem in problems]
+    return lambda gone: sum(reader.cost_of_all(gone) for reader in readers) if len(gone) else 0.0

@@ -18,7 +18,8 @@ __all__ = ["Method"]
 class Method(Option, family="method"):
     """How units are chosen.
 
-    By ``error``, ``angles``, ``groups``, ``genetic``, ``pareto``, ``magnitude``, ``scale``, ``taylor`` or ``random``.
+    By ``error``, ``angles``, ``groups``, ``folding``, ``genetic``, ``compensated``, ``pareto``, ``magnitude``,
+    ``scale``, ``taylor`` or ``random``.
     """
 
     needs_target: ClassVar[bool] = False

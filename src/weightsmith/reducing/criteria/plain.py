@@ -36,11 +36,12 @@ class Magnitude(Method, name="magnitude"):
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Remove the smallest units of each site, down to its count."""
-        return Decision(
-            tuple(
-                smallest(site, self._sizes(context, site), given_counts(counts, self), "norm") for site in context.sites
-            )
-        )
+        given = given_counts(counts, self)
+        return Decision(tuple(self.choice(context, site, given) for site in context.sites))
+
+    def choice(self, context: PruningContext, site: Site, counts: Mapping[str, int]) -> Choice:
+        """Remove the smallest units of one site."""
+        return smallest(site, self._sizes(context, site), counts, "norm")
 
     @torch.no_grad()
     def _sizes(self, context: PruningContext, site: Site) -> NDArray[np.float64]:

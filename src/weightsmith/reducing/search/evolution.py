@@ -103,6 +103,7 @@ def evolve(
     options: Elitist,
     seed: int,
     *,
+    first: NDArray[np.bool_] | None = None,
     repair: Repair | None = None,
     start: State | None = None,
     each: Callable[[State], None] | None = None,
@@ -110,14 +111,15 @@ def evolve(
     """The state after ``options.generations`` generations; the first population is generation 0.
 
     ``score`` is called with distinct unseen masks (masks × bits) and gives a number for each, the higher the
-    better; −∞ marks a mask that must never win. ``repair`` may change masks before they are scored. ``start`` is a
-    state to resume from; ``each`` is called with every new state.
+    better; −∞ marks a mask that must never win. ``first`` are masks of the first population, the others random.
+    ``repair`` may change masks before they are scored. ``start`` is a state to resume from; ``each`` is called with
+    every new state.
     """
     check_bits(bits)
     memory = Memory(score) if start is None else start.memory(score)
     state = start
     if state is None:
-        state = _first(memory, bits, options, seed, repair)
+        state = _first(memory, bits, options, seed, repair=repair, given=first)
         if each is not None:
             each(state)
     for generation in range(state.generation + 1, options.generations + 1):
@@ -150,8 +152,12 @@ def children(
     return mutated(crossed(parents, options.crossover, random), options.mutation, options.flip, random)
 
 
-def _first(memory: Memory, bits: int, options: Elitist, seed: int, repair: Repair | None) -> State:
+def _first(
+    memory: Memory, bits: int, options: Elitist, seed: int, *, repair: Repair | None, given: NDArray[np.bool_] | None
+) -> State:
     population = initial(options.population, bits, stream(seed, "generation", 0))
+    if given is not None:
+        population[: len(given)] = given[: len(population)]
     if repair is not None:
         population = repair(population, stream(seed, "repair", 0))
     nothing = State(-1, population, np.empty(0), np.empty((0, bits), np.bool_), np.empty(0), (), memory.known, 0)

@@ -28,6 +28,7 @@ from weightsmith.networks.editing.resizing import outputs_first, set_count, set_
 from weightsmith.networks.precision import like_of
 from weightsmith.reducing.decisions import Choice, Removal
 from weightsmith.reducing.surgery.masking import masked
+from weightsmith.reducing.surgery.merging import fold_units
 from weightsmith.reducing.surgery.sites import Port, Site
 
 __all__ = ["CutNetwork", "cut_out", "plain_cut"]
@@ -156,11 +157,13 @@ def _carried_out(network: nn.Module, known: dict[str, Site], choices: Sequence[C
     smaller = copy.deepcopy(network)
     rows: dict[str, set[int]] = {}
     columns: dict[str, set[int]] = {}
-    for choice in choices:
+    for choice in choices:  # before any column is merged: folded rows keep the length that they have now
         site = known[choice.site]
         if choice.units != site.units:
             raise UsageError(f"{site.name}: the choice is for {choice.units} units, the network has {site.units}")
         _change_inputs(smaller, site, choice)
+    for choice in choices:
+        site = known[choice.site]
         for port in site.readers:
             _merge(smaller, site, port, choice)
         gone = [removal.unit for removal in choice.removals]
@@ -202,8 +205,9 @@ def _shift(network: nn.Module, site: Site, reader: str, amount: Tensor) -> None:
 @torch.no_grad()
 def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
     """Change the input weights of kept units where the removals say so."""
+    fold_units(network, site, choice)
     for removal in choice.removals:
-        if removal.inputs == "keep":
+        if removal.inputs in {"keep", "fold"}:
             continue
         share = 1.0 if removal.inputs == "sum" else 0.5
         for port in site.writers:

@@ -65,7 +65,7 @@ class Site:
     can absorb a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean (a
     transposed convolution cannot: it reads a constant at unlike many places).
     ``padded``: some reader pads the units with zeros. ``counts`` names whole numbers of modules that change with the
-    units (``block.heads``), with what each unit counts there.
+    units (``block.heads``), with what each unit counts there, ``norms`` the batch norms directly behind writers.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Site:
     shifts: dict[str, str]
     padded: bool = False
     counts: tuple[tuple[str, int], ...] = ()
+    norms: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def takes_constants(self) -> bool:
@@ -168,6 +169,7 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
                 if not getattr(modules[layer], "transposed", False)
             },
             padded=any(pads_with_zeros(modules[layer]) for layer, _ in raw.readers),
+            norms={layer: following[layer] for layer, _ in raw.writers if layer in following},
         )
         for raw in found.sites
     ]
