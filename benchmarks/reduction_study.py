@@ -17,13 +17,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from weightsmith.core.records import Origin, Record
-from weightsmith.core.seeds import stream
 from weightsmith.core.statistics import Comparison
 from weightsmith.core.storage import write_atomic
+from weightsmith.papers.experiments.scalings import overlapping_table
 from weightsmith.papers.study.rows import SCALINGS
 from weightsmith.papers.study.study import METHODS, reduction_study
 from weightsmith.reducing.study_table import WHOLE, Study, StudyRow, StudySlope, StudySummary
@@ -32,13 +29,9 @@ from weightsmith.reporting.figures.study import draw_angle_sweep, draw_penalty_s
 from weightsmith.reporting.figures.style import save_figure
 from weightsmith.reporting.sections._wording import chance, points
 
-__all__ = ["STUDIES", "main", "overlapping_table"]
+__all__ = ["STUDIES", "main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_SIZES = (100, 75, 99, 100, 100, 100, 100)  # rows of each class of the SFEW table
-_APART = 0.25  # deviation of the class means, in deviations within a class
-_SCALES = np.outer((0.06, 0.036), 0.75 ** np.arange(5)).ravel()  # of five components each of two descriptors
-
 _LITERAL = "merge=outputs,complementary=remove"
 _SWEEP = (
     *(f"angles:{angle},{_LITERAL}" for angle in range(5, 95, 5)),
@@ -51,18 +44,6 @@ _BY_UNITS = tuple(f"genetic:{penalty},per=units" for penalty in (0.1, 0.25, 0.5,
 def _difference(comparison: Comparison | None) -> str:
     """``−1.3 (p = 0.21)``: points and p, for itself."""
     return "" if comparison is None else f"{points(comparison.difference, 1)} ({chance(comparison.p)})"
-
-
-def overlapping_table(seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """A table of the shape of SFEW's: 674 rows of 10 numbers in 7 classes that overlap almost wholly.
-
-    Normal values about class means that are themselves normal; columns get smaller as principal components do.
-    """
-    random = stream(seed, "overlapping table")
-    labels = np.repeat(np.arange(len(_SIZES)), _SIZES)
-    means = _APART * random.normal(size=(len(_SIZES), len(_SCALES)))
-    rows = (means[labels] + random.normal(size=(len(labels), len(_SCALES)))) * _SCALES
-    return rows.astype(np.float32), labels
 
 
 def _digits(scaling: str) -> dict[str, Any]:

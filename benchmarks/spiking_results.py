@@ -1,9 +1,8 @@
-"""Two results of the L4-norm paper's kind on real networks, written under docs/results.
+"""ResNet-20 as a spiking network: batch norm folded, constant input, 4 to 256 steps; written under docs/results.
 
-    python -m benchmarks.spiking_results leaks      the paper's Figure 6 on vgg5_fc512: five leaks, both resets
-    python -m benchmarks.spiking_results resnet     ResNet-20 with batch norm folded, constant input, 4 to 256 steps
+    python -m benchmarks.spiking_results
 
-Both keep what they computed in a folder (``--folder``): a sweep goes on where it was stopped, a finished run is read.
+What was computed is kept in a folder (``--folder``): a finished run is read.
 What stands under "How to read it" on a page is written by hand and stays.
 """
 
@@ -13,7 +12,6 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import weightsmith as ws
@@ -21,9 +19,8 @@ from benchmarks.measure import machine
 from weightsmith.core.records import versions
 from weightsmith.core.statistics import Comparison, Interval
 from weightsmith.core.storage import write_atomic
-from weightsmith.reporting.figures.spiking.catalogue import LeakPoint, draw_accuracy, draw_leak_sweep
+from weightsmith.reporting.figures.spiking.catalogue import draw_accuracy
 from weightsmith.spiking.results import SpikeRecord
-from weightsmith.spiking.sweep.results import SpikeSweep
 
 __all__ = ["main"]
 
@@ -37,66 +34,13 @@ _STEPS = (4, 8, 16, 20, 24, 32, 48, 64, 128, 256)
 def main(arguments: list[str] | None = None) -> int:
     """Compute what is asked for and write its page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spiking_results", description=__doc__)
-    parser.add_argument("what", choices=("leaks", "resnet"))
-    parser.add_argument("--folder", type=Path, help="where the run is kept; default: build/spiking_WHAT")
+    parser.add_argument("--folder", type=Path, help="where the run is kept; default: build/spiking_resnet")
     asked = parser.parse_args(arguments)
     data = os.environ.get("WEIGHTSMITH_DATA")
     if data is None:
         parser.error("WEIGHTSMITH_DATA must name the folder with cifar10 and the pretrained networks")
-    folder = asked.folder or _ROOT / "build" / f"spiking_{asked.what}"
-    write: Callable[[Path, Path], None] = _leaks if asked.what == "leaks" else _resnet
-    write(Path(data) / "weights", folder)
+    _resnet(Path(data) / "weights", asked.folder or _ROOT / "build" / "spiking_resnet")
     return 0
-
-
-def _leaks(weights: Path, folder: Path) -> None:
-    record = folder / "record.json"
-    if not record.exists():
-        network = ws.load(weights / "vgg5_fc512.safetensors")
-        ws.spike_sweep(network, ws.data.load("cifar10"), out=folder, progress=_tell)
-    sweep = SpikeSweep.from_json(record.read_text(encoding="utf-8"))
-    points = [
-        LeakPoint(chosen.leak, chosen.reset, adjusted, accuracy, _interval(chosen.gain) if adjusted else None)
-        for chosen in sweep.chosen
-        for adjusted, accuracy in ((False, chosen.baseline_test), (True, chosen.adjusted_test))
-        if accuracy is not None
-    ]
-    draw_leak_sweep(points, network=sweep.plain).savefig(_IMAGES / "spiking_leaks.png", dpi=110)
-    _write("spiking_leaks", _leaks_page(sweep), sweep.to_json())
-
-
-def _leaks_page(sweep: SpikeSweep) -> str:
-    seen, whole = sum(row.seen for row in sweep.table), len(sweep.table) * sweep.train_images
-    head = _filled(
-        f"The sweep behind Figure 6 of the L4-norm paper, on `vgg5_fc512` ({_percent(sweep.plain)} % of these test "
-        "images right without spikes): Poisson input, 75 steps, thresholds by the largest current. For five leaks and "
-        f"both resets the best of {len(sweep.settings['factors'])} threshold factors alone (baseline) and of these "
-        "with "
-        f"{len(sweep.settings['smoothings'])} smoothings (adjusted) was chosen on {sweep.train_images} training "
-        f"images and tested once on {sweep.test_images:,} test images, with the same spikes for all. Accuracies in per "
-        "cent with 95 % Wilson intervals; differences in points, paired, with 95 % intervals and McNemar's p."
-    )
-    rows = []
-    for chosen in sweep.chosen:
-        adjusted = "– | – | –"
-        if chosen.adjusted is not None and chosen.adjusted_test is not None and chosen.gain is not None:
-            factor, smoothing = chosen.adjusted.factor, chosen.adjusted.smoothing
-            adjusted = f"{factor:g}, {smoothing:g} | {_percent(chosen.adjusted_test)} | {_points(chosen.gain)}"
-        rows.append(
-            f"| {chosen.leak:g} | {chosen.reset} | {chosen.baseline.factor:g} | {_percent(chosen.baseline_test)} | "
-            f"{adjusted} | {_points(chosen.cost)} |"
-        )
-    tail = _filled(
-        f"Racing dropped {sum(row.lost for row in sweep.table)} of {len(sweep.table)} settings before they had seen "
-        f"all training images: {seen:,} of {whole:,} image runs were needed."
-    )
-    table = [
-        "| leak | reset | factor | baseline | factor, smoothing | adjusted | gain | better one against the network |",
-        "|---|---|---|---|---|---|---|---|",
-        *rows,
-    ]
-    image = "![accuracy against leak](../images/spiking_leaks.png)"
-    return "\n\n".join(["# spiking: leaks", head, image, "\n".join(table), tail])
 
 
 def _resnet(weights: Path, folder: Path) -> None:
@@ -155,7 +99,7 @@ def _write(name: str, page: str, record: str) -> None:
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     reading = old[old.index(_READING) :] if _READING in old else ""
     made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
-    command = f"Made by `python -m benchmarks.spiking_results {name.removeprefix('spiking_')}`."
+    command = "Made by `python -m benchmarks.spiking_results`."
     parts = (page, _filled(f"{made} {command}"), reading)
     write_atomic(path, "\n\n".join(part.rstrip() for part in parts if part) + "\n")
     write_atomic(_RESULTS / f"{name}.json", record + "\n")
@@ -163,10 +107,6 @@ def _write(name: str, page: str, record: str) -> None:
 
 def _percent(interval: Interval) -> str:
     return f"{100 * interval.value:.1f} ({100 * interval.low:.1f}–{100 * interval.high:.1f})"
-
-
-def _interval(comparison: Comparison | None) -> Interval | None:
-    return None if comparison is None else comparison.interval
 
 
 def _points(comparison: Comparison) -> str:

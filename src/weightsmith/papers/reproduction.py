@@ -37,6 +37,7 @@ DOCUMENTS = {
     "pruning": "Tanovic, Comparison of distinctiveness pruning and genetic algorithms for the reduction of a fully "
     "trained neural network",
     "heavy tails": "Martin and Mahoney, Universality and capacity metrics in deep neural networks",
+    "links": "weightsmith, what the methods of the documents are worth to each other",
 }
 """The documents whose claims are tested, by the names used here."""
 
@@ -44,6 +45,7 @@ EXPERIMENTS = (
     "membrane",
     "variance",
     "adjustment",
+    "vgg5_leaks",
     "resnet_leaks",
     "vgg_leaks",
     "course",
@@ -55,13 +57,17 @@ EXPERIMENTS = (
     "dropout",
     "stopping",
     "reuse",
+    "transfer",
     "pruning",
     "fitness",
+    "scalings",
     "exponents",
     "alpha_hat",
     "group_lasso",
     "penalties",
     "series",
+    "links",
+    "cut_cost",
 )
 """The modules of :mod:`weightsmith.papers.experiments`, in the order of the page."""
 

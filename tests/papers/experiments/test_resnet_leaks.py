@@ -4,9 +4,9 @@ from weightsmith.networks.models.paper_resnet import PaperResnet
 from weightsmith.papers.experiments.resnet_leaks import EXPERIMENT
 
 
-def test_the_network_has_an_eighth_of_the_paper_s_channels():
+def test_the_network_has_a_sixteenth_of_the_paper_s_channels():
     network = PaperResnet.of(EXPERIMENT.full.prepare["network"])
-    assert tuple(8 * width for width in network.widths) == PaperResnet().widths
+    assert tuple(16 * width for width in network.widths) == PaperResnet().widths
 
 
 def test_fast_leaks_fail_where_little_more_than_chance_is_left(verdicts):

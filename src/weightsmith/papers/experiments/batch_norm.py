@@ -156,7 +156,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     measure=measure,
-    full=Settings(_settings(_RATES), data="fashion-mnist", all={"rows": 10_000, "epochs": 10}),
+    full=Settings(_settings(_RATES), seeds=range(8), data="fashion-mnist", all={"rows": 10_000, "epochs": 10}),
     quick=Settings(_settings((0.1, 1.0)), seeds=(0, 1), data="digits", all={"rows": 500, "epochs": 3}),
     judge=_judge,
     shows=("test_accuracy", "train_accuracy", "cpu_seconds"),

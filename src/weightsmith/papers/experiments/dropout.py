@@ -196,7 +196,12 @@ EXPERIMENT = Experiment(
         ),
     ),
     measure=measure,
-    full=Settings(_settings((0.1, 0.3, 0.5)), data="fashion-mnist", all={"rows": 5_000, "epochs": 20, "passes": 20}),
+    full=Settings(
+        _settings((0.1, 0.3, 0.5)),
+        seeds=range(8),
+        data="fashion-mnist",
+        all={"rows": 5_000, "epochs": 20, "passes": 20},
+    ),
     quick=Settings(_settings((0.2,)), seeds=(0, 1), data="digits", all={"rows": 300, "epochs": 5, "passes": 5}),
     judge=_judge,
     shows=("test_accuracy", "train_accuracy", "calibration", "calibration_passes"),

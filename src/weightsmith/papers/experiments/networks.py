@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from weightsmith.grading.results import Grades
 
-__all__ = ["AKAMASTER", "DISTILLER", "graded"]
+__all__ = ["AKAMASTER", "DISTILLER", "graded", "network_of", "weights_file"]
 
 AKAMASTER = {
     "akamaster_resnet20": 0.9173,
@@ -35,11 +35,19 @@ def graded(name: str, path: str | Path | None, seed: int = 0, conv: str = "poole
     """The grades of a network by the name of its file, or of one that is trained here (``mlp:…``)."""
     from weightsmith.grading.grade import grade
 
-    network = _trained(name, seed) if name.startswith("mlp:") else _file(name, path)
+    network = _trained(name, seed) if name.startswith("mlp:") else weights_file(name, path)
     return grade(network, conv=conv, normalise=normalise, evidence="none")  # type: ignore[arg-type]
 
 
-def _file(name: str, path: str | Path | None) -> Path:
+def network_of(name: str, path: str | Path | None, seed: int = 0) -> nn.Module:
+    """The network of that name as a module."""
+    from weightsmith.networks import load
+
+    return _trained(name, seed) if name.startswith("mlp:") else load(weights_file(name, path))
+
+
+def weights_file(name: str, path: str | Path | None) -> Path:
+    """Where the weights of that name are, below ``path`` or ``WEIGHTSMITH_DATA``."""
     folder = Path(path or os.environ.get("WEIGHTSMITH_DATA") or ".")
     for place in (folder / "weights", folder):
         if (place / f"{name}.safetensors").exists():

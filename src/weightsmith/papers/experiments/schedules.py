@@ -136,7 +136,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     measure=measure,
-    full=Settings(grid(schedule=_KINDS, rate=_RATES), data="fashion-mnist", all={"epochs": 6}),
+    full=Settings(grid(schedule=_KINDS, rate=_RATES), seeds=range(8), data="fashion-mnist", all={"epochs": 6}),
     quick=Settings(grid(schedule=_KINDS, rate=(0.02, 0.1)), seeds=(0, 1), data="digits", all={"epochs": 2}),
     judge=_judge,
     shows=("best_validation_accuracy", "test_accuracy", "cpu_seconds"),

@@ -137,6 +137,7 @@ EXPERIMENT = Experiment(
     measure=measure,
     full=Settings(
         grid(depth=_DEPTHS, width=_WIDTHS, regularised=(False, True)),
+        seeds=range(8),
         data="fashion-mnist",
         all={"rows": 3_000, "epochs": 30},
     ),
