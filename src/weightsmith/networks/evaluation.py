@@ -265,8 +265,8 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
 def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
     """Rows fit if the number of values does; images may have another size (networks may pool), not other channels.
 
-    Sequences (steps, features) may have another number of steps, not other features; (channels, length) fit where images
-    of height 1 are taken.
+    Sequences (steps, features) may have another number of steps, not other features; (channels, length) fit where
+    images of height 1 are taken.
     """
     rows = 1 in (len(given), len(taken)) and math.prod(given) == math.prod(taken)
     images = len(given) == len(taken) == 3 and given[0] == taken[0]
