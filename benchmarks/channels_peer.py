@@ -97,7 +97,7 @@ def _cell(data: Any, criterion: str, target: str, *, tune: bool) -> PeerCell:
         target=target,
         parameters=after["params"] / before["params"],
         macs=after["macs"] / before["macs"],
-        as_cut=ws.evaluate(pruned, data).accuracy,
+        as_cut=ws.evaluate(pruned, data).score,
         tuned=_tuned(pruned, data) if tune else None,
         seconds=seconds,
     )
@@ -106,7 +106,7 @@ def _cell(data: Any, criterion: str, target: str, *, tune: bool) -> PeerCell:
 def _tuned(pruned: nn.Module, data: Any) -> Interval:
     some = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[:_TUNED]
     rows = dataclasses.replace(data, train=data.train.take(some), test=None)
-    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).accuracy
+    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).score
 
 
 def _sizes(network: nn.Module, example: torch.Tensor) -> dict[str, float]:
