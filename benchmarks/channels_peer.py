@@ -103,7 +103,7 @@ def _cell(data: Any, criterion: str, target: str) -> PeerCell:
         target=target,
         parameters=after["params"] / before["params"],
         macs=after["macs"] / before["macs"],
-        as_cut=ws.evaluate(pruned, data).accuracy,
+        as_cut=ws.evaluate(pruned, data).score,
         tuned=_tuned(pruned, data) if target == _TUNED_AT else None,
         seconds=seconds,
     )
@@ -111,7 +111,7 @@ def _cell(data: Any, criterion: str, target: str) -> PeerCell:
 
 def _tuned(pruned: nn.Module, data: Any) -> Interval:
     rows = dataclasses.replace(data, test=None)
-    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).accuracy
+    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).score
 
 
 def _sizes(network: nn.Module, example: torch.Tensor) -> dict[str, float]:

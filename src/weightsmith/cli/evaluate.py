@@ -23,6 +23,7 @@ from weightsmith.spiking.evaluating import evaluate_spiking
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
+    from weightsmith.networks.target_evaluation import RegressionEvaluation
     from weightsmith.spiking.evaluating import SpikingEvaluation
 
 __all__ = ["evaluate", "load_judging"]
@@ -75,7 +76,7 @@ def evaluate(
     known = load_judging(data_of(file, data, quiet, what_for=_WHAT_FOR), data_path, taken["split"])
     if spiking:
         taken["steps"] = steps_of(file, taken["steps"], quiet)
-        result: Evaluation | SpikingEvaluation = _run_spiking(file, known, taken, quiet)
+        result: Evaluation | RegressionEvaluation | SpikingEvaluation = _run_spiking(file, known, taken, quiet)
     else:
         loading = {"network": network, "normalise": normalise, "removed": removed}
         result = _run(file, known, loading, taken, quiet)
@@ -111,7 +112,9 @@ def _refuse_given(names: Collection[str], because: str) -> None:
         raise UsageError(f"{flag_of(name)} does not apply: {because}")
 
 
-def _run(file: Path, known: Data, loading: dict[str, Any], options: Options, quiet: bool) -> Evaluation:
+def _run(
+    file: Path, known: Data, loading: dict[str, Any], options: Options, quiet: bool
+) -> Evaluation | RegressionEvaluation:
     from weightsmith.networks.card import card_of
     from weightsmith.networks.files import load
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
+    from weightsmith.networks.target_evaluation import RegressionEvaluation
     from weightsmith.training.run import Hook, TrainRun
 
 __all__ = ["train"]
@@ -148,7 +149,7 @@ def _finish(run: TrainRun, known: Data, threads: int, folder: Path | None, figur
     from weightsmith.reporting.describe import describe
     from weightsmith.reporting.sections._wording import short_network
 
-    results: dict[str, Evaluation] = {
+    results: dict[str, Evaluation | RegressionEvaluation] = {
         split: evaluate(run.network, known, split=split, threads=threads)
         for split in ("validation", "test")
         if split in known.splits

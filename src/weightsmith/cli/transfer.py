@@ -18,6 +18,7 @@ from weightsmith.training import transfer as verb
 if TYPE_CHECKING:
     from weightsmith.data import Data
     from weightsmith.networks.evaluation import Evaluation
+    from weightsmith.networks.target_evaluation import RegressionEvaluation
     from weightsmith.training.transferring import TransferRun
 
 __all__ = ["transfer"]
@@ -86,7 +87,9 @@ def _transferred(base: Path, known: Data, network: str | None, options: Options,
         raise
 
 
-def _evaluated(run: TransferRun, known: Data, threads: int, folder: Path | None) -> Evaluation | None:
+def _evaluated(
+    run: TransferRun, known: Data, threads: int, folder: Path | None
+) -> Evaluation | RegressionEvaluation | None:
     from weightsmith.core.records import write_record
     from weightsmith.networks.evaluating import evaluate
 

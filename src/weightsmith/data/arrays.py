@@ -36,8 +36,12 @@ class Arrays(NamedTuple):
 
     def taken(self, rows: NDArray[np.bool_]) -> Arrays:
         """These rows only."""
-        parts = {name: None if (all_ := getattr(self, name)) is None else all_[rows] for name in ("groups", "weights")}
-        return self._replace(x=self.x[rows], y=self.y[rows], **parts)
+        return self._replace(
+            x=self.x[rows],
+            y=self.y[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
 
 class Files(Protocol):

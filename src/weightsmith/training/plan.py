@@ -146,12 +146,11 @@ def make_plan(
     known, scale = learnt(known, outputs := scores.shape[1], card.outputs if brings else NONE)
     check_labels(known, outputs)
     part = weighted(known, settings.class_weights)
-    if settings.loss is None:
-        settings = dataclasses.replace(settings, loss=usual_loss(part.y))
-    assert settings.loss is not None
-    check_loss(settings.loss, scores, part.y[:2])
+    loss = settings.loss or usual_loss(part.y)
+    settings = dataclasses.replace(settings, loss=loss)
+    check_loss(loss, scores, part.y[:2])
     if part.weights is not None:
-        by_row(settings.loss)  # refuses a loss that weights cannot be applied to
+        by_row(loss)  # refuses a loss that weights cannot be applied to
     else:
         notes += imbalance(known)
     notes += _of_targets(known, scale)
@@ -182,7 +181,7 @@ def make_plan(
         warnings=(
             *check_schedule(settings.schedule, span),
             *doubts(known, settings.batch, normalisation, tokens=tokens),
-            *(doubts_of_scores(scores, settings.loss, len(known.classes)) if known.kind is Kind.CLASSES else ()),
+            *(doubts_of_scores(scores, loss, len(known.classes)) if known.kind is Kind.CLASSES else ()),
         ),
         notes=(*known.notes, *notes),
         written={

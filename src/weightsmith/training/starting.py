@@ -61,19 +61,19 @@ def starting(
     modules = list(network.modules())
     convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in modules)
     if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
-        kind = "convolutions with batch norm stand high rates with momentum"
-        return StartingChoice(Nesterov(), _cycle(_PEAK_NORMED, span), stop, _sentence(kind, stop))
-    kind = "without batch norm between convolutions the steps of AdamW are safe at one rate"
+        why = "convolutions with batch norm stand high rates with momentum"
+        return StartingChoice(Nesterov(), _cycle(_PEAK_NORMED, span), stop, _sentence(why, stop))
+    why = "without batch norm between convolutions the steps of AdamW are safe at one rate"
     peak = _PEAK_OTHER if span.total > _BRIEF else _PEAK_BRIEF
-    return StartingChoice(AdamW(), _cycle(peak, span), stop, _sentence(kind, stop))
+    return StartingChoice(AdamW(), _cycle(peak, span), stop, _sentence(why, stop))
 
 
 def _cycle(peak: float, span: Span) -> OneCycle:
     return OneCycle(peak) if span.total >= _SHORT else OneCycle(peak, warm=0.0)
 
 
-def _sentence(kind: str, stop: Stop | None) -> str:
+def _sentence(why: str, stop: Stop | None) -> str:
     kept = (
         "the best weights on the validation rows are kept" if stop else "no validation rows: the last weights are kept"
     )
-    return f"{kind}; one cycle rises for a third of the run and falls to nothing; {kept}"
+    return f"{why}; one cycle rises for a third of the run and falls to nothing; {kept}"

@@ -32,7 +32,7 @@ from weightsmith.training.loop import train
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingWarning
 from weightsmith.training.run import Stopped, TrainRun
-from weightsmith.training.schedules import Schedule, as_schedule
+from weightsmith.training.schedules import OwnSchedule, Schedule, as_schedule
 from weightsmith.training.sweep import NOT_VARIED
 
 __all__ = ["run_sweep", "train_once", "training_options"]
@@ -118,7 +118,7 @@ def _read_once(name: str | Path, path: str | Path | None, digest: str) -> Data:
 def _with_rate(schedule: Any, rate: float) -> Schedule:
     """The schedule with another first (or highest) rate."""
     given = as_schedule(schedule, rate)
-    if "rate" not in {field.name for field in dataclasses.fields(given)}:
+    if isinstance(given, OwnSchedule) or "rate" not in {field.name for field in dataclasses.fields(given)}:
         raise OptionError(f"{given} has no single rate that could be varied; vary the schedule itself")
     return dataclasses.replace(given, rate=rate)  # type: ignore[call-arg]  # just looked at
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,7 +77,7 @@ def read_class_weights(given: ClassWeights) -> str | None:
     """
     if given is None or given == "balanced":
         return given
-    pairs = dict(given) if isinstance(given, Mapping) else dict(_pair(part) for part in given.split(","))
+    pairs: dict[str, Any] = dict(given if isinstance(given, Mapping) else map(_pair, given.split(",")))
     for name, value in pairs.items():
         if not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise OptionError(f"class_weights: {name} has the weight {value!r}, which must be a number of 0 or more")

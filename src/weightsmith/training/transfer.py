@@ -21,7 +21,7 @@ from weightsmith.core.options import Range
 from weightsmith.core.verbs import Doc, Seed, parameters, verb
 from weightsmith.data.normalise import Normalise
 from weightsmith.training.loop import train
-from weightsmith.training.schedules import Schedule, as_schedule, read_schedule
+from weightsmith.training.schedules import OwnSchedule, Schedule, as_schedule, read_schedule
 
 if TYPE_CHECKING:
     from torch import nn
@@ -100,12 +100,15 @@ def transfer(
     each = (epochs,) if isinstance(epochs, int) else epochs
     if len(each) > 2:
         raise OptionError(f"epochs takes one number or two, as 20,10, not {list(each)}")
+    schedule = as_schedule(rate, optimiser.usual_rate)
+    if isinstance(schedule, OwnSchedule):
+        raise OptionError("rate: a function cannot be made finer for the unfrozen stage; give a rate or a schedule")
     recipe = TransferRecipe(
         base=base_network(base, normalise),
         data=ready_data(data_of(data), validation, seed),
         top={"hidden": head, "dropout": dropout, "pool": pool},
         unfreeze=None if unfreeze == "all" else unfreeze,
-        schedule=as_schedule(rate, optimiser.usual_rate),
+        schedule=schedule,
         finer=finer,
         epochs=(each[0], each[-1]),
         seed=seed,

@@ -11,10 +11,11 @@ from typing import Any
 from torch import nn
 
 from weightsmith.core.display import Displayed
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin, Record, write_record
 from weightsmith.data.normalise import Normalisation
+from weightsmith.data.targets import Kind
 from weightsmith.data.tensors import Data
 from weightsmith.networks.card import card_of, weights_digest, with_card
 from weightsmith.networks.editing.copying import copied
@@ -96,6 +97,8 @@ def base_network(base: nn.Module | str | Path, normalise: str | Normalisation | 
 
 def ready_data(data: Data, fraction: float | None, seed: int) -> Data:
     """The data with names for their classes and with a validation split, the same for all stages."""
+    if data.kind is not Kind.CLASSES:
+        raise DataMismatch(f"{data.name} is {data.kind.value}: transfer compares right answers and needs classes")
     if not data.classes:
         count = 1 + max(int(part.y.max()) for part in data.splits.values())
         data = dataclasses.replace(data, classes=tuple(map(str, range(count))))

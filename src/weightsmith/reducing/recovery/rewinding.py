@@ -31,7 +31,7 @@ from weightsmith.training.loop import finish, write_run
 from weightsmith.training.losses import Loss
 from weightsmith.training.plan import TrainingPlan, data_of, make_plan
 from weightsmith.training.run import Progress, TrainRecord, TrainRun
-from weightsmith.training.schedules import Schedule, Shifted
+from weightsmith.training.schedules import OwnSchedule, Schedule, Shifted
 from weightsmith.training.settings import Settings
 from weightsmith.training.trainer import Trainer
 from weightsmith.training.watching import Watch
@@ -200,7 +200,7 @@ def _check_data(plan: TrainingPlan, record: TrainRecord) -> None:
             )
 
 
-def _state_at(record: TrainRecord, schedule: Schedule, epoch: int) -> TrainingState:
+def _state_at(record: TrainRecord, schedule: Schedule | OwnSchedule, epoch: int) -> TrainingState:
     """The state of the run after ``epoch``, as far as it applies to a network that was cut."""
     rows, watch = record.history.rows[:epoch], Watch()
     for row in rows:

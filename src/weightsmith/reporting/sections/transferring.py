@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weightsmith.core.statistics import holm
 from weightsmith.networks.evaluation import Evaluation
+from weightsmith.networks.target_evaluation import RegressionEvaluation
 from weightsmith.reporting.parts import Cell, Choice, Column, Notes, Part, Prose, Section, Shown, Table
 from weightsmith.reporting.sections._known_networks import HOLM, change_cells
 from weightsmith.reporting.sections._wording import accuracy, chance, changed, counted, facts_of, percent_within
@@ -14,7 +15,9 @@ from weightsmith.training.transferring import TransferRecord
 __all__ = ["transfer_section"]
 
 
-def transfer_section(record: TransferRecord, name: str, *, tested: Evaluation | None = None) -> Section:
+def transfer_section(
+    record: TransferRecord, name: str, *, tested: Evaluation | RegressionEvaluation | None = None
+) -> Section:
     """The section of a transfer named ``name``; ``tested`` is the evaluation of its network on the test split."""
     parts: list[Part] = [_stages(record)]
     if record.advice:
@@ -25,7 +28,7 @@ def transfer_section(record: TransferRecord, name: str, *, tested: Evaluation | 
     parts.append(facts_of(record.settings, record.origin, after=after))
     settings, chips = record.settings, list(_chips(record))
     if tested is not None:
-        chips.insert(0, ("test accuracy", accuracy(tested.accuracy, tested.images, tested.split)))
+        chips.insert(0, ("test accuracy", accuracy(tested.score, tested.images, tested.split)))
     about = f"on {settings.get('data')} · rate {settings.get('rate')} · then × {settings.get('finer')}"
     missed = _missed(record)
     return Section(f"Transfer: {name}", _lead(record), tuple(parts), tuple(chips), about, missed)

@@ -35,7 +35,7 @@ __all__ = [
 
 
 def as_schedule(
-    given: Schedule | float | str | Callable[[int], float] | None, usual_rate: float
+    given: Schedule | OwnSchedule | float | str | Callable[[int], float] | None, usual_rate: float
 ) -> Schedule | OwnSchedule:
     """The schedule that is meant: an object itself, a number (also as text) as a constant, text by its form.
 
@@ -58,6 +58,6 @@ def as_schedule(
     return OwnSchedule(given) if callable(given) else Constant(given)
 
 
-def read_schedule(given: Schedule | float | str | Callable[[int], float]) -> Schedule | OwnSchedule:
+def read_schedule(given: Schedule | OwnSchedule | float | str | Callable[[int], float]) -> Schedule | OwnSchedule:
     """The schedule that is meant by an object, a number or text; as options of verbs are read."""
     return as_schedule(given, 0.0)

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.identity import identity_of
@@ -93,7 +93,7 @@ class OwnSchedule:
 
     def at(self, step: int, span: Span, watch: Watch = FRESH) -> float:  # noqa: ARG002
         """What the function gives, which must be a finite rate ≥ 0."""
-        rate = self.function(step)
+        rate: Any = self.function(step)
         if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
             raise UsageError(f"schedule: the function gives {rate!r} for step {step}; a rate is a number ≥ 0")
         return float(rate)
