@@ -60,6 +60,11 @@ class DaskProcesses:
             if time.monotonic() > end:
                 raise SystemExit(f"the cluster did not start in {_STARTING:.0f} s")
 
+    @property
+    def pids(self) -> set[int]:
+        """The processes."""
+        return {process.pid for process in (self._scheduler, *self.workers) if process is not None}
+
     def end(self) -> None:
         """End the scheduler and all workers."""
         for process in (self._scheduler, *self.workers):
