@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +117,9 @@ def growth() -> list[dict[str, Any]]:
     return rows
 
 
-def _nap(_: int) -> int:
+def _nap(_: int) -> tuple[int, float]:
     time.sleep(_TASK)
-    return os.getpid()
+    return os.getpid(), time.process_time()
 
 
 def workers() -> list[dict[str, Any]]:
@@ -127,29 +127,31 @@ def workers() -> list[dict[str, Any]]:
     rows = []
     for count in (1, 2, 4):
         with spread(count):
-            pids = set(parallel_map(_nap, range(count * 4)))  # starts them
-            rows.append(_overhead("processes", count, pids))
+            rows.append(_overhead("processes", count, lambda: 0.0))
     with tempfile.TemporaryDirectory() as folder:
         for count in (1, 2, 4):
             cluster = DaskProcesses(Path(folder))
             try:
                 cluster.start(count)
                 with spread(cluster=cluster.address):
-                    pids = set(parallel_map(_nap, range(count * 4))) | cluster.pids
-                    rows.append(_overhead("Dask cluster", count, pids))
+                    rows.append(_overhead("Dask cluster", count, cluster.scheduler_seconds))
             finally:
                 cluster.end()
     return rows
 
 
-def _overhead(where: str, count: int, pids: set[int]) -> dict[str, Any]:
+def _overhead(where: str, count: int, scheduler: Callable[[], float]) -> dict[str, Any]:
     taken, sender, every = [], [], []
-    for _ in range(3):
-        begin, used, before = time.monotonic(), time.process_time(), _used_by(pids | {os.getpid()})
-        parallel_map(_nap, range(_TASKS))
+    for _ in range(4):  # the first starts them
+        begin, used, before = time.monotonic(), time.process_time(), scheduler()
+        found = parallel_map(_nap, range(_TASKS))
         taken.append(time.monotonic() - begin)
         sender.append(time.process_time() - used)
-        every.append(_used_by(pids | {os.getpid()}) - before)
+        times: dict[int, list[float]] = {}
+        for pid, seconds in found:
+            times.setdefault(pid, []).append(seconds)
+        own = sum(max(each) - min(each) for pid, each in times.items() if pid != os.getpid())
+        every.append(sender[-1] + own + scheduler() - before)
     row = {
         "where": where,
         "workers": count,
@@ -160,15 +162,6 @@ def _overhead(where: str, count: int, pids: set[int]) -> dict[str, Any]:
     }
     print(row, flush=True)
     return row
-
-
-def _used_by(pids: Iterable[int]) -> float:
-    """The CPU seconds of processes so far."""
-    ticks = 0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def large() -> list[dict[str, Any]]:
