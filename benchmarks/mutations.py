@@ -78,8 +78,8 @@ def faults_of(path: Path, root: Path = _ROOT) -> list[Fault]:
                 found.append(fault(node, f"({ast.unparse(node.operand)})"))
             case ast.Constant(value=bool()):
                 found.append(fault(node, str(not node.value)))
-            case ast.Constant(value=int() | float()):
-                found.append(fault(node, repr(node.value + 1)))
+            case ast.Constant(value=int() | float() as number):
+                found.append(fault(node, repr(number + 1)))
             case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
                 found.append(fault(value, "None"))
     return found

@@ -222,8 +222,10 @@ def test_strange_data_are_used_exactly_or_refused(name, kind, network):
             return  # a new output layer: as many classes as the largest label asks for
         said = isinstance(found, WeightsmithError) or (name == "diff" and record_of(found).notes)  # compares the rest
         assert said, f"{kind} passes without a word"
-    if kind in ("read-only", "strided"):
-        assert record_of(found).to_json() == record_of(VERBS[name](network, made_data())).to_json()
+    if kind in ("read-only", "strided", "float64", "float16"):  # the same numbers, half of them rounded beforehand
+        x, y = made_data()
+        alike = (x.astype(np.float16).astype(np.float32) if kind == "float16" else x, y)
+        assert record_of(found).to_json() == record_of(VERBS[name](network, alike)).to_json()
 
 
 @every

@@ -104,7 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         for found in _damage(given, before["found"]):
             spent = 60 * before.get("minutes", 0.0) * given.go_on
-            keep(part, found, spent + time.monotonic() - started)
+            names = {row["name"] for row in found}
+            waiting = [row for row in before["found"] if given.go_on and row["name"] not in names]
+            keep(part, found + waiting, spent + time.monotonic() - started)
     print(page.table(results))
     sys.exit(0 if page.holds(results) else 1)
 

@@ -60,6 +60,12 @@ class DaskProcesses:
             if time.monotonic() > end:
                 raise SystemExit(f"the cluster did not start in {_STARTING:.0f} s")
 
+    def scheduler_seconds(self) -> float:
+        """The CPU seconds of the scheduler so far."""
+        assert self._scheduler is not None
+        fields = Path(f"/proc/{self._scheduler.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def end(self) -> None:
         """End the scheduler and all workers."""
         for process in (self._scheduler, *self.workers):

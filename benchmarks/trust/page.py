@@ -66,8 +66,12 @@ def page(results: dict[str, Any]) -> str:
         table(results),
         "",
     ]
-    spent = ", ".join(f"{part} {results[part]['minutes']:g}" for part in _PARTS if part in results)
-    lines += [f"Minutes that the parts took: {spent}.", ""]
+    spent = [f"{part} {results[part]['minutes']:g}" for part in _PARTS if results.get(part, {}).get("minutes")]
+    earlier = [part for part in _PARTS if part in results and not results[part].get("minutes")]
+    lines += [f"Minutes that the parts took: {', '.join(spent)}.", ""] if spent else []
+    lines += [f"Of an earlier version, put together by hand from shorter runs: {', '.join(earlier)}.", ""] * bool(
+        earlier
+    )
     for part in _PARTS[1:]:
         if part in results:
             lines += [*results[part]["found"]["notes"], ""]

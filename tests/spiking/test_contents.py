@@ -23,6 +23,8 @@ def test_nodes_with_their_weights_and_thresholds(made):
     (entry,) = [node for node in found.nodes if node.name == population.name]
     assert entry.thresholds == (float(population.threshold.min()), float(population.threshold.max()))
     assert found.neurons == 8
+    assert found.network == str(spiking.card.architecture)
+    assert found.network.startswith("mlp:8,bias=false")
     assert SpikingContents.from_json(found.to_json()) == found
 
 

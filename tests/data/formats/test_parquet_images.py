@@ -11,6 +11,7 @@ from PIL import Image
 
 from weightsmith.core.errors import FileRefused, UnknownName
 from weightsmith.data.datasets import load
+from weightsmith.data.formats import parquet_images
 from weightsmith.data.formats.parquet_images import Parquet
 from weightsmith.data.streams import rows
 from weightsmith.data.streams.rows import StreamedRows
@@ -93,3 +94,13 @@ def test_a_label_beyond_all_classes_is_refused_and_not_counted_up_to(tmp_path):
     write(tmp_path / "train.parquet", [encoded(np.zeros((4, 4, 3), np.uint8))] * 2, [0, 2**50])
     with pytest.raises(FileRefused, match="no class of its own"):
         Parquet(str(tmp_path / "train.parquet")).read()
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0"), (1, "1"), (9, "more")])
+def test_fewer_or_more_images_than_labels_are_refused(tmp_path, monkeypatch, count, said):
+    """A damaged file of a mutant: the labels were there, the column of images had no rows."""
+    pixels = encoded(np.zeros((4, 4, 3), np.uint8))
+    write(tmp_path / "a.parquet", [pixels, pixels], [0, 1])
+    monkeypatch.setattr(parquet_images, "_contents", lambda files: ((files[0], pixels) for _ in range(count)))
+    with pytest.raises(FileRefused, match=f"2 labels and {said} images"):
+        load(f"parquet:{tmp_path / 'a.parquet'}")

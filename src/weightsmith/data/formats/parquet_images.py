@@ -11,6 +11,7 @@ there when they are needed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,16 +84,21 @@ class Parquet(Source, name="parquet"):
         from weightsmith.data.streams.spool import Spool
 
         spool, places, size, grey = Spool("the Parquet file"), np.empty((rows, 2), np.int64), None, True
-        expected = sum(file.stat().st_size for file in files)
-        for row, (where, content) in enumerate(_contents(files)):
+        expected, images = sum(file.stat().st_size for file in files), 0
+        for where, content in itertools.islice(_contents(files), rows + 1):
             with opened_image(where, content) as image:
                 found, grey = (image.height, image.width), grey and image.mode in GREY_MODES
             size = size or (self.size and (self.size[0], self.size[-1])) or found
             if not self.size and found != size:
                 raise FileRefused(where, f"has {found[1]}×{found[0]} pixels, others {size[1]}×{size[0]}; give size=")
-            places[row] = spool.write(content, expected), len(content)
+            if images < rows:
+                places[images] = spool.write(content, expected), len(content)
+            images += 1
         spool.close()
-        assert size is not None
+        if images != rows or size is None:
+            raise FileRefused(
+                files[0], f"is damaged: it has {rows:,} labels and {'more' if images > rows else images} images"
+            )
         checked_size(files[0], math.prod(size) * 3, f"an image of {size[1]}×{size[0]}")
         x = in_memory_or_streamed(EncodedImages(spool.file, places, (size[0], size[1]), grey, files[0]))
         return x if isinstance(x, StreamedRows) else x.numpy()
