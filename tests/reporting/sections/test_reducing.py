@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import torch
 
 import weightsmith as ws
 from weightsmith.core.statistics import mcnemar
-from weightsmith.reducing.results import ReductionRecord, RemovedUnit
+from weightsmith.reducing.latency import Latency, LatencyComparison, Ratio, Timing
+from weightsmith.reducing.results import Reduction, ReductionRecord, RemovedUnit
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Choice
 from weightsmith.reporting.sections.reducing import chosen_of_front, points_of, reduction_section
@@ -106,6 +108,18 @@ def test_times_are_there_where_they_were_measured(trained, read):
     ratio = result.latency.at(64)
     spread = f"{100 * ratio.median:.1f} % [{100 * ratio.low:.0f}, {100 * ratio.high:.0f}]"
     assert texts["time per image, batch 64"]["left"] == spread
+
+
+@pytest.mark.parametrize(
+    ("target", "low", "said"), [("params:0.5", 1.1, True), ("params:0.5", 0.9, False), (None, 1.1, False)]
+)
+def test_a_smaller_network_that_is_slower_is_told_what_to_do(record, target, low, said):
+    timing = Timing(1, 1e-3, 1e-3, 1e-3, 1e-3)
+    times = Latency((timing,), "thread time", 1, 20)
+    asked = dataclasses.replace(record, settings={**record.settings, "target": target})
+    result = Reduction(asked, torch.nn.Identity(), LatencyComparison(times, times, (Ratio(1, 1.2, low, 1.3),)))
+    sizes = next(part for part in reduction_section(result, "x").parts if getattr(part, "title", "") == "Sizes")
+    assert ("batches of 1: give target=params:0.5,multiple=8" in sizes.caption) == said
 
 
 def test_accuracy_against_size_has_everything_that_stands_beside(record, read):

@@ -103,8 +103,17 @@ def _size_table(record: ReductionRecord, latency: LatencyComparison | None) -> T
             times = [each.at(ratio.batch).median for each in (latency.before, latency.after)]
             cells = (Shown(seconds, seconds_text(seconds)) for seconds in times)
             rows.append((f"time per image, batch {ratio.batch}", *cells, Shown(ratio.median, ratio_text(ratio))))
-    caption = "" if latency is None else f"{_TIMES} ({latency.before.clock})."
+    caption = "" if latency is None else f"{_TIMES} ({latency.before.clock}).{_slower(record, latency)}"
     return Table("Sizes", columns, tuple(rows), caption, file="sizes.csv")
+
+
+def _slower(record: ReductionRecord, latency: LatencyComparison) -> str:
+    """What to do where the smaller network takes longer: processors compute channels in groups of eight or sixteen."""
+    batches = [str(ratio.batch) for ratio in latency.ratios if ratio.low > 1]
+    target = record.settings.get("target")
+    if not batches or target is None or "multiple" in str(target):
+        return ""
+    return f" Slower in batches of {' and '.join(batches)}: give target={target},multiple=8 to keep multiples of eight."
 
 
 def ratio_text(ratio: Ratio) -> str:
