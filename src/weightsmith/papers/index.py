@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weightsmith.core.statistics import holm
 from weightsmith.core.storage import write_atomic
 from weightsmith.papers.claims import Claim, Finding, Verdict
-from weightsmith.papers.reproduction import DOCUMENTS, EXPERIMENTS, Reproduction, experiment
+from weightsmith.papers.reproduction import DOCUMENTS, EXPERIMENTS, Experiment, Reproduction, experiment
 from weightsmith.reporting.markdown import markdown
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Column, Notes, Part, Section, Shown, Table
@@ -95,7 +95,7 @@ def index_section(folder: Path, *, links: bool = False) -> Section:
     )
     return Section(
         "What of this literature holds?",
-        f"{len(rows)} claims of four documents. {lead}.",
+        f"{len(rows)} claims: of four documents, and of links between their methods. {lead}.",
         tuple(parts),
         about="Each claim is a sentence that can be tested, each number has an interval or the number of values "
         "behind it, "
@@ -116,9 +116,17 @@ def _rows(folder: Path) -> Iterator[_Row]:
                 findings = {found.claim: found for found in one.findings}
                 yield _Row(chosen.document, claim, findings.get(claim.name) or _newer(claim, chosen.name), page)
             else:
-                yield _Row(chosen.document, claim, not_run(claim), "")
+                yield _Row(chosen.document, claim, _waiting(claim, chosen), "")
     for document, claims in NOT_RUN.items():
         yield from (_Row(document, claim, not_run(claim), "") for claim in claims)
+
+
+def _waiting(claim: Claim, chosen: Experiment) -> Finding:
+    """A claim without results: not run, or, where weights must be fetched first, one of which nothing can be said."""
+    if not chosen.fetches:
+        return not_run(claim)
+    found = f"nobody has run it yet: weightsmith reproduce {chosen.name} --zoo ({chosen.fetches})"
+    return dataclasses.replace(not_run(claim), verdict=Verdict.UNCLEAR, found=found)
 
 
 def _newer(claim: Claim, name: str) -> Finding:
