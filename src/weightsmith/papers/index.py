@@ -35,6 +35,53 @@ _ABOUT = {
 
 
 NOT_RUN: dict[str, tuple[Claim, ...]] = {
+    "L4 norm": (
+        Claim(
+            "harder-data",
+            "section 5.3",
+            "The improvement is larger on harder data.",
+            "needs the rows of resnet-leaks and vgg-leaks: mean gain on CIFAR-100 above that on CIFAR-10",
+        ),
+        Claim(
+            "overshoot",
+            "section 5.2",
+            "Under hard reset the adjustment reduces the overshoot over the threshold.",
+            "needs the membranes of the first layer where they fire, with and without adjustment",
+        ),
+        Claim(
+            "rate-variance",
+            "section 5.1",
+            "Without leak it steadies the spike rates that the second layer gets.",
+            "needs the variance of these rates over input spikes, with and without adjustment",
+        ),
+        Claim(
+            "few-steps",
+            "our question",
+            "The adjustment is worth something beside a conversion made for few steps.",
+            "needs few_steps with and without it on Poisson input",
+        ),
+    ),
+    "training": (
+        Claim(
+            "rates-by-kind",
+            "dropout",
+            "Dropout of 40 to 50 % suits convolutional networks, 20 to 30 % recurrent ones.",
+            "needs a grid of rates on a CNN and on an RNN",
+        ),
+        Claim(
+            "remedies",
+            "transfer learning",
+            "If that is not accurate enough, drop, replace or add top layers.",
+            "needs weightsmith transfer with its remedies over amounts of data",
+        ),
+        Claim("faster", "transfer learning", "Transfer learning speeds up training.", "needs epochs to a set accuracy"),
+        Claim(
+            "cifar10",
+            "data of the slides",
+            "What holds on Fashion-MNIST holds on CIFAR-10.",
+            "needs activations, batch-norm, schedules, dropout and stopping on CIFAR-10",
+        ),
+    ),
     "pruning": (
         Claim(
             "table-1",
@@ -43,10 +90,31 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "needs the licensed sheet: weightsmith study SHEET",
         ),
         Claim(
-            "svm",
+            "overtraining",
             "section 3.1",
-            "A small network performs as well as a support vector machine on these features.",
-            "needs the licensed sheet",
+            "After about 300 epochs training and test accuracy part.",
+            "needs the licensed sheet, 2,000 epochs",
+        ),
+        Claim(
+            "subjects",
+            "section 2.2",
+            "The accuracy is that on new people.",
+            "needs the licensed sheet and who is on each picture",
+        ),
+        Claim(
+            "future",
+            "section 3.5",
+            "Fine-tuning, rewinding or iterating makes the cut better; another fitness ends at one size.",
+            "needs these over the folds of scalings",
+        ),
+        Claim("cnn", "section 3.5", "A convolutional network does better than features.", "needs the licensed images"),
+    ),
+    "heavy tails": (
+        Claim(
+            "language",
+            "figure 3",
+            "α-hat goes with the quality of language models.",
+            "needs weights of language models with reported losses",
         ),
     ),
 }

@@ -69,6 +69,7 @@ EXPERIMENTS = (
     "heavy_tails",
     "links",
     "cut_cost",
+    "chain_energy",
 )
 """The modules of :mod:`weightsmith.papers.experiments`, in the order of the page."""
 

@@ -45,7 +45,8 @@ def measure(
     source, whole = training_data(data, path), network_of(network, path, seed)
     assert source.train is not None
     example = source.train.x[:1].float()
-    site = find_sites(whole, example).sites[layer]
+    inner = [site for site in find_sites(whole, example).sites if len(site.layers) == 1]  # not the residual stream
+    site = inner[layer]
     sizes = SizeModel(whole, [site], example)
     kept = sizes.size({site.name: site.units - site.units // 3}) / sizes.size({}) + 1e-9
     costs = {}
