@@ -43,18 +43,6 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "needs the rows of resnet-leaks and vgg-leaks: mean gain on CIFAR-100 above that on CIFAR-10",
         ),
         Claim(
-            "overshoot",
-            "section 5.2",
-            "Under hard reset the adjustment reduces the overshoot over the threshold.",
-            "needs the membranes of the first layer where they fire, with and without adjustment",
-        ),
-        Claim(
-            "rate-variance",
-            "section 5.1",
-            "Without leak it steadies the spike rates that the second layer gets.",
-            "needs the variance of these rates over input spikes, with and without adjustment",
-        ),
-        Claim(
             "few-steps",
             "our question",
             "The adjustment is worth something beside a conversion made for few steps.",

@@ -45,6 +45,7 @@ EXPERIMENTS = (
     "membrane",
     "variance",
     "adjustment",
+    "overshoot",
     "vgg5_leaks",
     "resnet_leaks",
     "vgg_leaks",

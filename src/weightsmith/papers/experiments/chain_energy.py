@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "measure"]
 
-_RIVALS = {"float32": "float32", "int8": "int8, zeros skipped"}
+_RIVALS: dict[Literal["float32", "int8"], str] = {"float32": "float32", "int8": "int8, zeros skipped"}
 
 
 def measure(

@@ -68,7 +68,7 @@ def measure(
         costs[name] = found.whole.value - found.reduced.value
     (grade,) = (each for each in _grades(network, path, seed).layers if each.name == site.name)
     degrees = _angles(network, data, path, seed, rows).degrees(site.name)
-    weight = whole.get_submodule(site.name).weight.detach()
+    weight = whole.get_parameter(f"{site.name}.weight").detach()
     return {
         "name": site.name,
         "units": site.units,
