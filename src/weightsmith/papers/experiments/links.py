@@ -158,7 +158,7 @@ def _draw(table: SweepTable) -> Figure:
     )
 
 
-_FEW = ("keep by alpha, as cut", "synaptic price: accuracy", "rewind", "L4 penalty")
+_FEW = ("keep by alpha, as cut", "rewind", "L4 penalty")
 
 
 _RULE = "above the chain without it beyond the interval over seeds, on both data sets"

@@ -22,7 +22,7 @@ from weightsmith.papers.reproduction import Experiment, Settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "measure", "simulated"]
+__all__ = ["EXPERIMENT", "Simulated", "measure", "simulated"]
 
 _FACTOR, _SMOOTHING = 0.5, 2.0  # of the largest current; of eqs. 8 and 9
 _INPUTS = 27  # 3 × 3 pixels of three colours
