@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from weightsmith.core.errors import FileRefused
+from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.data.catalogue import CATALOGUE
 from weightsmith.data.download import REMOTES, fetch
 
@@ -273,3 +273,10 @@ def test_what_can_be_fetched_would_be_found(tmp_path):
         for remote in remotes:
             (folder / remote.file).write_bytes(b"")
         assert CATALOGUE[name].find(folder, ("train", "test")) is not None
+
+
+def test_published_first_digits_pin_a_file_and_fewer_than_eight_do_not(server, path):
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    assert fetch(server.url, path, sha256=digest[:8], insecure=True).read_bytes() == CONTENT
+    with pytest.raises(UsageError, match="8 digits"):
+        fetch(server.url, path, sha256=digest[:7], insecure=True)

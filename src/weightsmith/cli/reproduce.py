@@ -23,6 +23,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="seconds instead of minutes, on few rows of the embedded digits")
     ] = False,
+    zoo: Annotated[
+        bool, typer.Option("--zoo", help="allow heavy-tails to fetch public weights, pinned by their digests")
+    ] = False,
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="seeds other than the experiment's own: 0,1,2 or 0-9")
     ] = None,
@@ -45,6 +48,7 @@ def reproduce(
         _experiments(
             name,
             quick,
+            zoo,
             None if seeds is None else read_seeds(seeds),
             workers,
             cluster,
@@ -78,6 +82,7 @@ def _list(as_json: bool) -> None:
 def _experiments(
     name: str,
     quick: bool,
+    zoo: bool,
     seeds: Sequence[int] | None,
     workers: int,
     cluster: str | None,
@@ -92,6 +97,8 @@ def _experiments(
     from weightsmith.reporting.terminal import show
 
     chosen = [experiment(each) for each in (EXPERIMENTS if name == "all" else [name])]
+    if name == "all" and not (quick or zoo):
+        chosen = [each for each in chosen if not each.fetches]
     results = []
     for each in chosen:
         plan = each.settings(quick)
@@ -107,6 +114,7 @@ def _experiments(
             made = run(
                 each.name,
                 quick=quick,
+                zoo=zoo,
                 seeds=seeds,
                 workers=workers,
                 cluster=cluster,

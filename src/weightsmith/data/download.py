@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith._version import __version__
-from weightsmith.core.errors import FileRefused
+from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.storage import file_digest
 from weightsmith.data.arrays import LIMIT
 
@@ -29,6 +29,7 @@ Progress = Callable[[int, int | None], None]
 """Told bytes so far and bytes in all (None while unknown)."""
 
 _BLOCK = 1 << 18
+_DIGITS = 8
 
 
 def fetch(
@@ -43,14 +44,17 @@ def fetch(
 ) -> Path:
     """Fetch ``url`` into ``path``, going on where an earlier call stopped; at once if the file is there already.
 
-    The file is renamed into place when its SHA-256 is ``sha256``; otherwise it is removed and refused. Only https
+    The file is renamed into place when its SHA-256 is ``sha256``, or begins with it where only the first digits (eight
+    or more) are published; otherwise it is removed and refused. Only https
     is used, also when redirected, unless ``insecure`` says that http will do (the digest still guards the content).
     """
     from http.client import HTTPException
     from urllib.error import HTTPError
 
     path = Path(path)
-    if path.is_file() and file_digest(path) == sha256:
+    if len(sha256) < _DIGITS:
+        raise UsageError(f"{sha256!r}: {_DIGITS} digits of a SHA-256 are the least that tell a file from another")
+    if path.is_file() and file_digest(path).startswith(sha256):
         return path
     part = path.with_name(f"{path.name}.part")
     try:
@@ -62,7 +66,7 @@ def fetch(
         reason = getattr(error, "reason", None) or error
         raise FileRefused(url, f"cannot be fetched ({reason}); the same call goes on where this one stopped") from error
     found = file_digest(part)
-    if found != sha256:
+    if not found.startswith(sha256):
         part.unlink()
         raise FileRefused(url, f"what arrived has the digest {found}, not {sha256}; it was removed")
     part.replace(path)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from weightsmith.core.statistics import holm
 from weightsmith.core.storage import write_atomic
 from weightsmith.papers.claims import Claim, Finding, Verdict
-from weightsmith.papers.reproduction import DOCUMENTS, EXPERIMENTS, Reproduction, experiment
+from weightsmith.papers.reproduction import DOCUMENTS, EXPERIMENTS, Experiment, Reproduction, experiment
 from weightsmith.reporting.markdown import markdown
 from weightsmith.reporting.page import render
 from weightsmith.reporting.parts import Column, Notes, Part, Section, Shown, Table
@@ -35,6 +35,41 @@ _ABOUT = {
 
 
 NOT_RUN: dict[str, tuple[Claim, ...]] = {
+    "L4 norm": (
+        Claim(
+            "harder-data",
+            "section 5.3",
+            "The improvement is larger on harder data.",
+            "needs the rows of resnet-leaks and vgg-leaks: mean gain on CIFAR-100 above that on CIFAR-10",
+        ),
+        Claim(
+            "few-steps",
+            "our question",
+            "The adjustment is worth something beside a conversion made for few steps.",
+            "needs few_steps with and without it on Poisson input",
+        ),
+    ),
+    "training": (
+        Claim(
+            "rates-by-kind",
+            "dropout",
+            "Dropout of 40 to 50 % suits convolutional networks, 20 to 30 % recurrent ones.",
+            "needs a grid of rates on a CNN and on an RNN",
+        ),
+        Claim(
+            "remedies",
+            "transfer learning",
+            "If that is not accurate enough, drop, replace or add top layers.",
+            "needs weightsmith transfer with its remedies over amounts of data",
+        ),
+        Claim("faster", "transfer learning", "Transfer learning speeds up training.", "needs epochs to a set accuracy"),
+        Claim(
+            "cifar10",
+            "data of the slides",
+            "What holds on Fashion-MNIST holds on CIFAR-10.",
+            "needs activations, batch-norm, schedules, dropout and stopping on CIFAR-10",
+        ),
+    ),
     "pruning": (
         Claim(
             "table-1",
@@ -43,10 +78,31 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "needs the licensed sheet: weightsmith study SHEET",
         ),
         Claim(
-            "svm",
+            "overtraining",
             "section 3.1",
-            "A small network performs as well as a support vector machine on these features.",
-            "needs the licensed sheet",
+            "After about 300 epochs training and test accuracy part.",
+            "needs the licensed sheet, 2,000 epochs",
+        ),
+        Claim(
+            "subjects",
+            "section 2.2",
+            "The accuracy is that on new people.",
+            "needs the licensed sheet and who is on each picture",
+        ),
+        Claim(
+            "future",
+            "section 3.5",
+            "Fine-tuning, rewinding or iterating makes the cut better; another fitness ends at one size.",
+            "needs these over the folds of scalings",
+        ),
+        Claim("cnn", "section 3.5", "A convolutional network does better than features.", "needs the licensed images"),
+    ),
+    "heavy tails": (
+        Claim(
+            "language",
+            "figure 3",
+            "α-hat goes with the quality of language models.",
+            "needs weights of language models with reported losses",
         ),
     ),
 }
@@ -95,7 +151,7 @@ def index_section(folder: Path, *, links: bool = False) -> Section:
     )
     return Section(
         "What of this literature holds?",
-        f"{len(rows)} claims of four documents. {lead}.",
+        f"{len(rows)} claims: of four documents, and of links between their methods. {lead}.",
         tuple(parts),
         about="Each claim is a sentence that can be tested, each number has an interval or the number of values "
         "behind it, "
@@ -116,9 +172,17 @@ def _rows(folder: Path) -> Iterator[_Row]:
                 findings = {found.claim: found for found in one.findings}
                 yield _Row(chosen.document, claim, findings.get(claim.name) or _newer(claim, chosen.name), page)
             else:
-                yield _Row(chosen.document, claim, not_run(claim), "")
+                yield _Row(chosen.document, claim, _waiting(claim, chosen), "")
     for document, claims in NOT_RUN.items():
         yield from (_Row(document, claim, not_run(claim), "") for claim in claims)
+
+
+def _waiting(claim: Claim, chosen: Experiment) -> Finding:
+    """A claim without results: not run, or, where weights must be fetched first, one of which nothing can be said."""
+    if not chosen.fetches:
+        return not_run(claim)
+    found = f"nobody has run it yet: weightsmith reproduce {chosen.name} --zoo ({chosen.fetches})"
+    return dataclasses.replace(not_run(claim), verdict=Verdict.UNCLEAR, found=found)
 
 
 def _newer(claim: Claim, name: str) -> Finding:

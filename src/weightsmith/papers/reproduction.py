@@ -45,6 +45,7 @@ EXPERIMENTS = (
     "membrane",
     "variance",
     "adjustment",
+    "overshoot",
     "vgg5_leaks",
     "resnet_leaks",
     "vgg_leaks",
@@ -66,8 +67,10 @@ EXPERIMENTS = (
     "group_lasso",
     "penalties",
     "series",
+    "heavy_tails",
     "links",
     "cut_cost",
+    "chain_energy",
 )
 """The modules of :mod:`weightsmith.papers.experiments`, in the order of the page."""
 
@@ -90,7 +93,8 @@ class Experiment:
     ``measure(seed=…, data=…, **setting)`` gives one row of numbers; ``judge(table)`` the findings, one for each claim.
     ``shows`` are the columns of the page's table, means over seeds. ``minutes`` is the CPU time of a full run, as
     measured. ``prepare(work, data=…, …)`` is work that all settings share, a trained network say: it is done once,
-    into the folder ``work``, which ``measure`` then gets too.
+    into the folder ``work``, which ``measure`` then gets too. ``fetches`` says what a full run takes from the network,
+    which only happens when it is asked for.
     """
 
     name: str
@@ -106,6 +110,7 @@ class Experiment:
     prepare: Callable[..., object] | None = None
     how: str = ""
     notes: tuple[str, ...] = ()
+    fetches: str = ""
     minutes: float = 0.0
 
     def settings(self, quick: bool) -> Settings:
@@ -141,6 +146,7 @@ def reproduce(
     name: str,
     *,
     quick: bool = False,
+    zoo: bool = False,
     seeds: Sequence[int] | None = None,
     workers: int = 1,
     cluster: str | None = None,
@@ -150,13 +156,15 @@ def reproduce(
 ) -> Reproduction:
     """Run the experiment ``name`` and judge its claims.
 
-    ``quick`` takes seconds, on the embedded digits, and its verdicts are for trying it out. With ``out``, a folder, the
-    rows are kept as they finish, the same call goes on where it stopped, and the folder ends with NAME.md, NAME.csv,
-    NAME.json and the figure NAME.svg. ``path`` is where the data files are, ``workers`` and ``cluster`` are those of
-    :func:`weightsmith.core.sweep.sweep`.
+    ``quick`` takes seconds, on the embedded digits, and its verdicts are for trying it out. ``zoo`` allows it to fetch
+    public weights. With ``out``, a folder, the rows are kept as they finish, the same call goes on where it stopped,
+    and the folder ends with NAME.md, NAME.csv, NAME.json and the figure NAME.svg. ``path`` is where the data files are,
+    ``workers`` and ``cluster`` are those of :func:`weightsmith.core.sweep.sweep`.
     """
     chosen = experiment(name)
     plan = chosen.settings(quick)
+    if chosen.fetches and not (quick or zoo):
+        raise UsageError(f"{chosen.name} fetches {chosen.fetches}; allow it with --zoo, or try it with --quick")
     taken = tuple(plan.seeds if seeds is None else seeds)
     if not taken:
         raise UsageError(f"{chosen.name} needs at least one seed")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weightsmith.papers.experiments.series import _FAMILIES, _MEASURES, EXPERIMENT, _within_partial
+from weightsmith.papers.experiments.series import _FAMILIES, EXPERIMENT, MEASURES, _within_partial
 
 
 def test_verdicts_follow_what_is_planted(verdicts):
@@ -12,7 +12,7 @@ def test_verdicts_follow_what_is_planted(verdicts):
             place = EXPERIMENT.full.each.index({"family": family, **setting}) + seed / 3
             error = 0.1 + 0.001 * (place * 7 % 11) + 0.0001 * list(_FAMILIES).index(family)
             wobble = 0.0005 * np.sin(50 * place + len(family))
-            row = dict.fromkeys(_MEASURES, alpha_of_error * error + wobble)
+            row = dict.fromkeys(MEASURES, alpha_of_error * error + wobble)
             return {"error": error, **row, "log_norm": norm_of_error * error + 0.003 * np.cos(31 * place)}
 
         return planted

@@ -68,9 +68,6 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
             n=ours.n,
             p=ranks["alpha"].p,
         ),
-        by_parts(
-            "zoo", [None], "the weights of such networks are not at hand, and nobody has run it with them", ours="", n=0
-        ),
     ]
 
 
@@ -105,12 +102,6 @@ EXPERIMENT = Experiment(
             "τ larger than that of the same sum without α; a handful of networks cannot decide it (see series)",
         ),
         Claim("alpha", "abstract", "Smaller α goes with better generalisation.", "Kendall's τ > 0 with p < 0.05"),
-        Claim(
-            "zoo",
-            "figures 2 and 3",
-            "α-hat predicts the accuracy of production networks (ImageNet, language models).",
-            "needs the public weights of such networks",
-        ),
     ),
     measure=measure,
     full=Settings(grid(network=tuple(AKAMASTER)), seeds=(0,), data="weights"),

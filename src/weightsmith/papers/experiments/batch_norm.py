@@ -83,7 +83,8 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
             "rates",
             [largest[0] > largest[1]],
             "the largest rate within 2 points of the best is "
-            f"{largest[0]:g} with batch norm and {largest[1]:g} without; tuned, {100 * best.difference:+.2f} points",
+            f"{largest[0]:g} with batch norm and {largest[1]:g} without; tuned, {100 * best.difference:+.2f} points; "
+            f"at rates of 1 and more {_diverged(table, True)} runs diverge with, {_diverged(table, False)} without",
             ours=f"{largest[0] / largest[1]:g} times the rate",
             n=best.n * len(rates),
         ),
@@ -98,6 +99,12 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
             n=best.n,
         ),
     ]
+
+
+def _diverged(table: SweepTable, norm: bool) -> str:
+    """How many of the runs at rates of 1 and more have no accuracy, or that of chance at most."""
+    runs = [row["test_accuracy"] for row in rows_of(table, batch_norm=norm) if row["rate"] >= 1]
+    return f"{sum(found is None or found <= _CHANCE for found in runs)} of {len(runs)}"
 
 
 def _largest(accuracy: Any, norm: bool, rates: Sequence[float]) -> float:

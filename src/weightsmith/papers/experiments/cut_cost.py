@@ -45,7 +45,8 @@ def measure(
     source, whole = training_data(data, path), network_of(network, path, seed)
     assert source.train is not None
     example = source.train.x[:1].float()
-    site = find_sites(whole, example).sites[layer]
+    inner = [site for site in find_sites(whole, example).sites if len(site.layers) == 1]  # not the residual stream
+    site = inner[layer]
     sizes = SizeModel(whole, [site], example)
     kept = sizes.size({site.name: site.units - site.units // 3}) / sizes.size({}) + 1e-9
     costs = {}
@@ -67,7 +68,7 @@ def measure(
         costs[name] = found.whole.value - found.reduced.value
     (grade,) = (each for each in _grades(network, path, seed).layers if each.name == site.name)
     degrees = _angles(network, data, path, seed, rows).degrees(site.name)
-    weight = whole.get_submodule(site.name).weight.detach()
+    weight = whole.get_parameter(f"{site.name}.weight").detach()
     return {
         "name": site.name,
         "units": site.units,

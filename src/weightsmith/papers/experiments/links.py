@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,25 +145,20 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
 
 
 def _draw(table: SweepTable) -> Figure:
-    """Accuracy with and without each link."""
-    rows = [row for row in table.rows if row["link"] not in _UNITS]
-    long: list[Mapping[str, Any]] = [
-        {"link": row["link"], "data": row["data"], "chain": name, "accuracy": row[column]}
-        for row in rows
-        for name, column in (("without", "without"), ("with the link", "with_it"))
-    ]
+    """What each link adds to the accuracy."""
+    rows = [{**row, "gain": row["with_it"] - row["without"]} for row in table.rows if row["link"] not in _UNITS]
     return draw_lines(
-        dataclasses.replace(table, rows=tuple(dict(row) for row in long)),
+        dataclasses.replace(table, rows=tuple(rows)),
         x="link",
-        y="accuracy",
-        line="chain",
+        y="gain",
+        line="data",
         panel="data",
-        names=("", "accuracy, %"),
+        names=("", "points gained by the link"),
         joined=False,
     )
 
 
-_FEW = ("keep by alpha, as cut", "synaptic price: accuracy", "rewind", "L4 penalty")
+_FEW = ("keep by alpha, as cut", "rewind", "L4 penalty")
 
 
 _RULE = "above the chain without it beyond the interval over seeds, on both data sets"

@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
         },
         all={
             "steps": 250,
-            "images": 100,
+            "images": 64,
             "judged": 2_000,
             "balance": "max-current:images=128,blocks=one",
         },

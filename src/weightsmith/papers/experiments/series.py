@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = ["EXPERIMENT", "measure"]
+__all__ = ["EXPERIMENT", "MEASURES", "draw", "judge", "measure"]
 
-_MEASURES = ("alpha", "alpha_weighted", "alpha_hat_raw", "log_norm", "log_spectral_norm", "stable_rank")
+MEASURES = ("alpha", "alpha_weighted", "alpha_hat_raw", "log_norm", "log_spectral_norm", "stable_rank")
+"""What is read off a network."""
 _NORM = "log_norm"
 
 _BASE: Mapping[str, Any] = {
@@ -90,23 +91,23 @@ def measure(
     found = {each.name: each.value for each in grades.measures}
     return {
         "error": 1 - evaluate(run.network, known, split="test").score.value,
-        **{name: found.get(name) for name in _MEASURES},
+        **{name: found.get(name) for name in MEASURES},
     }
 
 
-def _judge(table: SweepTable) -> Sequence[Finding]:
+def judge(table: SweepTable) -> Sequence[Finding]:
     """Kendall's τ with the test error: within families (mean), over all, and given the norm; intervals by family."""
-    rows = [row for row in table.rows if all(row[name] is not None for name in _MEASURES)]
-    columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in ("error", *_MEASURES)}
+    rows = [row for row in table.rows if all(row[name] is not None for name in MEASURES)]
+    columns = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in ("error", *MEASURES)}
     families = np.array([row["family"] for row in rows])
-    within = {name: _within(columns[name], columns["error"], families) for name in _MEASURES}
+    within = {name: _within(columns[name], columns["error"], families) for name in MEASURES}
     partial = _within_partial(columns["alpha_weighted"], columns["error"], columns[_NORM], families)
-    overall = {name: rank_correlation(columns[name], columns["error"]) for name in _MEASURES}
+    overall = {name: rank_correlation(columns[name], columns["error"]) for name in MEASURES}
     text = "; ".join(
         f"{name.replace('_', ' ')} {within[name].mean():+.2f} within ({within[name].min():+.2f} to "
         f"{within[name].max():+.2f}), "
         f"{overall[name].value:+.2f} over all"
-        for name in _MEASURES
+        for name in MEASURES
     )
     return [
         _judged(
@@ -156,7 +157,7 @@ def _judged(claim: str, within: NDArray[np.float64], found: str) -> Finding:
     return by_parts(claim, [part], found, ours=ours, n=len(within), p=paired(within, np.zeros_like(within)).p)
 
 
-def _draw(table: SweepTable) -> Figure:
+def draw(table: SweepTable) -> Figure:
     """Mean α against the test error, by family."""
     import dataclasses
 
@@ -212,9 +213,9 @@ EXPERIMENT = Experiment(
     measure=measure,
     full=Settings(_settings(), data="fashion-mnist", all={"steps": 800}),
     quick=Settings(_settings(2), seeds=(0,), data="digits", all={"steps": 20}),
-    judge=_judge,
-    shows=("error", *_MEASURES),
-    draw=_draw,
+    judge=judge,
+    shows=("error", *MEASURES),
+    draw=draw,
     how="Each point is a setting, its mean over seeds; one colour for each family.",
     minutes=15.0,
 )
