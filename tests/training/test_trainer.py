@@ -28,10 +28,11 @@ from weightsmith.training.engines.stepping import Step
 from weightsmith.training.feeding import Feed, Layout
 from weightsmith.training.loop import train
 from weightsmith.training.losses import CrossEntropy
+from weightsmith.training.metrics import measure
 from weightsmith.training.penalties import L2
 from weightsmith.training.run import Stopped, StopTraining
 from weightsmith.training.schedules import Exponential, Span, WarmUp
-from weightsmith.training.trainer import Clock, Total, measure
+from weightsmith.training.trainer import Clock, Total
 
 SAME = ("record.json", "network.safetensors", "history.csv", "checkpoint.safetensors")
 
