@@ -68,7 +68,7 @@ def rates_by_alpha(*, least: float = 0.5, most: float = 1.5, threads: int = 1) -
         if len(found) < 2 or max(found.values()) == min(found.values()):
             return {}
         low, high = min(found.values()), max(found.values())
-        end.rates |= {name: least + (most - least) * (alpha - low) / (high - low) for name, alpha in found.items()}
+        end.rates.update({name: least + (most - least) * (alpha - low) / (high - low) for name, alpha in found.items()})
         return {f"rate/{name}": factor for name, factor in end.rates.items()}
 
     return steer
