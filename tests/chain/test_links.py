@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain.links import keep_by_alpha, live_alpha, live_redundancy, watchers
+from weightsmith.chain.links import keep_by_alpha, live_alpha, live_redundancy, rates_by_alpha, watchers
 from weightsmith.core.errors import UnknownName
 
 
@@ -50,3 +50,28 @@ def test_watchers_are_called_by_name_and_each_once(digits):
     assert len(watchers(["alpha", "angles", "alpha"], digits)) == 2
     with pytest.raises(UnknownName, match="did you mean 'alpha'"):
         watchers(["alfa"], digits)
+
+
+def test_layers_with_a_larger_alpha_get_a_larger_rate_and_a_resumed_run_keeps_them(tmp_path):
+    digits = ws.data.load("digits")
+    options = {"schedule": 0.05, "epochs": 3, "optimiser": "momentum", "diagnose": False}
+    run = ws.train("mlp:48,40,32", digits, hooks=[live_alpha(), rates_by_alpha()], out=tmp_path / "a", **options)
+    first = run.history.rows[0].extra
+    alphas = {name.removeprefix("alpha/"): value for name, value in first.items() if name.startswith("alpha/")}
+    rates = {name.removeprefix("rate/"): value for name, value in first.items() if name.startswith("rate/")}
+    assert set(rates) == set(alphas)
+    assert (min(rates.values()), max(rates.values())) == pytest.approx((0.5, 1.5))
+    assert sorted(rates, key=rates.get) == sorted(alphas, key=alphas.get)
+
+    def interrupt(end):
+        if end.row.epoch == 2:
+            raise KeyboardInterrupt
+
+    hooks = [live_alpha(), rates_by_alpha()]
+    with pytest.raises(KeyboardInterrupt):
+        ws.train("mlp:48,40,32", digits, hooks=[*hooks, interrupt], out=tmp_path / "b", **options)
+    again = ws.train("mlp:48,40,32", digits, hooks=hooks, out=tmp_path / "b", **options)
+    assert again.record.network == run.record.network
+    plain = ws.train("mlp:48,40,32", digits, **options)
+    assert plain.record.network != run.record.network
+    assert plain.history.rows[0].train_loss == run.history.rows[0].train_loss  # they hold from the second epoch on

@@ -119,7 +119,11 @@ BAD: dict[str, tuple[dict[str, Any], type[WeightsmithError], str]] = {
     "a rate of 0": ({"schedule": 0}, OptionError, "rate must be > 0"),
     "an unknown schedule": ({"schedule": "powr:0.1"}, UnknownName, "did you mean 'power'"),
     "an unknown optimiser": ({"optimiser": "addam"}, UnknownName, "did you mean 'adam'"),
-    "torch's optimiser": ({"optimiser": torch.optim.SGD}, UsageError, "optimiser must be one of sgd, momentum"),
+    "torch's optimiser": (
+        {"optimiser": torch.optim.SGD([torch.zeros(1)], lr=0.1)},
+        UsageError,
+        "optimiser must be one of sgd, momentum",
+    ),
     "a number as clip": ({"clip": 1.0}, UsageError, "clip must be one of value, norm"),
     "a number as penalty": ({"penalties": [0.1]}, UsageError, "penalty must be one of"),
     "an unknown loss": ({"loss": "entropy"}, UnknownName, "did you mean 'cross-entropy'"),

@@ -43,9 +43,9 @@ LINKS: Mapping[str, tuple[Parameter, ...]] = {
         ),
         Parameter(
             "watch",
-            tuple[Literal["alpha", "angles"], ...],
+            tuple[Literal["alpha", "angles", "rates"], ...],
             (),
-            doc=Doc("after each epoch: alpha (of every layer), angles (share of redundant units), or both"),
+            doc=Doc("after each epoch: alpha (of every layer), angles (share of redundant units), rates (set by α)"),
         ),
     ),
     "reduce": (

@@ -3,6 +3,7 @@
     grade advises reduce    :func:`keep_by_alpha`     a share to keep for each layer, by its α
     spike prices reduce     :mod:`weightsmith.chain.prices`    synaptic operations in place of units, in a search
     grade watches train     :func:`live_alpha`        α of every layer after each epoch
+    grade steers train      :func:`rates_by_alpha`    a factor of the learning rate for each layer, by its α
     reduce watches train    :func:`live_redundancy`   the share of redundant units, after each epoch
 
 Two more links are options of training itself: the L4-balance penalty (``preset="spike-ready"``) prepares a network for
@@ -24,10 +25,10 @@ from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.reducing.inspecting import angles
 from weightsmith.training.run import EpochEnd, Hook
 
-__all__ = ["WATCHED", "keep_by_alpha", "live_alpha", "live_redundancy", "watchers"]
+__all__ = ["WATCHED", "keep_by_alpha", "live_alpha", "live_redundancy", "rates_by_alpha", "watchers"]
 
-WATCHED = ("alpha", "angles")
-"""Measures that can be watched during training, by their names in recipes and on the command line."""
+WATCHED = ("alpha", "angles", "rates")
+"""What can be measured (and, by ``rates``, set) after each epoch, by its name in recipes and on the command line."""
 
 
 def keep_by_alpha(network: nn.Module, keep: float, *, threads: int = 1) -> LayerPlan:
@@ -47,6 +48,30 @@ def live_alpha(*, layers: str | Sequence[str] | None = None, threads: int = 1) -
         return {"alpha": math.fsum(found.values()) / len(found), **found} if found else {}
 
     return watch
+
+
+def rates_by_alpha(*, least: float = 0.5, most: float = 1.5, threads: int = 1) -> Hook:
+    """A hook for ``train(hooks=…)``: after each epoch every layer gets a rate of its own by its α.
+
+        factor_l = s₁ + (s₂ − s₁)·(α_l − α_min) / (α_max − α_min),   s₁ = ``least``, s₂ = ``most``
+
+    Layers with a light tail (a large α), which are taken for less trained, learn faster (Zhou et al., "Temperature
+    balancing", NeurIPS 2023; there α is Hill's estimate from half of the eigenvalues, here the fit of ``grade``).
+    Layers without an α, and all layers where fewer than two have one, keep the schedule's rate. Columns are
+    ``rate/<layer>``.
+    """
+
+    def steer(end: EpochEnd) -> dict[str, float]:
+        grades = grade(end.network, evidence="none", threads=threads)
+        found = {layer.name: layer.alpha for layer in grades.layers if layer.alpha is not None}
+        end.rates.clear()
+        if len(found) < 2 or max(found.values()) == min(found.values()):
+            return {}
+        low, high = min(found.values()), max(found.values())
+        end.rates.update({name: least + (most - least) * (alpha - low) / (high - low) for name, alpha in found.items()})
+        return {f"rate/{name}": factor for name, factor in end.rates.items()}
+
+    return steer
 
 
 def live_redundancy(data: Any, *, angle: float = 15.0, rows: int = 500, seed: int = 0, threads: int = 1) -> Hook:
@@ -71,5 +96,6 @@ def watchers(names: Sequence[str], data: Any, *, seed: int = 0, threads: int = 1
     made = {
         "alpha": lambda: live_alpha(threads=threads),
         "angles": lambda: live_redundancy(data, seed=seed, threads=threads),
+        "rates": lambda: rates_by_alpha(threads=threads),
     }
     return tuple(made[name]() for name in dict.fromkeys(names))

@@ -42,6 +42,7 @@ class TrainingState(Record):
     stopped_early: bool = False
     probes: tuple[dict[str, Any], ...] = ()
     stopped_by_hook: str | None = None
+    rates: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Checkpoints:

@@ -17,19 +17,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.identity import identity_of
 from weightsmith.data.normalise import NONE, Normalisation
-from weightsmith.data.targets import Kind, kind_of
+from weightsmith.data.targets import Kind, Scoring, kind_of, scoring_of
+from weightsmith.training.distributed import Team
+from weightsmith.training.feeding import Feed
+from weightsmith.training.losses import LossFunction
 from weightsmith.training.stopping import KeepBest
 from weightsmith.training.watching import higher_is_better
 
 if TYPE_CHECKING:
     from weightsmith.training.settings import Settings
 
-__all__ = ["NONE", "Answers", "Metric", "Metrics", "f1", "mae", "read_metrics", "rmse", "with_monitors"]
+__all__ = ["NONE", "Answers", "Metric", "Metrics", "f1", "mae", "measure", "read_metrics", "rmse", "with_monitors"]
 
 MetricFunction = Callable[[Tensor, Tensor], Tensor | float]
 Metrics = Sequence[MetricFunction | str] | MetricFunction | str
@@ -123,6 +126,33 @@ class Answers:
                 raise UsageError(f"the metric {metric.name} gives {value}; it must be a finite number")
             found[metric.column] = value
         return found
+
+
+@torch.no_grad()
+def measure(
+    network: nn.Module,
+    feed: Feed | None,
+    loss: LossFunction,
+    members: Team,
+    *,
+    answers: Answers | None = None,
+    scoring: Scoring | None = None,
+) -> tuple[float, float]:
+    """Mean loss and score over all rows of all processes, in evaluation mode; ``feed`` is this process's share.
+
+    ``answers`` collects what the network gave, for metrics. Without ``scoring`` rows are right or wrong.
+    """
+    network.eval()
+    total, correct, rows = 0.0, 0.0, 0.0
+    for x, y in () if feed is None else feed.in_order(feed.comfortable):
+        scores = network(x)
+        total += float(loss(scores, y)) * len(y)
+        correct += (scoring or scoring_of(y)).total(scores, y)
+        rows += len(y)
+        if answers is not None:
+            answers.add(scores, y)
+    total, correct, rows = members.sum(torch.tensor([total, correct, rows], dtype=torch.float64)).tolist()
+    return total / rows, correct / rows
 
 
 _ALWAYS = ("train_loss", "train_accuracy", "train_r2", "validation_loss", "validation_accuracy", "validation_r2")

@@ -111,10 +111,14 @@ class TrainRecord(Record):
 
 @dataclasses.dataclass(frozen=True)
 class EpochEnd:
-    """The argument of hooks after each epoch; the network is the one in training and must not be changed."""
+    """The argument of hooks after each epoch; the network is the one in training and must not be changed.
+
+    ``rates`` are factors of the learning rate by the name of a layer, for the steps that follow; a hook may set them.
+    """
 
     network: nn.Module
     row: EpochRow
+    rates: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class StopTraining(Exception):

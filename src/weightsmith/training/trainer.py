@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
-from weightsmith.data.targets import Kind, Scoring, kind_of, scoring_of
+from weightsmith.data.targets import Kind, kind_of, scoring_of
 from weightsmith.networks.layers.modules import layer_kinds
 from weightsmith.networks.models.dropout import reseed_dropout
 from weightsmith.training.checkpoints import Checkpoints, TrainingState
@@ -22,15 +22,14 @@ from weightsmith.training.distributed import Team
 from weightsmith.training.drawing import batches_of, begin_epoch
 from weightsmith.training.engines.stepping import NotFinite, Step, Stepper
 from weightsmith.training.feeding import Feed, Weighted
-from weightsmith.training.losses import LossFunction
-from weightsmith.training.metrics import Answers
+from weightsmith.training.metrics import Answers, measure
 from weightsmith.training.plan import TrainingPlan
 from weightsmith.training.run import EpochEnd, EpochRow, Hook, Progress, Stopped, StopTraining
 from weightsmith.training.schedules import Span
 from weightsmith.training.stopping import EarlyStopping
 from weightsmith.training.watching import improves
 
-__all__ = ["Clock", "Ended", "Total", "Trainer", "measure"]
+__all__ = ["Clock", "Ended", "Total", "Trainer"]
 
 
 _PROBED_EARLY = frozenset((1, 2, 4, 8, 16))  # steps beside the first of each epoch: most runs that fail do so at once
@@ -78,6 +77,7 @@ class Trainer:
         weights = any(value.dim() > 1 for value in plan.network.parameters())
         self._probe = Probe(plan.network) if diagnose and members.first and weights else None
         self._asked: str | None = None  # why a hook wants the run to end
+        self._rates: dict[str, float] = {}  # factors by layer, which hooks may set
         self._probed = 0  # steps that stand in the standing
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
@@ -196,7 +196,7 @@ class Trainer:
         for hook in self._hooks:
             seen = dataclasses.replace(row, extra=dict(measured))  # what the hooks before it measured included
             try:
-                found = hook(EpochEnd(self._plan.network, seen)) or {}
+                found = hook(EpochEnd(self._plan.network, seen, self._rates)) or {}
             except StopTraining as asked:  # the hooks after it still see the epoch
                 self._asked, found = str(asked) or type(hook).__name__, {}
             for name, value in found.items():
@@ -217,7 +217,9 @@ class Trainer:
             schedule = plan.settings.schedule.observe(schedule, row.epoch, _seen(row, plan.settings.schedule.monitor))
         if plan.settings.stop is not None:
             stop = plan.settings.stop.observe(stop, row.epoch, value)
-        asked = self._team.from_first({}, self._asked)[1]  # hooks may be those of the first process alone
+        # hooks may be those of the first process alone
+        asked, self._rates = self._team.from_first({}, [self._asked, self._rates])[1]
+        self._stepper.scale(self._rates)
         if better:
             self._best = self._state()
         self._keep_weights(row.epoch)
@@ -229,6 +231,7 @@ class Trainer:
             best_epoch=row.epoch if better else before.best_epoch,
             stopped_early=(plan.settings.stop is not None and plan.settings.stop.stops(stop)) or asked is not None,
             stopped_by_hook=asked,
+            rates=dict(self._rates),
             probes=() if self._probe is None else (*before.probes, self._probe.to_state(since=self._probed)),
         )
         if self._probe is not None:
@@ -284,6 +287,8 @@ class Trainer:
         if facts is None:
             return
         self.state = TrainingState.from_dict(facts)
+        self._rates = dict(self.state.rates)
+        self._stepper.scale(self._rates)
         self._best = self._state() if self._is_best else _under(_BEST, tensors)
         device = self._plan.layout.device
         momenta = {
@@ -297,33 +302,6 @@ class Trainer:
             self._probe = Probe.from_state(self._plan.network, *self.state.probes)
             self._probed = len(self._probe.probes)
         self._clock.skip(len(self.state.rows) * self._plan.span.steps)
-
-
-@torch.no_grad()
-def measure(
-    network: nn.Module,
-    feed: Feed | None,
-    loss: LossFunction,
-    members: Team,
-    *,
-    answers: Answers | None = None,
-    scoring: Scoring | None = None,
-) -> tuple[float, float]:
-    """Mean loss and score over all rows of all processes, in evaluation mode; ``feed`` is this process's share.
-
-    ``answers`` collects what the network gave, for metrics. Without ``scoring`` rows are right or wrong.
-    """
-    network.eval()
-    total, correct, rows = 0.0, 0.0, 0.0
-    for x, y in () if feed is None else feed.in_order(feed.comfortable):
-        scores = network(x)
-        total += float(loss(scores, y)) * len(y)
-        correct += (scoring or scoring_of(y)).total(scores, y)
-        rows += len(y)
-        if answers is not None:
-            answers.add(scores, y)
-    total, correct, rows = members.sum(torch.tensor([total, correct, rows], dtype=torch.float64)).tolist()
-    return total / rows, correct / rows
 
 
 def _where(what: str, epoch: int, number: int, rate: float) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.networks import mlp
 from weightsmith.training.clipping import ClipGlobalNorm, ClipValue
 from weightsmith.training.distributed import Team
@@ -152,3 +153,22 @@ def test_shares_are_weighted_by_their_rows(share):
     assert step.loss == pytest.approx(F.cross_entropy(scores, Y).item(), rel=1e-11)
     assert step.rows == 12
     assert step.correct == 2 + int((scores[:share].argmax(1) == Y[:share]).sum())
+
+
+def test_a_factor_of_a_layer_multiplies_what_it_moves():
+    moved = []
+    for rates in ({}, {"dense1": 0.5, "output": 0.0}):
+        made, _ = stepper()
+        made.scale(rates)
+        before = {name: value.detach().clone() for name, value in zip(made.flat.names, made.flat.values, strict=True)}
+        made(X.double(), Y, len(X), 0.1)
+        moved.append(
+            {name: value.detach() - before[name] for name, value in zip(made.flat.names, made.flat.values, strict=True)}
+        )
+    for name, plain in moved[0].items():
+        factor = 0.5 if name.startswith("dense1.") else 0.0
+        torch.testing.assert_close(moved[1][name], factor * plain)
+    with pytest.raises(UnknownName, match="layer with trainable parameters"):
+        stepper()[0].scale({"dense9": 1.0})
+    with pytest.raises(UsageError, match="factor of dense1 is -1"):
+        stepper()[0].scale({"dense1": -1})

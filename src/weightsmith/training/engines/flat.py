@@ -7,6 +7,8 @@ layout (channels-last filters stay so) and starting on a cache line; the gaps in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -47,7 +49,7 @@ class Flat:
         self.parameter = nn.Parameter(torch.zeros(sum(sizes), dtype=dtype, device=device))
         self.gradient = torch.zeros_like(self.parameter.data)
         self.parameter.grad = self.gradient
-        start = 0
+        self._sizes, start = tuple(sizes), 0
         for value, size in zip(self.values, sizes, strict=True):
             view = _view(self.parameter.data, start, value)
             view.copy_(value.data)
@@ -64,6 +66,11 @@ class Flat:
                     f"{name}: the network replaces the memory of its parameter while it trains (p.data = …); change it "
                     "in place instead (p.data.copy_(…))"
                 )
+
+    def spread(self, numbers: Sequence[float]) -> Tensor:
+        """A vector like the parameters' with the number of each parameter in all its places."""
+        parts = [self.gradient.new_full((size,), number) for number, size in zip(numbers, self._sizes, strict=True)]
+        return torch.cat(parts)
 
     def release(self) -> None:
         """Give every parameter memory of its own again, in plain order, and no gradient."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.data.targets import scoring_of
 from weightsmith.training.distributed import Team
 from weightsmith.training.engines.choice import AutogradEngine, engine_for
@@ -44,6 +46,24 @@ class Stepper:
         self.optimiser = settings.optimiser.build(self.flat.parameter, settings.schedule.at(0, plan.span))
         self._scoring = scoring_of(plan.train.y)
         self.clipped = 0
+        self._factors: Tensor | None = None
+
+    def scale(self, rates: Mapping[str, float]) -> None:
+        """Multiply what the optimiser moves in each named layer, that is its rate, by a factor; in others by 1."""
+        for layer, factor in rates.items():
+            if not any(name == layer or name.startswith(f"{layer}.") for name in self.flat.names):
+                raise UnknownName("layer with trainable parameters", layer, self.flat.names)
+            if not 0 <= factor < math.inf:
+                raise UsageError(f"rates: the factor of {layer} is {factor}; it must be a finite number ≥ 0")
+        if not rates or set(rates.values()) == {1.0}:
+            self._factors = None
+            return
+        self._factors = self.flat.spread(
+            [
+                math.prod(f for layer, f in rates.items() if name == layer or name.startswith(f"{layer}."))
+                for name in self.flat.names
+            ]
+        )
 
     def start_epoch(self) -> None:
         """Reset the state that checkpoints do not hold, and count clipped steps from 0."""
@@ -64,7 +84,10 @@ class Stepper:
         if self._clip is not None:
             self.clipped += self._clip(self.flat.gradient, self.flat.gradients)
         self.optimiser.param_groups[0]["lr"] = rate
+        before = None if self._factors is None else self.flat.parameter.detach().clone()
         self.optimiser.step()
+        if before is not None and self._factors is not None:
+            torch.lerp(before, self.flat.parameter.data, self._factors, out=self.flat.parameter.data)
         for penaliser in self.penalisers:
             penaliser.after_step(rate * self._gain)
         return step
