@@ -112,6 +112,8 @@ def test_the_spectrum_of_a_layer_has_its_zeros(network):
     assert (values == 0).sum() == 8
     exact = np.linalg.svd(network.low_rank.weight.detach().double().numpy(), compute_uv=False) ** 2
     assert values == pytest.approx(np.sort(exact), abs=1e-10)
+    number = [name for name, _ in network.named_modules()].index("low_rank")
+    assert (WeightWatcher(model=network).get_ESD(number) == values).all()  # ids count modules from 0
 
 
 @pytest.mark.parametrize("asked", [{"plot": True}, {"fit": "TPL"}, {"fix_fingers": "xmin_peak"}])

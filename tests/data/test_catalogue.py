@@ -31,3 +31,13 @@ def test_nothing_is_found_where_nothing_is(tmp_path):
         if known.find is not None:
             assert known.find(tmp_path, ("train", "test")) is None
             assert known.find(tmp_path / "nothing", ("test",)) is None
+
+
+def test_shapes_of_the_published_images():
+    assert {name: known.shape for name, known in CATALOGUE.items()} == {
+        "digits": (1, 8, 8),
+        "mnist": (1, 28, 28),
+        "fashion-mnist": (1, 28, 28),
+        "cifar10": (3, 32, 32),
+        "cifar100": (3, 32, 32),
+    }

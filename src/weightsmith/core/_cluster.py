@@ -1,7 +1,7 @@
 """Run tasks on an existing Dask cluster: ``dask scheduler`` and ``dask worker`` on any machines.
 
 Dask itself runs the tasks of a dead worker again elsewhere. Added here: an address where nobody answers is refused in
-seconds, and so are workers with other versions of what rounds; small tasks travel in batches of a quarter of a second;
+seconds, and so are workers with other versions of what rounds; small tasks travel in batches of half a second;
 the function, with the data it holds, goes to every worker once; a worker that says nothing for half a minute is told
 of, and what it had goes to others; a cluster that has lost all its workers ends the wait.
 """
@@ -34,7 +34,7 @@ _CONNECT_SECONDS = 4.0
 _BEAT_SECONDS = 2.0
 _PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as when it is being restarted
 _STALL_SECONDS = 30.0  # how long a worker may be silent: it sends a sign of life every second or so, also at work
-_BATCH_SECONDS = 0.25
+_BATCH_SECONDS = 0.5
 _AHEAD = 2  # batches of each worker: it begins the second while the results of the first travel
 _ROUNDING = ("weightsmith", "torch", "numpy", "scipy", "numba")  # the packages results depend on
 
@@ -182,7 +182,7 @@ class _Calls:
 
     @property
     def _size(self) -> int:
-        """How many tasks travel together: a quarter of a second of them, and no more than leaves work for all."""
+        """How many tasks travel together: half a second of them, and no more than leaves work for all."""
         if not self._done:
             return 1
         wanted = _BATCH_SECONDS * self._done / max(self._seconds, 1e-9)
