@@ -173,9 +173,8 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
             notes.append(RECALIBRATED)
     elif isinstance(recovery, Rewind):
         training.append(_rewound(subject, state, task, recovery, sites))
-    for network in (state.network, cut, state.unfitted):
-        if network is not None and network is not subject.network:
-            close_heads(network)
+    for network in filter(None, {state.network, cut, state.unfitted} - {subject.network}):
+        close_heads(network)
     return Outcome(
         network=state.network,
         cut=cut,
@@ -376,8 +375,8 @@ def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites:
             units |= site.widths(subject.network, len(state.kept[site.name]))
 
     def cut(network: nn.Module) -> nn.Module:
-        smaller = plain_cut(network, sites, state.kept)
-        return rebuilt(smaller, network, units, f"reduced by {task.method}", subject.example)
+        small = plain_cut(network, sites, state.kept)
+        return rebuilt(small, network, units, f"reduced by {task.method}", subject.example)
 
     run = rewound(
         original,

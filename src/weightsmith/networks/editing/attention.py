@@ -43,16 +43,17 @@ class FewerHeads(nn.MultiheadAttention):
         ``is_causal`` is a hint that the mask is causal; the mask itself is what counts.
         """
         weights = self.in_proj_weight.chunk(3)
-        biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        bias: Tensor | None = self.in_proj_bias
+        biases = (None, None, None) if bias is None else bias.chunk(3)
         given = (query, key, value) if self.batch_first else tuple(x.transpose(0, 1) for x in (query, key, value))
         q, k, v = (
-            functional.linear(x, weight, bias).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
-            for x, weight, bias in zip(given, weights, biases, strict=True)
+            torch.unflatten(functional.linear(x, weight, own), -1, (self.num_heads, self.head_dim)).transpose(1, 2)
+            for x, weight, own in zip(given, weights, biases, strict=True)
         )
         scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
         if attn_mask is not None:
             mask = _additive(attn_mask, scores)
-            scores = scores + (mask.unflatten(0, (-1, self.num_heads)) if attn_mask.dim() == 3 else mask)
+            scores = scores + (torch.unflatten(mask, 0, (-1, self.num_heads)) if attn_mask.dim() == 3 else mask)
         if key_padding_mask is not None:
             scores = scores + _additive(key_padding_mask, scores)[:, None, None]
         attention = functional.dropout(scores.softmax(dim=-1), self.dropout, self.training)
@@ -83,11 +84,12 @@ def close_heads(network: nn.Module) -> nn.Module:
     """Let every attention that has all its heads be torch's own again, in place."""
     for module in network.modules():
         if isinstance(module, FewerHeads) and len(module.in_proj_weight) == 3 * module.embed_dim:
-            module.__class__ = nn.MultiheadAttention
+            module.__class__ = nn.MultiheadAttention  # type: ignore[assignment]
             module._qkv_same_embed_dim = True
     return network
 
 
 def _can_open(module: nn.MultiheadAttention) -> bool:
     """Not those with keys of their own width, or with further keys that no token gives."""
-    return module.in_proj_weight is not None and module.bias_k is None and not module.add_zero_attn
+    weight: Tensor | None = module.in_proj_weight
+    return weight is not None and module.bias_k is None and not module.add_zero_attn

@@ -176,7 +176,8 @@ def _stored(module: nn.Module, what: str) -> dict[str, Tensor | None]:
     if not isinstance(module, tuple(_KINDS)):
         raise UsageError(f"{what}: a {type(module).__name__} cannot be given other sizes")
     tensors: dict[str, Tensor | None] = {**module._parameters, **module._buffers}
-    if is_parametrized(module) or tensors.get("weight", tensors.get("in_proj_weight", ())) == ():
+    has_own = "weight" in tensors or tensors.get("in_proj_weight") is not None
+    if is_parametrized(module) or not has_own:
         raise UsageError(f"{what}: its weight is computed from other tensors; make it permanent before other sizes")
     if any(tensor is not None and is_lazy(tensor) for tensor in tensors.values()):
         raise UsageError(f"{what}: has no size yet (a lazy layer); run the network once on an example first")

@@ -24,6 +24,7 @@ from weightsmith.reducing.surgery.sites import has_own_forward
 __all__ = ["at_least_float", "columns_of", "drawn_places", "input_rows", "is_supported", "output_rows", "taps"]
 
 _CONV = nn.modules.conv._ConvNd
+_TRANSPOSED = nn.modules.conv._ConvTransposeNd
 Places = tuple[Tensor, ...] | None
 
 
@@ -69,8 +70,8 @@ def input_rows(module: nn.Module, given: Tensor, places: Places) -> Tensor:
     """What the layer multiplies by its weight, as rows: (input and place, columns)."""
     if not isinstance(module, _CONV):
         return given.reshape(-1, given.shape[-1])
-    turned = isinstance(module, nn.modules.conv._ConvTransposeNd)
-    windows = _stuffed(module, given) if turned else _padded(module, given)
+    turned = isinstance(module, _TRANSPOSED)
+    windows = _stuffed(module, given) if isinstance(module, _TRANSPOSED) else _padded(module, given)
     sizes = zip(module.kernel_size, module.stride, module.dilation, strict=True)
     for axis, (kernel, stride, dilation) in enumerate(sizes, start=2):
         windows = windows.unfold(axis, (kernel - 1) * dilation + 1, 1 if turned else stride)[..., ::dilation]
@@ -100,7 +101,8 @@ def _stuffed(module: nn.modules.conv._ConvTransposeNd, given: Tensor) -> Tensor:
     """The input with zeros between its values and around them, over which the turned kernel moves by single steps."""
     spread = [(size - 1) * stride + 1 for size, stride in zip(given.shape[2:], module.stride, strict=True)]
     stuffed = given.new_zeros((*given.shape[:2], *spread))
-    stuffed[(..., *(slice(None, None, stride) for stride in module.stride))] = given
+    between = tuple(slice(None, None, stride) for stride in module.stride)
+    stuffed[(slice(None), slice(None), *between)] = given
     around = []
     for axis in reversed(range(len(spread))):
         before = module.dilation[axis] * (module.kernel_size[axis] - 1) - int(module.padding[axis])

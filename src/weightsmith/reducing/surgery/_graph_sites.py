@@ -7,11 +7,13 @@ be of a supported type. The cut itself is ours, and verified.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import math
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ __all__ = ["RawSite", "RawSites", "graph_sites"]
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _CONV = nn.modules.conv._ConvNd
+_MOST_INDICES = 1 << 19  # of one site; a dense layer behind a flattening reads some ten thousand
 _ROW_NORM = (nn.GroupNorm, nn.LayerNorm)  # statistics of each input, over several channels
 # Activations by their autograd names, which torch-pruning uses for its nodes.
 _ACTIVATION = re.compile(
@@ -151,7 +154,8 @@ def _collect(
     kind_of = "linear" if isinstance(module, nn.Linear) else "conv"
     try:
         rule = getattr(torch_pruning, f"prune_{kind_of}_out_channels")
-        group = graph.get_pruning_group(module, rule, list(range(units)))
+        with _bounded(torch_pruning.dependency.index_mapping._FlattenIndexMapping):
+            group = graph.get_pruning_group(module, rule, list(range(units)))
     except (RuntimeError, ValueError, IndexError, KeyError, AssertionError, AttributeError) as error:
         return f"torch-pruning finds no group for it ({_first_line(error)})"
     joined = any("Concat" in str(dependency.target.name) for dependency, _ in group)
@@ -185,6 +189,26 @@ def _collect(
             found.group(target.num_groups, indices)
         found.places[kind][name] = indices
     return None
+
+
+@contextlib.contextmanager
+def _bounded(mapping: Any) -> Iterator[None]:
+    """Stop torch-pruning's lists of indices, which grow without end where windows are cut out and joined (Swin)."""
+    plain, made = mapping.__call__, 0
+
+    def bounded(self: Any, indices: Any) -> Any:
+        nonlocal made
+        found = plain(self, indices)
+        made += len(found)
+        if made > _MOST_INDICES:
+            raise ValueError("its units are reshaped into windows, over and over")
+        return found
+
+    mapping.__call__ = bounded
+    try:
+        yield
+    finally:
+        mapping.__call__ = plain
 
 
 def _is_grouped(module: nn.Module) -> bool:

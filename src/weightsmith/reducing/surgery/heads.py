@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from weightsmith.networks.editing.attention import FewerHeads
 from weightsmith.reducing.surgery.sites import Port, Site
@@ -84,5 +84,6 @@ def _thirds(heads: int, size: int) -> NDArray[np.int64]:
 def _site(writer: Port, reader: str, layer: nn.Linear) -> Site:
     heads = len(writer.indices)
     reads = Port(reader, np.arange(layer.in_features).reshape(heads, -1))
-    shifts = {} if layer.bias is None else {reader: reader}
+    bias: Tensor | None = layer.bias
+    shifts = {} if bias is None else {reader: reader}
     return Site(writer.layer, heads, "dense", None, (writer,), (), (reads,), shifts)

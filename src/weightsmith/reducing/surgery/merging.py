@@ -85,9 +85,9 @@ def _maps(network: nn.Module, site: Site) -> list[_Map] | None:
         factors = torch.ones_like(constants)
         if norm is not None:
             factors = (norm.get_buffer("running_var").double() + float(norm.eps)).rsqrt()  # type: ignore[arg-type]
-            factors = factors if norm.weight is None else factors * norm.get_parameter("weight").double()
+            factors = factors * norm.get_parameter("weight").double() if norm.affine else factors
             constants = factors * (constants - norm.get_buffer("running_mean").double())
-            constants = constants if norm.bias is None else constants + norm.get_parameter("bias").double()
+            constants = constants + norm.get_parameter("bias").double() if norm.affine else constants
         indices = torch.from_numpy(port.indices)
         rows = (factors[:, None] * weight)[indices].flatten(1)
         found.append(_Map(layer, norm, port, factors, rows, constants[indices]))
@@ -106,7 +106,7 @@ def _put(each: _Map, unit: int, row: Tensor, constants: Tensor) -> None:
         if bias is not None:
             bias[indices] = constants.to(bias)
         return
-    shift = 0.0 if each.norm.bias is None else each.norm.get_parameter("bias")[indices].double()
+    shift = each.norm.get_parameter("bias")[indices].double() if each.norm.affine else 0.0
     own = 0.0 if bias is None else bias[indices].double()
     means = each.norm.get_buffer("running_mean")
     means[indices] = (own - (constants - shift) / factors).to(means)
