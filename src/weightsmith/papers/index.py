@@ -180,7 +180,8 @@ def _rows(folder: Path) -> Iterator[_Row]:
 def _waiting(claim: Claim, chosen: Experiment) -> Finding:
     """A claim without results: not run, or, where weights must be fetched first, one of which nothing can be said."""
     if not chosen.fetches:
-        return not_run(claim)
+        needs = f"weightsmith reproduce {chosen.name}, about {chosen.minutes:g} CPU minutes; rule: {claim.rule}"
+        return dataclasses.replace(not_run(claim), found=needs)
     found = f"nobody has run it yet: weightsmith reproduce {chosen.name} --zoo ({chosen.fetches})"
     return dataclasses.replace(not_run(claim), verdict=Verdict.UNCLEAR, found=found)
 

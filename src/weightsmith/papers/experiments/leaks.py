@@ -3,6 +3,7 @@ narrower, trained once, converted for every leak and reset, with and without the
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from weightsmith.spiking.sweep.results import Setting, SpikeSweep
 
 __all__ = [
-    "CLAIMS",
     "SCENARIOS",
     "SHOWS",
     "TREND",
     "above",
+    "claims",
     "draw",
     "gain_words",
     "judge",
@@ -46,7 +47,7 @@ TREND = Claim(
 )
 """What the paper says of all its networks."""
 
-CLAIMS = (
+_CLAIMS = (
     Claim(
         "slow-soft",
         "figure and text",
@@ -67,10 +68,14 @@ CLAIMS = (
     ),
     TREND,
 )
-"""What the paper says of the two larger networks."""
 
 SHOWS = ("baseline", "adjusted", "gain", "low", "high", "factor", "adjusted_factor", "smoothing")
 """The columns of their pages."""
+
+
+def claims(where: str) -> tuple[Claim, ...]:
+    """What the paper says of each of its two larger networks, ``where`` being the figure and the network."""
+    return tuple(dataclasses.replace(claim, where=where) for claim in _CLAIMS)
 
 
 def train_network(

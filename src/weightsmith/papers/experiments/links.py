@@ -212,6 +212,9 @@ EXPERIMENT = Experiment(
     shows=("without", "with_it"),
     draw=_draw,
     how="Means over seeds with standard deviation.",
-    notes=("rewind differs from fine-tuning in two things: it keeps the clipping of the run, fine-tuning has none",),
+    notes=(
+        "rewind differs from fine-tuning in two things: it keeps the clipping of the run, fine-tuning has none",
+        "the rows were measured by an earlier script that ran the same chains whole, and taken over",
+    ),
     minutes=25.0,
 )

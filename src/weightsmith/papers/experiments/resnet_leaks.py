@@ -38,10 +38,10 @@ EXPERIMENT = Experiment(
     says="Figure 7 converts a residual network of three stem convolutions and eight blocks, without bias and batch "
     "norm, into leaky spiking neurons of 250 steps. Here it is built alike with a sixteenth of the channels.",
     claims=(
-        *leaks.CLAIMS,
+        *leaks.claims("figure 7, ResNet-20"),
         Claim(
             "fail",
-            "figure 7",
+            "figure 7, ResNet-20",
             "Under hard reset the fastest two leaks fail, with and without adjustment.",
             "accuracy below twice chance",
         ),

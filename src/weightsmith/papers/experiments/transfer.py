@@ -218,6 +218,7 @@ EXPERIMENT = Experiment(
     notes=(
         "rates were chosen beforehand on validation images with another seed (0.03 from scratch, 0.05 for the head, "
         "0.3 of it when unfrozen)",
+        "the rows were measured by an earlier script of the same stages, and taken over",
         "the training images are one fixed draw: how much another draw would change is not measured",
     ),
     minutes=40.0,

@@ -12,7 +12,7 @@ EXPERIMENT = Experiment(
     document="L4 norm",
     says="Figure 8 converts a VGG-11 for the 100 classes of CIFAR-100 into leaky spiking neurons of 125 steps. Here it "
     "is built alike with an eighth to a sixteenth of the channels.",
-    claims=leaks.CLAIMS,
+    claims=leaks.claims("figure 8, VGG-11"),
     measure=leaks.measure,
     prepare=leaks.train_network,
     full=Settings(
