@@ -37,8 +37,8 @@ def _has_few_directions(layer: LayerGrade) -> bool:
 
 
 _REASONS = {
-    "train longer": "hardly told from random weights, train longer",
-    "cut": "far more units than it uses, cut some (weightsmith reduce)",
+    "train longer": "its weights hardly differ from random ones: train longer",
+    "cut": "it has far more units than it uses: remove some (weightsmith reduce)",
 }
 ADVICE: dict[str, Callable[[LayerGrade], bool]] = {"train longer": _is_near_noise, "cut": _has_few_directions}
 """What can be advised, and when; the first that applies is given."""
@@ -62,7 +62,7 @@ class Answer:
     @property
     def lines(self) -> tuple[str, str, str]:
         """The three, each with its name."""
-        return f"Graded: {self.graded}", f"Look first at: {self.look}", f"Weights do not tell: {self.unknown}"
+        return f"Graded: {self.graded}", f"Look first at: {self.look}", f"Weights cannot tell: {self.unknown}"
 
 
 def answer(grades: Grades) -> Answer:
@@ -70,8 +70,8 @@ def answer(grades: Grades) -> Answer:
 
     >>> from weightsmith.grading.grade import grade
     >>> from weightsmith.networks import mlp
-    >>> print(answer(grade(mlp(64, 32, 10, seed=0))).look)
-    nothing: no layer is broken or has an α outside 2 to 6; 2 look like noise, with few eigenvalues (below 64)
+    >>> print(answer(grade(mlp(64, 32, 10, seed=0))).look.partition("; ")[2])
+    2 look like random weights, with too few eigenvalues to tell
     """
     return Answer(_graded(grades), _look(grades), _unknown(grades))
 
@@ -90,7 +90,8 @@ def _graded(grades: Grades) -> str:
     kinds = Counter(layer.words for layer in firm)
     detail = f" ({', '.join(f'{words}: {count}' for words, count in kinds.most_common())})" if firm else ""
     undecided = len(fitted) - len(firm) - leaning
-    return f"{which}. Clear verdict: {len(firm)}{detail}; leaning to one: {leaning}; undecided: {undecided}"
+    likely = f"{leaning} with a likely one (“leans”), {undecided} undecided"
+    return f"{which}. {len(firm)} with a clear verdict{detail}, {likely}"
 
 
 _URGENT = (Status.NON_FINITE, Status.ZERO, Status.CONSTANT)
@@ -116,30 +117,47 @@ def _look(grades: Grades) -> str:
     found = sorted((concern, size, index) for concern, size, index in concerns if concern is not None)
     if not found:
         small = sum(layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL for layer in grades.layers)
-        doubt = f"; {small} look{'s' * (small == 1)} like noise, with few eigenvalues (below {_TESTED})"
-        return "nothing: no layer is broken or has an α outside 2 to 6" + doubt * (small > 0)
+        doubt = f"; {small} look{'s' * (small == 1)} like random weights, with too few eigenvalues to tell" * (
+            small > 0
+        )
+        return f"nothing: no layer is broken, or probably trained too little or regularised too much{doubt}"
     first = [grades.layers[index] for _, _, index in found[:_MOST]]
-    parts = [f"{layer.name}, {layer.words}{_what_to_do(layer)}" for layer in first]
+    parts = [f"{layer.name}: {_what_to_do(layer)}" for layer in first]
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
     untested = any(layer.fitted and advice(layer) is None for layer in first)
-    limit = f". Advice is tested for dense layers of {_TESTED} eigenvalues or more; the others get none" * untested
-    return "; ".join(parts) + more + limit
+    limit = f". Advice is given for dense layers of {_TESTED} units or more only: for others none was tested"
+    return "; ".join(parts) + more + limit * untested
+
+
+_MEANINGS = {
+    "looks like noise": "its weights do not differ from random ones",
+    "weakly trained": "trained too little",
+    "over-regularised": "regularised too much, or one direction dominates",
+    "well trained": "well trained",
+}
 
 
 def _what_to_do(layer: LayerGrade) -> str:
+    """The finding in words that need no theory, and the advice if there is any."""
     if not layer.fitted:
-        return ": find out why"
+        return f"its weights are {layer.status.value}: find out why"
     kind = advice(layer)
-    return "" if kind is None else f": {_REASONS[kind]}"
+    if layer.verdict.kind is VerdictKind.CANNOT_SAY and layer.shares is not None and layer.words.startswith("leans"):
+        found = f"probably {_MEANINGS[layer.shares.best]} ({layer.words.partition('(')[2]}"
+    else:
+        found = _MEANINGS.get(layer.words, layer.words)
+    if kind is None:
+        return found
+    return _REASONS[kind] if layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL else f"{found}, but {_REASONS[kind]}"
 
 
 def _unknown(grades: Grades) -> str:
-    parts = ["how accurate the network is, or whether it learned wrong labels"]
+    parts = ["how accurate the network is, or whether its labels were right"]
     fitted = [layer for layer in grades.layers if layer.interval is not None]
     narrow = sum(layer.narrow is not None for layer in fitted)
     if narrow:
         parts.append(
-            f"whether the interval of α holds in {narrow} of {len(fitted)} layers, where too little stands out from "
-            "noise (marked ~)"
+            f"in {narrow} of {len(fitted)} layers (marked ~) little stands out from random weights, and verdicts may "
+            "be less sure than they say"
         )
     return "; ".join(parts)

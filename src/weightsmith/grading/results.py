@@ -24,7 +24,17 @@ from weightsmith.grading.random_matrix.twin import Twin
 from weightsmith.grading.random_matrix.universality import Universality
 from weightsmith.networks.layers.channels import GUESS
 
-__all__ = ["Coverage", "Grades", "LayerGrade", "Measure", "Omitted", "Status", "Verdict", "VerdictKind"]
+__all__ = [
+    "Coverage",
+    "Grades",
+    "LayerGrade",
+    "Measure",
+    "Omitted",
+    "Status",
+    "Verdict",
+    "VerdictKind",
+    "interval_doubt",
+]
 
 Cell = float | int | str | None
 
@@ -73,6 +83,21 @@ class Verdict(Record):
 
     kind: VerdictKind
     because: str
+
+
+def interval_doubt(tail: int, evals: int, spikes: int | None) -> str | None:
+    """Why the 95 % interval of α may be too narrow, or None.
+
+    On planted truths (docs/results/planted.md, "bodies") it covers α in fewer than 90 % of trials in two cases: a bulk
+    of noise reaches into the tail (69 to 84 %), or the tail is short beside a large body (89 % with 20 eigenvalues and
+    nine times as many below). The first is suspected where fewer than half of the tail's eigenvalues are ``spikes``,
+    beyond what noise reaches. How well this tells the cases apart is there under "marks".
+    """
+    if spikes is not None and 2 * spikes < tail:
+        return f"of {tail} eigenvalues in the tail only {spikes} are beyond what noise reaches"
+    if tail <= _SHORT_TAIL and evals - tail >= _LARGE_BODY * tail:
+        return f"the tail has {tail} of {evals} eigenvalues"
+    return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,21 +164,10 @@ class LayerGrade(Record):
 
     @property
     def narrow(self) -> str | None:
-        """Why the interval of α may be too narrow, or None.
-
-        On planted truths (docs/results/planted.md, "bodies") the 95 % interval covers α in fewer than 90 % of trials in
-        two cases: a bulk of noise reaches into the tail (69 to 84 %), or the tail is short beside a large body (89 %
-        with 20 eigenvalues and nine times as many below). The first is suspected where fewer than half of the tail's
-        eigenvalues are beyond what noise reaches.
-        """
+        """Why the interval of α may be too narrow, or None: :func:`interval_doubt`."""
         if self.fit is None or self.interval is None or self.verdict.kind is VerdictKind.NO_HEAVY_TAIL:
             return None
-        tail = self.fit.tail
-        if self.bulk is not None and 2 * self.bulk.spikes < tail:
-            return f"of {tail} eigenvalues in the tail only {self.bulk.spikes} are beyond what noise reaches"
-        if tail <= _SHORT_TAIL and self.evals - tail >= _LARGE_BODY * tail:
-            return f"the tail has {tail} of {self.evals} eigenvalues"
-        return None
+        return interval_doubt(self.fit.tail, self.evals, None if self.bulk is None else self.bulk.spikes)
 
     @property
     def alpha(self) -> float | None:

@@ -32,6 +32,7 @@ _AROUND, _AROUND_LINE = 900, 40  # bytes of the template around a drawing or tab
 _MOST_ROWS = 1_000  # rows shown of a table; its CSV has all of them
 _MOST_CSV = 500_000  # bytes of data for one table or drawing
 _LONGEST_CELL = 500
+_ROOM, _PADDING, _WRAPPED = 128, 3, 18  # characters beside the contents at 1,300 pixels, of a gap, of wrapped words
 _LONG = 14  # rows from which a table scrolls
 _PHRASE, _SENTENCE = 26, 60  # letters from which a cell may wrap, and from which its column is a wide one
 _SORTABLE = 3  # rows from which a table is sortable
@@ -115,12 +116,17 @@ def _csv(rows: Sequence[Mapping[str, Cell]]) -> str:
 
 
 class _Head(NamedTuple):
-    """The head of a column, and the class of its cells: ``number``, ``words`` or ``text``."""
+    """The head of a column, the class of its cells (``number``, ``words`` or ``text``), and its characters in a row.
+
+    A column that is ``more`` is shown on request: with it the table would be wider than the page.
+    """
 
     text: str
     meaning: str
     numeric: bool
     look: str
+    width: int
+    more: bool = False
 
 
 class _Entry(NamedTuple):
@@ -137,7 +143,10 @@ def _table(table: Table) -> Block:
         [_entry(cell, column.numeric) for cell, column in zip(row, table.columns, strict=True)]
         for row in table.rows[:_MOST_ROWS]
     ]
-    columns = [_head(column, [row[index].text for row in rows]) for index, column in enumerate(table.columns)]
+    columns = _fitting(
+        [_head(column, [row[index].text for row in rows]) for index, column in enumerate(table.columns)],
+        [column.spare for column in table.columns],
+    )
     full = _csv(values)
     csv = full or _csv(values[:_MOST_ROWS])
     data = {
@@ -150,6 +159,7 @@ def _table(table: Table) -> Block:
         "file": _file(table.file or table.title),
         "sortable": len(rows) >= _SORTABLE,
         "long": len(rows) > _LONG,
+        "tight": _characters(columns) > _ROOM,
     }
     size = _weight(text for row in rows for cell in row for text in (cell.text, cell.value or ""))
     return Block("table", plain(table.title, LONGEST_NAME), data, size + len(csv) + _AROUND)
@@ -159,7 +169,24 @@ def _head(column: Column, texts: Sequence[str]) -> _Head:
     longest = max(map(len, texts), default=0)
     words = "words" if longest <= _PHRASE else "phrase" if longest <= _SENTENCE else "text"
     look = "number" if column.numeric else words
-    return _Head(plain(column.head, LONGEST_NAME), plain(column.meaning), column.numeric, look)
+    head = plain(column.head, LONGEST_NAME)
+    width = max(len(head) + 2, longest if look in ("number", "words") else _WRAPPED)
+    return _Head(head, plain(column.meaning), column.numeric, look, width)
+
+
+def _fitting(heads: Sequence[_Head], spare: Sequence[int]) -> list[_Head]:
+    """The columns, of which those to spare become ``more`` one by one until the rest fits."""
+    found = list(heads)
+    for index in sorted((index for index, turn in enumerate(spare) if turn), key=spare.__getitem__):
+        if _characters(found) <= _ROOM:
+            break
+        found[index] = found[index]._replace(more=True)
+    return found
+
+
+def _characters(heads: Sequence[_Head]) -> int:
+    """What the shown columns take, each with its padding."""
+    return sum(head.width + _PADDING for head in heads if not head.more)
 
 
 def _entry(cell: Cell | Shown, numeric: bool) -> _Entry:
