@@ -723,7 +723,10 @@ class _Signals(nn.Module):
     def __init__(self):
         super().__init__()
         self.wide, self.norm = nn.Conv1d(2, 8, 5, padding=2, bias=False), nn.BatchNorm1d(8)
-        self.narrow, self.both = nn.Conv1d(8, 8, 3, stride=2, padding=1), nn.Conv1d(16, 6, 3, padding="same", dilation=2)
+        self.narrow, self.both = (
+            nn.Conv1d(8, 8, 3, stride=2, padding=1),
+            nn.Conv1d(16, 6, 3, padding="same", dilation=2),
+        )
         self.largest, self.average, self.out = nn.MaxPool1d(2), nn.AvgPool1d(2, padding=1), nn.Linear(6, 3)
 
     def forward(self, x):
