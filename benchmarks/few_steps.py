@@ -92,6 +92,20 @@ _CASES = [
 ]
 
 
+_BARS = {  # points that may be lost: must and aim, set before the runs
+    Case("resnet20", "signed", 4): (6, 4),
+    Case("resnet20", "signed", 8): (1.5, 0.7),
+    Case("resnet20", "signed", 16): (0.8, 0.2),
+    Case("resnet20", "graded", 2): (1.3, 0.7),
+    Case("resnet20", "graded", 3): (0.8, 0.2),
+    Case("resnet56", "signed", 4): (14, 8),
+    Case("resnet56", "signed", 8): (6, 3),
+    Case("resnet56", "signed", 16): (1.5, 0.5),
+    Case("resnet56", "graded", 2): (4, 1.5),
+    Case("resnet56", "graded", 4): (1, 0.3),
+}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the cases asked for, then write the page of all that are finished."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.few_steps", description=__doc__)
@@ -213,7 +227,7 @@ def _plain_answers(name: str, file: Path, x: torch.Tensor, folder: Path) -> np.n
 def _write(folder: Path) -> None:
     """The page of all finished cases, with its reading, if it has one already, and their facts.
 
-    Cases of an earlier run that are not in the folder stay, as its facts have them.
+    Cases of an earlier run that are not in the folder stay, as its facts have them; so does the table of the peer.
     """
     labels = ws.data.load("cifar10").split("test").y.numpy()
     path, facts_file = _RESULTS / "few_steps.md", _RESULTS / "few_steps.json"
@@ -222,6 +236,7 @@ def _write(folder: Path) -> None:
     kept = [known[case] for case in sorted(known, key=_order)]
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     reading = old[old.index(_READING) :] if _READING in old else ""
+    peer = old[old.index(_PEER_TITLE) : old.index(_ENERGY_TITLE)] if _PEER_TITLE in old else ""
     made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
     parts = (
         "# spiking: few steps",
@@ -229,7 +244,8 @@ def _write(folder: Path) -> None:
         "\n".join([*_COLUMNS, *map(_row, kept)]),
         _EARLIER if any("rivals" not in facts for facts in kept) else "",
         _missing(known),
-        _peer(folder, labels),
+        "\n".join([_BARS_TITLE, "", *_BARS_COLUMNS, *(_bar(known[case], *bars) for case, bars in _BARS.items())]),
+        _peer(folder, labels) or peer,
         _ENERGY,
         "\n".join([*_ENERGY_COLUMNS, *(_energies(facts) for facts in kept if "rivals" in facts)]),
         f"{made} {_COMMAND}",
@@ -270,6 +286,16 @@ def _row(facts: dict[str, Any]) -> str:
         f"{events / facts['units'] / case.steps:.3f} | {facts['accumulates'] / facts['macs']:.2f} | "
         f"{facts['calibration']:.0f} | {facts['seconds']:.0f} |"
     )
+
+
+def _bar(facts: dict[str, Any], must: float, aim: float) -> str:
+    """A row of the table of bars: points that may be lost, and that were."""
+    case, found = _case_of(facts), facts["difference"]
+    ends = found["interval"]
+    lost, low, high = (-100 * value for value in (found["difference"], ends["high"], ends["low"]))
+    verdict = "**missed**" if lost > must else "met" if lost > aim else "met, the aim too"
+    asked = f"{case.network} | {case.kind} | {case.steps} | {must:g} | {aim:g}"
+    return f"| {asked} | {lost:.2f} ({low:.2f} to {high:.2f}) | {verdict} |"
 
 
 def _case_of(facts: dict[str, Any]) -> Case:
@@ -342,7 +368,10 @@ _COLUMNS = [
     "to run, s |",
     "|---|---|---|---|---|---|---|---|---|---|---|",
 ]
-_PEER = """## Beside SpikingJelly's converter
+_BARS_TITLE = "## Bars set before the runs, in points lost"
+_BARS_COLUMNS = ["| network | neurons | steps | must | aim | lost (95 %) | |", "|---|---|---|---|---|---|---|"]
+_PEER_TITLE, _ENERGY_TITLE = "## Beside SpikingJelly's converter", "## Energy against the rivals"
+_PEER = f"""{_PEER_TITLE}
 
 SpikingJelly 2.0.0 on the first of the same images, by the best of its recipes in a smaller comparison (the largest
 activation and local threshold balancing were worse there): thresholds by channel at the 99.9th percentile of 512
@@ -352,7 +381,7 @@ _PEER_COLUMNS = [
     "| network | steps | images | SpikingJelly | its difference | ours, signed, same images |",
     "|---|---|---|---|---|---|",
 ]
-_ENERGY = """## Energy against the rivals
+_ENERGY = f"""{_ENERGY_TITLE}
 
 Arithmetic for an image, counted on the first 500 images at the prices of [the table](../spiking.md): with additions in
 float32 against the float32 network, and with 32-bit integer additions against the network with 8-bit weights and

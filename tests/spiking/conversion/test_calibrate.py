@@ -212,3 +212,23 @@ def test_windows_times_weights_are_the_convolution(stride, padding, dilation):
     made = torch.from_numpy(windows.reshape(*windows.shape[:3], -1)) @ weight.flatten(1).T
     expected = nn.functional.conv2d(x, weight, None, stride, padding, dilation)
     torch.testing.assert_close(made.permute(0, 3, 1, 2), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("neuron", NEURONS, ids=str)
+def test_parts_of_images_give_what_all_at_once_give(neuron, monkeypatch):
+    """One image at a time, or all: the same spikes, and so the same weights up to the order of sums."""
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)
+    )
+    made = convert(module.eval(), neuron, Constant(), input_shape=(1, 6, 6))
+    x = torch.rand(7, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+    network = balanced(made, Percentile(), x).network
+    found = []
+    for near in (1, 10**9):
+        monkeypatch.setattr(calibrate, "_NEAR", near)
+        found.append(calibrated(network, made.network, CalibrateWeights(), x, steps=STEPS)[0])
+    for one, other in zip(found[0].synapses, found[1].synapses, strict=True):
+        torch.testing.assert_close(one.weight, other.weight, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(one.bias, other.bias, rtol=1e-4, atol=1e-6)
+    assert not torch.equal(found[0].synapses[1].weight, network.synapses[1].weight)
