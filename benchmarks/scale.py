@@ -81,7 +81,7 @@ def _spike(images: int, steps: int) -> float:
     data = ws.data.load("digits")
     options: dict[str, Any] = {"neuron": "if", "balance": "percentile", "watch": 0}
     snn = ws.spike(_network("128,64"), data, steps=2, test_rows=8, **options).network
-    x = torch.cat([data.train.x, data.test.x])[:images]
+    x = torch.cat([data.split("train").x, data.split("test").x])[:images]
     return _cpu(lambda: snn.run(x, steps))
 
 
