@@ -81,7 +81,7 @@ def _spike(images: int, steps: int) -> float:
     data = ws.data.load("digits")
     options: dict[str, Any] = {"neuron": "if", "balance": "percentile", "watch": 0}
     snn = ws.spike(_network("128,64"), data, steps=2, test_rows=8, **options).network
-    x = torch.cat([data.train.x, data.test.x])[:images]
+    x = torch.cat([data.split("train").x, data.split("test").x])[:images]
     return _cpu(lambda: snn.run(x, steps))
 
 
@@ -159,6 +159,7 @@ def _overhead(where: str, count: int, scheduler: Callable[[], float]) -> dict[st
         "ideal": _TASK * _TASKS / count,
         "sender": min(sender) / _TASKS,
         "overhead": min(every) / _TASKS / _TASK,
+        "load": os.getloadavg()[0],
     }
     print(row, flush=True)
     return row
@@ -220,13 +221,14 @@ def page(results: Mapping[str, list[dict[str, Any]]]) -> str:
             lines.append(f"| {row['name']} | {row['of']} | {sizes} | {seconds} | {row['exponent']:.2f} |")
     if "workers" in results:
         what = "overhead: the CPU time of all processes (sender, scheduler, workers) as a share of the tasks' own time"
+        what += f"; load: that of the machine, of {os.cpu_count()} cores, which the seconds depend on"
         lines += ["", f"{_TASKS} tasks of {1000 * _TASK:.0f} ms, best of three; {what}:", ""]
-        lines += ["| where | workers | overhead | of it the sender, per task | seconds | tasks alone |"]
-        lines += ["|---|---:|---:|---:|---:|---:|"]
+        lines += ["| where | workers | overhead | of it the sender, per task | seconds | tasks alone | load |"]
+        lines += ["|---|---:|---:|---:|---:|---:|---:|"]
         for row in results["workers"]:
             lines.append(
                 f"| {row['where']} | {row['workers']} | {100 * row['overhead']:.1f} % | {1000 * row['sender']:.2f} ms "
-                f"| {row['seconds']:.2f} | {row['ideal']:.2f} |"
+                f"| {row['seconds']:.2f} | {row['ideal']:.2f} | {row['load']:.0f} |"
             )
     if "large" in results:
         lines += ["", "| large | CPU seconds |", "|---|---:|"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 
 import weightsmith as ws
+from weightsmith.core import _processes
 from weightsmith.core.parallel import is_spread, parallel_map, spread
 from weightsmith.core.verbs import parameters
 from weightsmith.papers.reproduction import reproduce
@@ -142,6 +145,22 @@ def test_what_a_function_holds_is_sent_to_a_worker_once():
     for process in {pid for pid, _ in found}:
         reads = sorted(read for pid, read in found if pid == process)
         assert reads == [1 + 100 * (number + 1) for number in range(len(reads))]
+
+
+def test_a_process_that_took_the_place_of_an_idle_one_is_sent_the_function(monkeypatch):
+    monkeypatch.setattr(_processes, "_IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(_processes, "_spare", _processes._IdleWorkers())
+
+    def process(_):
+        import os
+
+        return os.getpid()
+
+    first = set(parallel_map(process, range(4), workers=2))
+    end = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in first) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not first & set(parallel_map(process, range(4), workers=2))
 
 
 def test_tensors_of_a_block_travel_without_the_rest(monkeypatch):

@@ -112,6 +112,10 @@ class _Worker:
         self._future, self._knows = future, function.name
         return future
 
+    def forget(self) -> None:
+        """The process knows no function: send it again."""
+        self._knows = None
+
     def stop(self, *, kill: bool) -> None:
         """End the process: after its work is done, or now and without waiting for it."""
         if kill:
@@ -184,6 +188,10 @@ class _Packed:
         return cls._last
 
 
+class _Forgotten:
+    """The answer of a process that took the place of one that was idle for long: it must be sent the function."""
+
+
 _received: dict[str, Callable[[Any], Any]] = {}
 
 
@@ -192,6 +200,8 @@ def _in_worker(name: str, content: bytes | None, task: Any) -> Any:
     if content is not None:
         _received.clear()
         _received[name] = pickle.loads(content)  # noqa: S301 (from the process that started this one)
+    if name not in _received:
+        return _Forgotten()
     function = _received[name]
     if "torch" not in sys.modules:
         return function(task)
@@ -236,6 +246,10 @@ class _Pool:
         for future in wait(self._running, return_when=FIRST_COMPLETED).done:
             index, worker = self._running.pop(future)
             match future.exception():
+                case None if isinstance(future.result(), _Forgotten):
+                    worker.forget()
+                    self._waiting.appendleft(index)
+                    self._idle.append(worker)
                 case None:
                     ready.append((index, future.result()))
                     self._idle.append(worker)

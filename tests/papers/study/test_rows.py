@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -163,3 +165,9 @@ def test_a_column_that_is_constant_in_training_is_not_stretched(x, how):
     assert (rows[TRAIN, 1] == 0).all()
     assert rows[30, 1] == pytest.approx(0.5)
     assert np.isfinite(rows).all()
+
+
+def test_classes_without_names_are_numbered_up_to_the_largest_label():
+    data = ws.data.load("digits")
+    plain = dataclasses.replace(data, classes=())
+    assert read_study_data(plain).classes == tuple(map(str, range(10)))

@@ -89,13 +89,14 @@ def simulate(
     _check_memory(network, length)
     if not isinstance(x, Tensor):
         raise UsageError(f"inputs are a tensor of rows or images, not {type(x).__name__}; torch.as_tensor makes one")
-    start, how = check_int("first", first, least=0), {
+    start = check_int("first", first, least=0)
+    how: dict[str, Any] = {
         "precision": precision,
         "early": None if early is None else Exit.of(early),
         "settle": settle,
         "device": device,
         "path": path,
-    }  # fmt: skip
+    }
     source = source_of(network, x, check_int("seed", seed, least=0), start)
     counting = [observer for observer in observers if isinstance(observer, Counting)]
     if is_spread() and len(counting) == len(observers) and device == "cpu" and path != "steps":
