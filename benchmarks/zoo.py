@@ -16,6 +16,7 @@ import copy
 import functools
 import importlib
 import json
+import signal
 import subprocess
 import sys
 import textwrap
@@ -41,6 +42,7 @@ _RESULTS = _ROOT / "docs" / "results"
 _READING = "## How to read it"
 _KEEP, _RATIO = 0.67, 0.18  # of the parameters; of the channels: 0.82² = 0.67
 _ROWS, _CLASSES, _SIZE = 32, 10, 64
+_PATIENCE = 60
 _RUNS_INTO = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, AttributeError, ArithmeticError)
 _OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": False},
@@ -119,8 +121,13 @@ def _theirs(network: nn.Module, x: Tensor) -> dict[str, Any]:
     """Torch-Pruning's magnitude pruner as its README runs it; the reference has the removed channels set to zero."""
     import torch_pruning
 
+    def give_up(*_: object) -> None:
+        raise RuntimeError(f"no answer within {_PATIENCE} CPU seconds")
+
     begin = time.process_time()
     pruned, reference = copy.deepcopy(network), copy.deepcopy(network)
+    signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _PATIENCE)  # its groups of Swin's windows grow without end
     whole = sum(value.numel() for value in network.parameters())
     last = [module for module in pruned.modules() if isinstance(module, nn.Linear | nn.Conv2d)][-1]
     try:
@@ -143,6 +150,8 @@ def _theirs(network: nn.Module, x: Tensor) -> dict[str, Any]:
     except _RUNS_INTO as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         return {"fails": told, "seconds": time.process_time() - begin}
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return {
         "left": sum(value.numel() for value in pruned.parameters()) / whole,
         "difference": float((given - expected).abs().max() / (expected - expected.mean(dim=0)).abs().max()),

@@ -53,7 +53,6 @@ from weightsmith.training.stopping import KeepBest
 
 __all__ = ["Outcome", "Task", "carry_out"]
 
-
 CHANGED = (
     "the network was changed since it was built, so its architecture does not describe it: it stays the module it is, "
     "and reloads through a function of your own"
@@ -151,9 +150,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
     _check_recovery(subject, task)
     sizes = SizeModel(subject.network, sites, subject.example[:2])
     state = _State(subject.network, {site.name: tuple(range(site.units)) for site in sites})
-    training: list[TrainRecord] = []
-    notes: list[str] = []
-    recovery = task.recovery
+    training, notes, recovery = list[TrainRecord](), list[str](), task.recovery
     several = recovery if isinstance(recovery, Iterate) else None
     cut = subject.network
     for number, counts in enumerate(_counts(sizes, task, 1 if several is None else several.rounds), start=1):

@@ -44,7 +44,7 @@ class Folding(Method, name="folding"):
                 plain.append(site)
             else:
                 choices.append(_folded(site, rows.cpu().numpy(), given[site.name]))
-        notes = ()
+        notes: tuple[str, ...] = ()
         if plain:
             choices += [Magnitude().choice(context, site, given) for site in plain]
             notes = (f"not folded, cut by L1 norm: {', '.join(site.name for site in plain)}",)
