@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
-import os
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -70,6 +69,9 @@ def grade(
     ] = None,
     seed: Seed = 0,
     workers: Workers = 1,
+    cluster: Annotated[
+        str | None, Doc("address of a Dask scheduler to run on instead", rare=True, surrounds=True)
+    ] = None,
     threads: Threads = 1,
     device: Device = "cpu",
     out: str | Path | None = None,
@@ -109,7 +111,7 @@ def grade(
     network, base = held_network(network), held_network(base)
     source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
-    if threads != 1 and workers != 1:
+    if threads != 1 and (workers != 1 or cluster is not None):
         raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads), ExitStack() as stack:
@@ -118,7 +120,7 @@ def grade(
         if out is not None:
             call = {"settings": settings, "inputs": inputs, "seed": seed}
             kept = stack.enter_context(Journal(Path(out) / "journal.jsonl", call))
-        graded = tuple(_graded(source, walked, how, workers, progress=as_callback(progress), kept=kept))
+        graded = tuple(_graded(source, walked, how, (workers, cluster), progress=as_callback(progress), kept=kept))
     return Grades(
         source=_name(network),
         settings=settings,
@@ -142,9 +144,6 @@ def _digests(network: Network, base: Network | None, walked: Walk, *, chosen: bo
     return {"network": network_digest(network)} | ({} if base is None else {"base": network_digest(base)})
 
 
-_calls = itertools.count()
-
-
 @dataclass(frozen=True, eq=False)
 class _Source:
     """The graded network in a form that another process can open; ``call`` identifies the call."""
@@ -154,7 +153,7 @@ class _Source:
     layers: str | Sequence[str] | None
     fold: bool
     conv_groups: str | Sequence[str] | None
-    call: int = field(default_factory=_calls.__next__)
+    call: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def at_rest(self) -> bool:
@@ -177,7 +176,7 @@ def _graded(
     source: _Source,
     walked: Walk,
     how: GradingOptions,
-    workers: int,
+    where: tuple[int, str | None],
     *,
     progress: StepCallback | None,
     kept: Journal | None,
@@ -195,7 +194,7 @@ def _graded(
         progress(len(found), total)
     missing = [index for index in range(total) if index not in found]
     given, start = 0, time.perf_counter()
-    for index, made in _finished(source, walked, how, workers, missing):
+    for index, made in _finished(source, walked, how, where, missing):
         found[index] = made
         if kept is not None:
             kept.append(_key(walked, index), [layer.to_dict() for layer in made], time.perf_counter() - start)
@@ -211,20 +210,23 @@ def _graded(
 
 
 def _finished(
-    source: _Source, walked: Walk, how: GradingOptions, workers: int, missing: list[int]
+    source: _Source, walked: Walk, how: GradingOptions, where: tuple[int, str | None], missing: list[int]
 ) -> Iterator[tuple[int, tuple[LayerGrade, ...]]]:
-    """Layers as they are finished, each with its index."""
+    """Layers as they are finished, each with its index; ``where`` is the number of workers, or a cluster."""
     from weightsmith.grading.layer import grade_layer
 
-    if workers == 1:
+    workers, cluster = where
+    if workers == 1 and cluster is None:
         for index in missing:
             yield index, grade_layer(walked.read(index), how)
     elif source.at_rest:
-        for place, made in completed(functools.partial(_read_and_grade, source, how), missing, workers=workers):
+        for place, made in completed(
+            functools.partial(_read_and_grade, source, how), missing, workers=workers, cluster=cluster
+        ):
             yield missing[place], made
     else:
         layers = [walked.read(index) for index in missing]
-        for place, made in completed(functools.partial(grade_layer, how=how), layers, workers=workers):
+        for place, made in completed(functools.partial(grade_layer, how=how), layers, workers=workers, cluster=cluster):
             yield missing[place], made
 
 
@@ -236,8 +238,8 @@ def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[L
     """In a worker: read one layer of a file, which is opened once for the call, and grade it."""
     from weightsmith.grading.layer import grade_layer
 
-    if _in_worker.get("call") != (os.getppid(), source.call):
-        _in_worker.update(call=(os.getppid(), source.call), walk=source.open())
+    if _in_worker.get("call") != source.call:
+        _in_worker.update(call=source.call, walk=source.open())
     return grade_layer(_in_worker["walk"].read(index), how)
 
 
