@@ -62,7 +62,7 @@ def test_broken_layers_come_first_and_then_firm_verdicts():
     assert [part.split(":")[0] for part in found.look.partition(". ")[0].split("; ")] == ["a", "weak", "leaning"]
     assert "find out why" in found.look
     assert "good" not in found.look
-    assert "leaning to one: 1; undecided: 0" in found.graded
+    assert "1 with a likely one (“leans”), 0 undecided" in found.graded
 
 
 def test_where_nothing_is_wrong_nothing_is_named(noise):
