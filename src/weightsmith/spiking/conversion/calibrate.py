@@ -183,14 +183,8 @@ class _Work:
                 spikes, said = self._fired(node, currents, errors[-1])
                 errors.append(wanted - _mean(said) * amplitude)
             self._move_bias(synapses.name, total)
-            self.layers.append(
-                LayerCalibration(
-                    synapses.name,
-                    node.name,
-                    change,
-                    *(_rms(values) / size for values in (total, errors[0], errors[-1])),
-                )
-            )
+            shares = (_rms(values) / size for values in (total, errors[0], errors[-1]))
+            self.layers.append(LayerCalibration(synapses.name, node.name, change, *shares))
         self._keep(node, spikes, said)
 
     def last(self) -> None:
@@ -262,7 +256,8 @@ class _Work:
 
     def _computed(self, name: str, given: dict[str, NDArray[Any]], steps: int) -> NDArray[Any]:
         """The values (images, steps, positions, channels) of a node for what populations give."""
-        engine, found = self._engine(steps), np.empty(0, np.float32)
+        engine = ChunkEngine(self.network, self._source, "float32", steps, "dense")
+        found = np.empty(0, np.float32)
         for part in self._parts(steps):
             engine.begin(np.arange(self._images)[part])
             values = engine.compute(name, 0, steps, {root: data[part] for root, data in given.items()})
@@ -275,11 +270,9 @@ class _Work:
     def _fired(
         self, node: Neurons, currents: NDArray[Any], moved: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The spikes for currents, which are first moved, and what they say: their sum over the steps, in thresholds.
-
-        What they say is (images, positions, channels).
-        """
-        engine, spikes = self._engine(self._steps), np.empty(0)
+        """The spikes for currents, first moved, and their sums (images, positions, channels) in thresholds."""
+        engine = ChunkEngine(self.network, self._source, "float32", self._steps, "dense")
+        spikes = np.empty(0)
         said = np.empty((self._images, *currents.shape[2:]), np.float32)
         for part in self._parts(self._steps):
             if moved is not None:
@@ -297,9 +290,6 @@ class _Work:
         largest = max(math.prod(shape) for shape in self.network.shapes.values())
         several = max(1, _NEAR // (steps * largest))
         return [slice(first, first + several) for first in range(0, self._images, several)]
-
-    def _engine(self, steps: int) -> ChunkEngine:
-        return ChunkEngine(self.network, self._source, "float32", steps, "dense")
 
     def _now(self, name: str) -> Neurons:
         node = self.network.node(name)
