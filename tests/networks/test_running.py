@@ -117,3 +117,9 @@ def test_a_network_that_views_goes_through_every_verb(data):
     assert small.record.reduced.parameters < small.record.whole.parameters
     assert ws.spike(run.network, data, steps=8, watch=2).record.decisions.cost is not None
     assert ws.diff(network, run.network, data, repeats=2).latency
+
+
+def test_a_token_beyond_the_vocabulary_is_told():
+    network = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 2))
+    with pytest.raises(DataMismatch, match="the largest token is 7, and it needs as many rows as tokens"):
+        outputs_of(network, torch.tensor([[0, 7, 1]]))

@@ -88,3 +88,28 @@ def test_what_is_no_number_is_named():
 def nothing(answers: torch.Tensor, targets: torch.Tensor) -> float:
     del answers, targets
     return float(np.nan)
+
+
+def test_a_function_of_a_file_is_a_metric(tmp_path, monkeypatch):
+    code = "def near_score(answers, targets):\n    return float((answers.argmax(1) == targets).float().mean())\n"
+    (tmp_path / "own_measures.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    run = train(
+        nn.Linear(3, 2),
+        (X, (X[:, 0] > 0).long()),
+        epochs=2,
+        validation=0.25,
+        metrics="own_measures.py:near_score",
+    )
+    assert [row.extra["validation_near_score"] for row in run.history.rows] == [
+        row.validation_accuracy for row in run.history.rows
+    ]
+
+
+def test_a_metric_that_gives_no_number_is_named():
+    with pytest.raises(UsageError, match=r"the metric per_class_score gives a Tensor of shape \(2,\), not one number"):
+        train(nn.Linear(3, 2), (X, (X[:, 0] > 0).long()), epochs=1, validation=0.25, metrics=per_class_score)
+
+
+def per_class_score(answers, targets):
+    return answers.mean(dim=0)

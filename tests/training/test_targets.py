@@ -60,6 +60,8 @@ def test_balanced_weights_count_all_classes_alike_and_have_mean_one():
         weighted(data(X[:, :1].contiguous(), ("v",)), "balanced")
     with pytest.raises(OptionError, match="as cat=2,dog=1"):
         read_class_weights("cat")
+    with pytest.raises(OptionError, match="by the name of the class, not \\[1, 3\\]"):
+        read_class_weights([1, 3])
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["dense engine", "autograd"])

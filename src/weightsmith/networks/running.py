@@ -72,6 +72,10 @@ def cannot_take(network: nn.Module, inputs: Tensor, error: Exception) -> DataMis
     layer = _failing_layer(network, inputs)
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     shape = tuple(inputs.shape[1:])
+    if isinstance(error, IndexError):
+        most = int(inputs.max()) if not inputs.is_floating_point() else None
+        found = "" if most is None else f"; the largest token is {most}, and it needs as many rows as tokens"
+        return DataMismatch(f"the network cannot take these inputs ({layer}: {reason}){found}")
     return DataMismatch(
         f"the network cannot take inputs of shape {shape} ({layer}: {reason}); give rows of the shape that it takes"
     )

@@ -23,6 +23,7 @@ from weightsmith.core.errors import UnknownName, UsageError
 from weightsmith.core.identity import identity_of
 from weightsmith.data.normalise import NONE, Normalisation
 from weightsmith.data.targets import Kind, Scoring, kind_of, scoring_of
+from weightsmith.networks.models.factories import Factory, is_factory
 from weightsmith.training.distributed import Team
 from weightsmith.training.feeding import Feed
 from weightsmith.training.losses import LossFunction
@@ -92,10 +93,11 @@ def read_metrics(given: Metrics) -> tuple[Metric, ...]:
     several = (given,) if callable(given) or isinstance(given, str) else tuple(given)
     found = []
     for each in several:
-        if isinstance(each, str) and each not in _NAMED:
-            raise UnknownName("metric", each, _NAMED)
-        name = each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__)
-        found.append(Metric(name, _NAMED[each] if isinstance(each, str) else each))
+        if isinstance(each, str) and each not in _NAMED and not is_factory(each):
+            raise UnknownName("metric", each, [*_NAMED, "FILE.py:FUNCTION"])
+        function = each if callable(each) else _NAMED.get(each) or Factory.parse(each).function
+        name = each if each in _NAMED else getattr(function, "__name__", type(function).__name__)
+        found.append(Metric(str(name), function))
     names = [metric.name for metric in found]
     if len(set(names)) != len(names):
         raise UsageError(f"two metrics are called {next(name for name in names if names.count(name) > 1)}")
@@ -121,7 +123,11 @@ class Answers:
             answers, targets = torch.cat(self._answers), torch.cat(self._targets)
             if outputs.mean:
                 answers, targets = outputs.undo(answers), outputs.undo(targets)
-            value = float(metric.function(answers, targets))
+            given = metric.function(answers, targets)
+            if not isinstance(given, Tensor | float | int) or (isinstance(given, Tensor) and given.numel() != 1):
+                shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
+                raise UsageError(f"the metric {metric.name} gives a {type(given).__name__}{shape}, not one number")
+            value = float(given)
             if not math.isfinite(value):
                 raise UsageError(f"the metric {metric.name} gives {value}; it must be a finite number")
             found[metric.column] = value

@@ -333,7 +333,8 @@ def _made(name: str, function: Callable[[list[nn.Parameter]], Any], parameter: n
         made = function([parameter])
     except (TypeError, ValueError, RuntimeError, AttributeError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UsageError(f"optimiser: {name} cannot be made for a vector of weights ({first})") from error
+        hint = "; torch calls the learning rate lr" if "'rate'" in first else ""
+        raise UsageError(f"optimiser: {name} cannot be made for a vector of weights ({first}){hint}") from error
     groups = getattr(made, "param_groups", None)
     if not isinstance(made, torch.optim.Optimizer) or not groups or "lr" not in groups[0]:
         raise UsageError(f"optimiser: {name} gives a {type(made).__name__}, not an optimiser of torch with a rate")

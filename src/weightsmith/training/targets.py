@@ -77,6 +77,8 @@ def read_class_weights(given: ClassWeights) -> str | None:
     """
     if given is None or given == "balanced":
         return given
+    if not isinstance(given, Mapping | str):
+        raise OptionError(f"class_weights are 'balanced', or weights by the name of the class, not {given!r}")
     pairs: dict[str, Any] = dict(given if isinstance(given, Mapping) else map(_pair, given.split(",")))
     for name, value in pairs.items():
         if not isinstance(value, int | float) or not 0 <= value < float("inf"):

@@ -26,6 +26,7 @@ __all__ = [
     "as_float",
     "classes_of",
     "is_missing",
+    "is_value",
     "number",
     "target_arrays",
     "targets_of",
@@ -50,7 +51,7 @@ class Targets(NamedTuple):
 def targets_of(path: Path, rows: list[Row], names: list[str], columns: list[int], task: Task) -> Targets:
     """The targets in ``columns`` of ``rows``, as ``task`` reads them."""
     called = tuple(names[column] for column in columns)
-    if len(columns) == 1 and not _is_value(rows, columns[0], task):
+    if len(columns) == 1 and not is_value(rows, columns[0], task):
         if task == "multi-label":
             raise FileRefused(path, f"several labels are several columns: targets=[{called[0]},…]")
         y, classes = classes_of([row.cells[columns[0]] for row in rows], path)
@@ -59,7 +60,7 @@ def targets_of(path: Path, rows: list[Row], names: list[str], columns: list[int]
     return target_arrays(path, values, called, task)
 
 
-def _is_value(rows: list[Row], column: int, task: Task) -> bool:
+def is_value(rows: list[Row], column: int, task: Task) -> bool:
     """Whether a single target is a value: asked for, or numbers some of which have fractions."""
     if task != "auto":
         return task == "regression"

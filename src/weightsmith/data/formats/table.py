@@ -26,6 +26,7 @@ from weightsmith.data.formats.cells import (
     as_float,
     classes_of,
     is_missing,
+    is_value,
     number,
     target_arrays,
     targets_of,
@@ -109,9 +110,13 @@ class Table(Source, name="table"):
         kept, notes = _without_gaps(path, names, rows, [i for i in aside if i not in used])
         if not kept or not inputs:
             raise FileRefused(path, f"has {len(kept)} complete rows and {len(inputs)} input columns; nothing to learn")
-        # A column that was only guessed is not taken for a value: labels with fractions are refused then.
-        task = self.task if sure or self.task != "auto" else "classification"
-        y, classes, remarks = targets_of(path, kept, names, labels, task)
+        if not sure and is_value(kept, labels[0], self.task) and self.task == "auto":
+            raise FileRefused(
+                path,
+                f"no column is called {', '.join(_LABELS)}, and the first, {brief(names[labels[0]])}, holds numbers "
+                f"with fractions; name what to predict: table:{path.name},label={names[-1]}",
+            )
+        y, classes, remarks = targets_of(path, kept, names, labels, self.task)
         x, categories = _inputs(path, names, kept, inputs)
         if aside:
             notes = (f"no inputs: the columns {', '.join(names[i] for i in aside)}", *notes)

@@ -23,7 +23,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -76,14 +76,7 @@ class Factory:
 
     def build(self, seed: int = 0) -> nn.Module:
         """The network, its weights drawn by the seed; its card names the factory."""
-        module = self._imported()
-        if not hasattr(module, self.name):
-            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-            raise UsageError(
-                f"{self}: {self.source} has no {self.name!r}{_near(self.name, known)} "
-                f"(it has {', '.join(known) or 'nothing to call'})"
-            )
-        function = getattr(module, self.name)
+        function = self.function
         try:
             inspect.signature(function).bind(**self.options)
         except TypeError as error:
@@ -105,6 +98,18 @@ class Factory:
         if not isinstance(network, nn.Module):
             raise UsageError(f"{self}: gives a {type(network).__name__}, not a torch.nn.Module")
         return with_card(network, dataclasses.replace(card_of(network), factory=str(self)))
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The class or function itself; its module is imported."""
+        module = self._imported()
+        if not callable(found := getattr(module, self.name, None)):
+            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            raise UsageError(
+                f"{self}: {self.source} has no {self.name!r}{_near(self.name, known)} "
+                f"(it has {', '.join(known) or 'nothing to call'})"
+            )
+        return found
 
     @property
     def is_installed(self) -> bool:
