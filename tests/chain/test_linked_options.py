@@ -40,7 +40,7 @@ def test_text_is_read(kind, name, text, value):
     ("kind", "name", "text", "error", "message"),
     [
         ("reduce", "price", "unit", UnknownName, "did you mean 'units'"),
-        ("train", "watch", "alfa", OptionError, "watch must be one of alpha, angles, not 'alfa'"),
+        ("train", "watch", "alfa", OptionError, "watch must be one of alpha, angles, rates, not 'alfa'"),
         ("train", "network", " ", OptionError, "network must be text"),
     ],
 )

@@ -235,4 +235,7 @@ def test_what_is_watched_stands_in_the_history(run, tmp_path):
     assert "redundant/dense1" in head
     weights = [(tmp_path / name / "network.safetensors").read_bytes() for name in ("plain", "seen")]
     assert weights[0] == weights[1]
-    assert "--watch must be one of alpha, angles, not 'alfa'" in run("train", "digits", *options, "--watch", "alfa").err
+    assert (
+        "--watch must be one of alpha, angles, rates, not 'alfa'"
+        in run("train", "digits", *options, "--watch", "alfa").err
+    )

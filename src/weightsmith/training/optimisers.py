@@ -320,6 +320,11 @@ def read_optimiser(given: Any) -> Optimiser | OwnOptimiser:
     """The optimiser that is meant by an object, text or a function."""
     if isinstance(given, OwnOptimiser):
         return given
+    if isinstance(given, torch.optim.Optimizer):
+        kind = type(given).__name__
+        raise UsageError(
+            f"optimiser: a {kind} has weights of its own; give a function: lambda p: torch.optim.{kind}(p)"
+        )
     if callable(given) and not isinstance(given, Optimiser):
         made = OwnOptimiser(given)
         _ = made.usual_rate  # refuses what is no optimiser
