@@ -12,7 +12,7 @@ from weightsmith.core.records import Origin
 from weightsmith.core.statistics import wilson
 from weightsmith.networks.evaluation import Evaluation
 from weightsmith.reporting.parts import Drawing, Table
-from weightsmith.reporting.sections.evaluating import evaluation_section
+from weightsmith.reporting.sections.evaluating import below, evaluation_section
 
 
 def by_hand(confusion, *, not_finite=0, recall=None, classes=None, **more) -> Evaluation:
@@ -144,3 +144,8 @@ def test_notes_and_facts(evaluation, read):
     assert reader.notes == ["labels by order"]
     assert reader.facts["SHA-256 of network"] == evaluation.origin.inputs["network"]
     assert (reader.facts["data"], reader.facts["split"], reader.facts["seed"]) == ("digits", "test", "–")
+
+
+def test_an_accuracy_at_the_bar_is_not_below_it():
+    assert below(0.75, 75.0) == below(0.75, None) == []
+    assert below(0.7499, 75.0) == ["accuracy 74.99 % is below the 75 % asked for"]
