@@ -163,7 +163,7 @@ def _bounds(
         _screen(values[first:stop], below[first:stop], slopes[first:stop], spot, gaps)
         left = 0
         for gap in gaps:
-            left += gap <= smallest
+            left += int(gap <= smallest)
         if left <= _FEW:
             break
     return gaps
