@@ -5,7 +5,7 @@ Advice is given only where it was right on networks that were damaged on purpose
 64 eigenvalues or more; about others nothing is advised.
 
 - **train longer**: nothing is beyond the noise, or the noise edge is above half of the largest eigenvalue (soft rank
-  above ½): the layer is hardly told from random weights. Training was stopped early, or noise was added.
+  above ½): the layer hardly differs from random weights. Training was stopped early, or noise was added.
 - **cut**: the stable rank is below 2.5 % of its longer side: far more units than directions.
 
 *Regularise* is not advised: layers trained on random labels have the spectra of well trained ones. Neither is *leave*:

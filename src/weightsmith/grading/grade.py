@@ -47,7 +47,7 @@ def grade(
         Normalise, Doc("eigenvalues of WᵀW as other tools take them (none), or of WᵀW/N (seed)", rare=True)
     ] = "none",
     evidence: Annotated[
-        Evidence | str, Doc("what is asked beside α: none, fast (interval, noise, other tails) or full (slower)")
+        Evidence | str, Doc("evidence computed for α: none, fast (interval, noise, other tails) or full (slower)")
     ] = "fast",
     cut: Annotated[
         TailCut | str, Doc("where the tail begins: ks (smallest distance), erg (unit determinant) or hill:share=0.5")

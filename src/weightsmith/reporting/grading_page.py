@@ -16,9 +16,9 @@ from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
 __all__ = ["grading_page"]
 
 _LEAD = (
-    "How well networks are trained, told from the weights alone: a power law is fitted to the tail of each layer’s "
-    "eigenvalue spectrum, whose density falls as λ to the power −α. The exponent α is read with its interval, and "
-    "beside plain norms, which need no fit."
+    "How well networks are trained, from their weights alone: a power law is fitted to the tail of each layer’s "
+    "eigenvalue spectrum, whose density falls as λ to the power −α. Every exponent α has its interval, and "
+    "plain norms, which need no fit, are shown for comparison."
 )
 
 

@@ -123,15 +123,18 @@ class Answers:
             answers, targets = torch.cat(self._answers), torch.cat(self._targets)
             if outputs.mean:
                 answers, targets = outputs.undo(answers), outputs.undo(targets)
-            given = metric.function(answers, targets)
-            if not isinstance(given, Tensor | float | int) or (isinstance(given, Tensor) and given.numel() != 1):
-                shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
-                raise UsageError(f"the metric {metric.name} gives a {type(given).__name__}{shape}, not one number")
-            value = float(given)
+            value = _number(metric, metric.function(answers, targets))
             if not math.isfinite(value):
                 raise UsageError(f"the metric {metric.name} gives {value}; it must be a finite number")
             found[metric.column] = value
         return found
+
+
+def _number(metric: Metric, given: object) -> float:
+    if isinstance(given, float | int) or (isinstance(given, Tensor) and given.numel() == 1):
+        return float(given)
+    shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
+    raise UsageError(f"the metric {metric.name} gives a {type(given).__name__}{shape}, not one number")
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ def diff(
     ] = None,
     network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
     normalise: Normalise = None,
-    evidence: Annotated[Evidence | str, Doc("what is asked beside α: none, fast (its interval), full")] = "fast",
+    evidence: Annotated[Evidence | str, Doc("evidence computed for α: none, fast (its interval), full")] = "fast",
     prices: Annotated[
         Prices | str, Doc("picojoules per operation, as picojoule:accumulate=0.1,multiply=3.2", rare=True)
     ] = "picojoule",

@@ -163,7 +163,8 @@ def _bounds(
         _screen(values[first:stop], below[first:stop], slopes[first:stop], spot, gaps)
         left = 0
         for gap in gaps:
-            left += gap <= smallest
+            if gap <= smallest:
+                left += 1
         if left <= _FEW:
             break
     return gaps

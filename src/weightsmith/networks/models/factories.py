@@ -103,7 +103,8 @@ class Factory:
     def function(self) -> Callable[..., Any]:
         """The class or function itself; its module is imported."""
         module = self._imported()
-        if not callable(found := getattr(module, self.name, None)):
+        found: Callable[..., Any] | None = getattr(module, self.name, None)
+        if not callable(found):
             known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
             raise UsageError(
                 f"{self}: {self.source} has no {self.name!r}{_near(self.name, known)} "

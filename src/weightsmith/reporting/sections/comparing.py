@@ -18,7 +18,7 @@ from weightsmith.reporting.sections._wording import chance, counted, percent, po
 
 __all__ = ["alpha_curve", "comparison_section", "layer_drawings", "network_drawings"]
 
-_BARS = 32  # of the line of α by layer; of more layers some are shown
+_BARS = 24  # of the line of α by layer; of more layers some are shown
 
 
 def comparison_section(comparison: GradeComparison, _name: str = "", *, networks: Sequence[Grades] = ()) -> Section:
