@@ -12,7 +12,7 @@ import torch
 from weightsmith.core.statistics import Interval
 from weightsmith.grading.comparison import GradeComparison, compare
 from weightsmith.grading.grade import grade
-from weightsmith.grading.ranking import DIRECTIONS, Ranking, rank_networks
+from weightsmith.grading.ranking import DIRECTIONS, RankedPair, Ranking, rank_networks
 from weightsmith.grading.results import Grades
 
 
@@ -44,7 +44,8 @@ def test_networks_come_in_the_order_of_the_measure():
     assert list(found.names) == sorted("abc", key=values.get) == ["b", "c", "a"]
     assert [(pair.first, pair.second) for pair in found.pairs] == [("b", "c"), ("c", "a")]
     assert "log_spectral_norm (smaller)" in found.agree
-    assert found.lines[0].startswith("Order by alpha_weighted (smaller is claimed to be better): b before (")
+    assert found.lines[0].startswith("Best by alpha_weighted: b")
+    assert found.lines[1].startswith("Order by alpha_weighted (smaller is claimed to be better): b before (")
     assert not found.warnings
 
 
@@ -82,7 +83,7 @@ def test_a_wider_interval_makes_the_order_less_sure():
 def test_without_intervals_there_is_an_order_and_no_probability():
     found = rank_networks([grade(weights(seed), evidence="none") for seed in (0, 1)], "ab")
     assert found.pairs[0].probability is None
-    assert "%" not in found.lines[0]
+    assert not any("%" in line for line in found.lines[:2])
     assert rank_networks([graded(0)], "a") is None
 
 
@@ -114,6 +115,48 @@ def test_an_untrained_network_does_not_win_in_silence():
     found = rank_networks([untrained, graded(1)], ["untrained", "trained"])
     noise = [warning for warning in found.warnings if "nothing but noise" in warning]
     assert noise == ["3 of 3 layers of untrained are nothing but noise, as before training: its place has no meaning"]
+
+
+def test_one_layer_out_of_scale_is_named():
+    """One of five layers times thirty leaves every median where it was."""
+    damaged = weights(5, layers=5)
+    damaged["l2.weight"] = 30 * damaged["l2.weight"]
+    several = [grade(weights(seed, layers=5)) for seed in (0, 1)]
+    (warning,) = rank_networks([*several, grade(damaged)], ["a", "b", "ruined"]).warnings
+    assert warning.startswith("ruined is out of line: the largest eigenvalue of l2 is")
+
+
+def test_noise_is_not_ranked_where_two_others_are():
+    draws = torch.Generator().manual_seed(0)
+    untrained = grade({f"l{number}.weight": torch.randn(60, 50, generator=draws) for number in range(3)})
+    found = rank_networks([untrained, graded(0, 2.0), graded(1)], ["untrained", "a", "b"])
+    assert (found.names, found.unranked) == (("b", "a"), ("untrained",))
+    assert any(warning.endswith("it is not ranked") for warning in found.warnings)
+
+
+def test_a_tie_is_no_agreement():
+    one = graded(0)
+    two = dataclasses.replace(
+        graded(1, 2.0),
+        measures=tuple(
+            dataclasses.replace(row, value=one.measure("alpha_in_range").value) if row.name == "alpha_in_range" else row
+            for row in graded(1, 2.0).measures
+        ),
+    )
+    assert not any(name.startswith("alpha_in_range") for name in rank_networks([one, two], "ab").agree)
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [
+        (0.99, "clearly before b"),
+        (0.8, "probably before b"),
+        (0.6, "a or b; they hardly differ"),
+        (None, "takes intervals"),
+    ],
+)
+def test_the_best_in_words(probability, words):
+    assert words in Ranking("alpha_weighted", ("a", "b"), (RankedPair("a", "b", probability),), (), (), ()).best
 
 
 def test_a_ranking_reads_back_and_old_comparisons_have_none():

@@ -12,9 +12,10 @@ the networks alike, each in the direction in which it is claimed to be good.
 
 **Too good to be true.** A network ruined by a large rate or by pruning can have the best exponents. One is out of line
 if it has lost more than 5 % of its rank beyond any other, or if its λ_max (median over layers) is ten times larger or
-smaller than that of the nearest other, or its stable rank per column, or the distance to its randomised twin, three
-times. Of two networks both are then named: which of them is out of line the weights do not tell. And a network half of
-whose layers have no eigenvalue beyond noise is named as such: an untrained network has small norms, and α of nothing.
+smaller than that of the nearest other (of a single layer, fifty times), or its stable rank per column, or the distance
+to its randomised twin, three times. Of two networks both are then named: which of them is out of line the weights do
+not tell. A network half of whose layers have no eigenvalue beyond noise is not ranked, if two others are left: an
+untrained network has small norms, and α of nothing.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ DIRECTIONS: dict[str, str] = {
 
 _BY = "alpha_weighted"
 _BESIDE = ("alpha", "alpha_in_range", "log_spectral_norm", "log_norm", "stable_rank")
-_LOST_RANK, _SCALE, _SHAPE = 0.05, 10.0, 3.0
+_LOST_RANK, _SCALE, _SHAPE, _ONE_LAYER = 0.05, 10.0, 3.0, 50.0
+_CLEAR, _LIKELY = 0.95, 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class RankedPair(Record):
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Record):
-    """The networks in order, how sure it is, which measures agree, and which networks look too good."""
+    """The networks in order, how sure it is, which measures agree, which look too good, and which are not ranked."""
 
     by: str
     names: tuple[str, ...]
@@ -92,6 +94,17 @@ class Ranking(Record):
     agree: tuple[str, ...]
     differ: tuple[str, ...]
     warnings: tuple[str, ...]
+    unranked: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> str:
+        """The first network, and how clearly it comes first."""
+        (first, probability), second = (self.names[0], self.pairs[0].probability), self.names[1]
+        if probability is None:
+            return f"Best by {self.by}: {first}; how sure that is takes intervals of α"
+        if probability >= _LIKELY:
+            return f"Best by {self.by}: {first}, {'clearly' if probability >= _CLEAR else 'probably'} before {second}"
+        return f"Best by {self.by}: {first} or {second}; they hardly differ"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -103,6 +116,7 @@ class Ranking(Record):
         said = f"the same order by {', '.join(self.agree)}" if self.agree else "no other measure has this order"
         other = f"; another by {', '.join(self.differ)}" if self.differ else ""
         return (
+            self.best,
             f"Order by {self.by} (smaller is claimed to be better): {order}",
             f"Agreement: {said}{other}. This orders weights, not accuracies.",
             *(f"Warning: {warning}" for warning in self.warnings),
@@ -115,6 +129,9 @@ def rank_networks(several: Sequence[Grades], names: Sequence[str]) -> Ranking | 
     ranked = sorted(
         ((grades, name, value) for grades, name, value in found if value is not None), key=lambda item: item[2]
     )
+    judged = [item for item in ranked if not _is_noise(item[0])]
+    unranked = tuple(name for grades, name, _ in ranked if _is_noise(grades)) if len(judged) > 1 else ()
+    ranked = judged if unranked else ranked
     if len(ranked) < 2:
         return None
     order = tuple(name for _, name, _ in ranked)
@@ -125,9 +142,10 @@ def rank_networks(several: Sequence[Grades], names: Sequence[str]) -> Ranking | 
         known = {name: value for name, value in values.items() if value is not None}
         if len(known) == len(ranked):
             sign = 1 if DIRECTIONS[measure] == "smaller" else -1
-            same[tuple(sorted(order, key=lambda name: sign * known[name])) == order].append(measure)
+            rising = all(sign * known[a] < sign * known[b] for a, b in itertools.pairwise(order))
+            same[rising].append(measure)  # a tie is no agreement
     agree, differ = ([f"{name} ({DIRECTIONS[name]})" for name in same[key]] for key in (True, False))
-    return Ranking(_BY, order, pairs, tuple(agree), tuple(differ), _warnings(several, names))
+    return Ranking(_BY, order, pairs, tuple(agree), tuple(differ), _warnings(several, names, unranked), unranked)
 
 
 def _value(grades: Grades, name: str) -> float | None:
@@ -159,7 +177,7 @@ def _term(layer: LayerGrade) -> float | None:
     return (layer.alpha - 1) * spread * layer.metrics.log_spectral_norm
 
 
-def _warnings(several: Sequence[Grades], names: Sequence[str]) -> tuple[str, ...]:
+def _warnings(several: Sequence[Grades], names: Sequence[str], unranked: Sequence[str]) -> tuple[str, ...]:
     signs: tuple[tuple[str, Callable[[Grades], float | None], float], ...] = (
         ("its largest eigenvalues are {ratio} those of the nearest other", _scale, _SCALE),
         ("its stable rank is {ratio} that of the nearest other", _shape, _SHAPE),
@@ -178,12 +196,12 @@ def _warnings(several: Sequence[Grades], names: Sequence[str]) -> tuple[str, ...
             nearest = min(ratios, key=lambda ratio: abs(math.log(ratio)), default=1.0)
             if not 1 / factor < nearest < factor:
                 reasons.append(words.format(ratio=f"{nearest:.2g} times"))
-        noise, fitted = _noise(grades)
-        if fitted and 2 * noise >= fitted:
-            warnings.append(
-                f"{noise} of {fitted} layers of {name} are nothing but noise, as before training: "
-                "its place has no meaning"
-            )
+        if not reasons and (leap := _leap(grades, others)) is not None:
+            reasons.append(leap)
+        if _is_noise(grades):
+            noise, fitted = _noise(grades)
+            place = "it is not ranked" if name in unranked else "its place has no meaning"
+            warnings.append(f"{noise} of {fitted} layers of {name} are nothing but noise, as before training: {place}")
         if reasons:
             warnings.append(f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, look at it first")
     return tuple(warnings)
@@ -201,6 +219,32 @@ def _noise(grades: Grades) -> tuple[int, int]:
     """How many layers have no eigenvalue beyond noise, of how many with a fit."""
     fitted = [layer for layer in grades.layers if layer.fitted]
     return sum(layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL for layer in fitted), len(fitted)
+
+
+def _is_noise(grades: Grades) -> bool:
+    noise, fitted = _noise(grades)
+    return fitted > 0 and 2 * noise >= fitted
+
+
+def _leap(grades: Grades, others: Sequence[Grades]) -> str | None:
+    """The layer whose λ_max leaves that of the same layer in every other network furthest behind or ahead."""
+    found: list[tuple[float, str]] = []
+    for layer in grades.layers:
+        theirs = [
+            same.metrics.lambda_max
+            for other in others
+            for same in other.layers
+            if same.name == layer.name and same.metrics is not None and same.metrics.lambda_max > 0
+        ]
+        if layer.metrics is not None and layer.metrics.lambda_max > 0 and theirs:
+            nearest = min(
+                (layer.metrics.lambda_max / value for value in theirs), key=lambda ratio: abs(math.log(ratio))
+            )
+            found.append((nearest, layer.name))
+    ratio, name = max(found, key=lambda each: abs(math.log(each[0])), default=(1.0, ""))
+    if 1 / _ONE_LAYER < ratio < _ONE_LAYER:
+        return None
+    return f"the largest eigenvalue of {name} is {ratio:.2g} times that of the nearest other"
 
 
 def _scale(grades: Grades) -> float | None:
