@@ -148,10 +148,14 @@ REFUSED: dict[str, dict[str, str]] = {
     "inception auxiliary": dict.fromkeys(
         _TRAINS, "in training mode the network gives a tuple.*returns the scores alone"
     ),
-    "unet": {"spike": r"up \(ConvTranspose2d\) cannot be made spiking: of the convolutions only Conv2d converts"},
+    "unet": {
+        "spike": r"up \(ConvTranspose2d\) cannot be made spiking: of the convolutions only Conv1d and Conv2d convert"
+    },
     "segmenter": dict.fromkeys(_RUNS, r"gives \(\d+, 3, 16, 16\), not one score per class.*hand over a module"),
     "vit": {"spike": r"encoder.layers.0 \(TransformerEncoderLayer\) cannot be made spiking: attention multiplies"},
-    "vit by hand": {"spike": rf"view \(the method reshape\) {_FLAT}"},
+    "vit by hand": {
+        "spike": r"attention \(Attention\): matmul .* multiplies signals with each other, as attention does"
+    },
     "mixer": {"spike": rf"flatten \(the method flatten\) {_FLAT}"},
     "convnext": {"spike": rf"permute \(the method permute\) {_NO_FORM}"},
     "shufflenet": {
@@ -203,7 +207,6 @@ REFUSED: dict[str, dict[str, str]] = {
         **dict.fromkeys(_CUTS, f"cell.weight_ih: {_LOOSE}"),
         "spike": r"cell \(RNNCell\) cannot be made spiking: recurrent cells feed",
     },
-    "conv1d": {"spike": rf"view \(the method reshape\) {_FLAT}"},
     "tokens": {
         **dict.fromkeys(_CUTS, f"embedding.weight: {_LOOSE}"),
         "spike": rf"long \(the method long\) {_NO_FORM}",

@@ -24,7 +24,9 @@ def test_text_forms_are_read_and_written(text: str) -> None:
 
 def test_only_the_plain_rules_need_to_be_told_how_much() -> None:
     assert {name for name, member in Method.members.items() if member.needs_target} == {
+        "compensated",
         "error",
+        "folding",
         "magnitude",
         "random",
         "scale",

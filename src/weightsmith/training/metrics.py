@@ -90,9 +90,11 @@ class Metric:
 
 def read_metrics(given: Metrics) -> tuple[Metric, ...]:
     """The metrics that are meant by names and functions."""
-    several = (given,) if callable(given) or isinstance(given, str) else tuple(given)
+    several = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     found = []
     for each in several:
+        if not callable(each) and not isinstance(each, str):
+            raise UsageError(f"a metric is a function, or one of {', '.join(_NAMED)}, not {each!r}")
         if isinstance(each, str) and each not in _NAMED and not is_factory(each):
             raise UnknownName("metric", each, [*_NAMED, "FILE.py:FUNCTION"])
         function = each if callable(each) else _NAMED.get(each) or Factory.parse(each).function

@@ -113,5 +113,5 @@ def test_no_training_rows(trained, digits):
 
 
 def test_no_rows_at_all(trained):
-    with pytest.raises(DataMismatch, match=r"not \(0, 1, 8, 8\)"):
+    with pytest.raises(DataMismatch, match=r"not torch.float32 \(0, 1, 8, 8\)"):
         read_subject(trained, (torch.zeros(0, 1, 8, 8), torch.zeros(0, dtype=torch.int64)), images=None, seed=0)

@@ -83,7 +83,7 @@ def layer_kinds(network: nn.Module) -> dict[str, str]:
         f"{prefix}.{attribute}".lstrip("."): str(form)
         for prefix, module in network.named_modules(remove_duplicate=False)
         for attribute, form in _forms(module).items()
-        if isinstance(getattr(module, attribute, None), Tensor)
+        if module._parameters.get(attribute) is not None  # a parametrised weight is computed, and stored by its parts
     }
 
 
