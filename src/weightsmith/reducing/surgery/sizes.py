@@ -146,8 +146,8 @@ def counts_for_target(sizes: SizeModel, shares: Mapping[str, float], target: Tar
         units = "one unit" if target.multiple == 1 else f"{target.multiple} units"
         raise UsageError(
             f"{target} cannot be met: {units} per layer that may be cut still leaves {least / whole:.1%} of the "
-            f"{target.measure}; give {target.name}:{math.ceil(1000 * least / whole) / 1000:g} or more, or let more "
-            "layers be cut"
+            f"{target.measure} (only {', '.join(list(shares)[:6])}{' …' if len(shares) > 6 else ''} may be cut); give "
+            f"{target.name}:{math.ceil(1000 * least / whole) / 1000:g} or more, or let more layers be cut"
         )
     low, high = 0.0, 1.0 / min(shares.values())
     for _ in range(60):
