@@ -202,8 +202,8 @@ def _of_targets(data: Data, scale: Normalisation) -> tuple[str, ...]:
         return (f"one output for each of {len(data.classes)} labels ({names}): above 0 means on",)
     if data.kind is Kind.VALUES:
         return (
-            f"regression: {names}, predicted in deviations of the training rows (mean {scale.mean[0]:.4g}, deviation "
-            f"{scale.std[0]:.4g}{' of the first' if len(scale.mean) > 1 else ''}), which the card undoes",
+            f"regression: {names}, standardised for training (mean {scale.mean[0]:.4g}, standard deviation "
+            f"{scale.std[0]:.4g}{' of the first' if len(scale.mean) > 1 else ''}); errors are given in its own unit",
         )
     return ()
 

@@ -63,7 +63,7 @@ def starting(
     if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         why = "convolutions with batch norm stand high rates with momentum"
         return StartingChoice(Nesterov(), _cycle(_PEAK_NORMED, span), stop, _sentence(why, stop))
-    why = "without batch norm between convolutions the steps of AdamW are safe at one rate"
+    why = "AdamW trains networks without batch norm safely at one rate"
     peak = _PEAK_OTHER if span.total > _BRIEF else _PEAK_BRIEF
     return StartingChoice(AdamW(), _cycle(peak, span), stop, _sentence(why, stop))
 

@@ -39,7 +39,7 @@ def test_numbers_with_fractions_are_values_and_that_is_said(tmp_path, options, v
     assert part.y.dtype == np.float32
     assert part.y.tolist() == values
     assert part.classes == names
-    assert any("predicted is the value of" in note for note in part.notes)
+    assert any("is predicted" in note for note in part.notes)
     assert part.x.shape == (3, 3 - len(names))
 
 

@@ -293,7 +293,7 @@ def _gradient_parts(diagnosis: GradientDiagnosis, name: str) -> list[Part]:
     """The figure of the run ``name``, and a table of the verdict on each layer."""
     columns = (
         Column("layer", "in the order of the forward pass"),
-        Column("gradients", "what is said of them"),
+        Column("gradients", "the verdict on them"),
         Column("because", "the numbers it rests on"),
     )
     rows = tuple((layer.name, layer.health.value, layer.reason) for layer in diagnosis.layers)
