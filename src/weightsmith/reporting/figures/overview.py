@@ -67,8 +67,10 @@ class Branch(NamedTuple):
     accuracy: str = ""
 
 
-def draw_networks(marks: Sequence[NetworkMark], against: Literal["parameters", "energy"]) -> Figure:
-    """Accuracy with its interval against parameters, or against picojoules per image; a labelled mark per network.
+def draw_networks(
+    marks: Sequence[NetworkMark], against: Literal["parameters", "energy"], metric: str = "accuracy"
+) -> Figure:
+    """Accuracy (or R²) with its interval against parameters or picojoules per image; a labelled mark per network.
 
     A thin line leads from each network to those made from it.
     """
@@ -89,7 +91,7 @@ def draw_networks(marks: Sequence[NetworkMark], against: Literal["parameters", "
         axes.margins(x=0.12, y=0.10)
         _logarithmic_if_wide(axes, [x for x, _ in positions])
         axes.set_xlabel("parameters" if against == "parameters" else f"energy for an image ({unit})")
-        axes.set_ylabel(f"accuracy (%), bars: {100 * marks[0].accuracy.confidence:g} % intervals")
+        axes.set_ylabel(f"{metric} (%), bars: {100 * marks[0].accuracy.confidence:g} % intervals")
         used = [making for making in _LOOKS if any(mark.making == making for mark in marks)]
         entries = [
             {"label": "as it came" if each == "given" else each, "color": _LOOKS[each][0], "marker": _LOOKS[each][1]}

@@ -42,7 +42,9 @@ __all__ = [
 
 _KINDS = {
     "Train": "training",
+    "LabelEvaluation": "evaluation",
     "Reduction": "reduction",
+    "RegressionEvaluation": "evaluation",
     "Spike": "spiking",
     "SpikeSweep": "sweep",
     "SweepTable": "table",
@@ -224,10 +226,12 @@ def _drawing(networks: Sequence[KnownNetwork], against: str, of: tuple[str, int]
         " Energies are those of additions and multiplications alone, without memory; of a network that does not spike, "
         "the price of its MACs."
     )
-    figure = functools.partial(draw_networks, marks, "parameters" if against == "parameters" else "energy")
+    metric = _metric_of(networks)
+    figure = functools.partial(draw_networks, marks, "parameters" if against == "parameters" else "energy", metric)
     how = _HOW + (energies if against == "energy" else "")
     on, number = ("", "") if of is None else (f" on {of[0]}", f"-{of[1]}")
-    return Drawing(f"Accuracy against {against}{on}", how, figure, rows, file=f"accuracy-by-{against}{number}.csv")
+    title = f"{metric[0].upper()}{metric[1:]} against {against}{on}"
+    return Drawing(title, how, figure, rows, file=f"accuracy-by-{against}{number}.csv")
 
 
 def _networks(networks: Sequence[KnownNetwork]) -> Table:
@@ -235,14 +239,14 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("network", "the result that made it"),
         Column(_metric_of(networks), "with its interval", numeric=True),
         Column("against its parent", "points, on the same images, with an interval", numeric=True),
-        Column("p", HOLM, numeric=True),
+        Column("p", HOLM, numeric=True, spare=4),
         Column("parameters", "of a spiking network those of the network it was converted from", numeric=True),
-        Column("MACs", "multiply–accumulates for an image", numeric=True),
-        Column("ACs", "accumulates for an image, of spiking networks", numeric=True),
+        Column("MACs", "multiply–accumulates for an image", numeric=True, spare=3),
+        Column("ACs", "accumulates for an image, of spiking networks", numeric=True, spare=2),
         Column("energy", "for an image; with ≈ the usual price of its MACs, which no run counted", numeric=True),
         Column("images", "that the accuracy was measured on", numeric=True),
         Column("made", "how"),
-        Column("digest", "the first letters of the SHA-256 of its weights"),
+        Column("digest", "the first letters of the SHA-256 of its weights", spare=1),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     several = len({data for data, _ in judged_alike(networks)}) > 1
