@@ -32,7 +32,8 @@ _AROUND, _AROUND_LINE = 900, 40  # bytes of the template around a drawing or tab
 _MOST_ROWS = 1_000  # rows shown of a table; its CSV has all of them
 _MOST_CSV = 500_000  # bytes of data for one table or drawing
 _LONGEST_CELL = 500
-_ROOM, _PADDING, _WRAPPED = 128, 3, 18  # characters beside the contents at 1,300 pixels, of a gap, of wrapped words
+_ROOM, _PADDING = 128, 3  # characters beside the contents at 1,300 pixels, of a gap
+_WRAPPED = {"phrase": 18, "text": 48}  # characters of a line of wrapped words, and of sentences (as in page.css)
 _LONG = 14  # rows from which a table scrolls
 _PHRASE, _SENTENCE = 26, 60  # letters from which a cell may wrap, and from which its column is a wide one
 _SORTABLE = 3  # rows from which a table is sortable
@@ -170,7 +171,7 @@ def _head(column: Column, texts: Sequence[str]) -> _Head:
     words = "words" if longest <= _PHRASE else "phrase" if longest <= _SENTENCE else "text"
     look = "number" if column.numeric else words
     head = plain(column.head, LONGEST_NAME)
-    width = max(len(head) + 2, longest if look in ("number", "words") else _WRAPPED)
+    width = max(len(head) + 2, _WRAPPED.get(look, longest))
     return _Head(head, plain(column.meaning), column.numeric, look, width)
 
 
