@@ -244,7 +244,7 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("MACs", "multiply–accumulates for an image", numeric=True, spare=3),
         Column("ACs", "accumulates for an image, of spiking networks", numeric=True, spare=2),
         Column("energy", "for an image; with ≈ the usual price of its MACs, which no run counted", numeric=True),
-        Column("images", "that the accuracy was measured on", numeric=True),
+        Column("images", "that the accuracy was measured on", numeric=True, spare=5),
         Column("made", "how"),
         Column("digest", "the first letters of the SHA-256 of its weights", spare=1),
     )
