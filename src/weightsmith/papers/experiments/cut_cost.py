@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ def measure(
         **costs,
         "alpha": None if grade.fit is None else grade.fit.alpha,
         "angle": float(np.mean(np.min(degrees + 360 * np.eye(len(degrees)), axis=1))),
-        "norm": float(np.log10(weight.double().square().flatten(1).sum(1).mean())),
+        "norm": math.log10(float(weight.double().square().flatten(1).sum(1).mean())),
     }
 
 
