@@ -98,7 +98,7 @@ def _train(rows: int) -> float:
 
 GROWTH: dict[str, tuple[str, tuple[int, int, int], Callable[[int], float]]] = {
     "grade, layers": ("layers of 200 × 200", (8, 16, 32), lambda size: _grade(size, 200)),
-    "grade, width": ("one square layer of this width", (256, 512, 1024), lambda size: _grade(1, size)),
+    "grade, width": ("columns of one square layer", (256, 512, 1024), lambda size: _grade(1, size)),
     "spike, images": ("images of 64 pixels, mlp:128,64, 64 steps", (400, 800, 1600), lambda size: _spike(size, 64)),
     "spike, steps": ("steps, 800 images", (32, 64, 128), lambda size: _spike(800, size)),
     "genetic search, population": ("masks, 5 generations, mlp:24,16, 200 rows", (20, 40, 80), _genetic),

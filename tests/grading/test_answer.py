@@ -29,20 +29,32 @@ def of(grades: Grades, *layers: LayerGrade) -> Grades:
 
 
 def test_noise_is_to_be_trained_longer(noise):
-    assert [advice(layer) for layer in noise.layers] == ["train longer"] * 3
-    assert answer(noise).look.startswith("l0: its weights hardly differ from random ones: train longer; l1")
+    assert [advice(layer, noise) for layer in noise.layers] == ["train longer"] * 3
+    words = "l0: its weights, like those of the other dense layers, hardly differ from random ones: train longer; l1"
+    assert answer(noise).look.startswith(words)
     near = judged(noise.layers[0], VerdictKind.WELL_TRAINED, soft_rank=0.6)
-    assert advice(near) == "train longer"
-    assert advice(dataclasses.replace(near, evals=63)) is None
-    assert advice(dataclasses.replace(near, kind="Conv2d")) is None
+    assert advice(near, of(noise, near)) == "train longer"
+    for other in (dataclasses.replace(near, evals=63), dataclasses.replace(near, kind="Conv2d")):
+        assert advice(other, of(noise, other)) is None
+
+
+def test_a_layer_near_noise_is_left_alone_where_another_has_learned(noise):
+    near = judged(noise.layers[0], VerdictKind.WELL_TRAINED, soft_rank=0.9)
+    learned = judged(noise.layers[1], VerdictKind.WELL_TRAINED, soft_rank=0.57)
+    assert [advice(layer, of(noise, near, learned)) for layer in (near, learned)] == [None, None]
+    small = dataclasses.replace(learned, evals=63)  # nothing was tested about such layers
+    assert advice(near, of(noise, near, small)) == "train longer"
 
 
 def test_few_directions_are_to_be_cut_in_dense_layers_only(noise):
     layer = judged(noise.layers[0], VerdictKind.WELL_TRAINED)
-    thin = dataclasses.replace(layer, metrics=dataclasses.replace(layer.metrics, stable_rank=0.02 * layer.N))
-    assert advice(layer) is None
-    assert advice(thin) == "cut"
-    assert advice(dataclasses.replace(thin, kind="Conv2d")) is None
+    thin = dataclasses.replace(layer, metrics=dataclasses.replace(layer.metrics, stable_rank=2.0))
+    assert advice(layer, of(noise, layer)) is None
+    assert advice(thin, of(noise, thin)) == "cut"  # 2 of 100 units
+    many_inputs = dataclasses.replace(thin, shape=(79, 784))  # 2 of 79 units, however many inputs they read
+    assert advice(many_inputs, of(noise, many_inputs)) is None
+    convolution = dataclasses.replace(thin, kind="Conv2d")
+    assert advice(convolution, of(noise, convolution)) is None
 
 
 def test_what_was_not_tested_is_not_advised(noise):

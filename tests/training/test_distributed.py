@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -289,21 +291,27 @@ answers["threads"] = inside, threads()
 """
 
 
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def torchrun() -> list[str]:
+    """The beginning of a command line that runs what follows in two processes of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    return [*command, "--master-port", port]
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory) -> tuple[Path, list[dict[str, Any]]]:
     """What each of two processes got from every call."""
     folder = tmp_path_factory.mktemp("torchrun")
     file = folder / "script.py"
     file.write_text(CALLS + TOGETHER)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
     answer = subprocess.run(
-        [*command, "--master-port", port, str(file), str(folder)],
-        capture_output=True, text=True, timeout=200,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-    )  # fmt: skip
+        [*torchrun(), str(file), str(folder)], capture_output=True, text=True, timeout=200, env=ENVIRONMENT
+    )
     written = [folder / f"rank-{rank}.json" for rank in (0, 1)]
     # torch may abort a process that is already taking itself down (pytorch/pytorch issue 190489); all was written then.
     late = "terminate called without an active exception" in answer.stderr and all(file.exists() for file in written)
@@ -395,6 +403,46 @@ def test_no_thread_of_the_group_outlives_it(both):
     for inside, after in (found["threads"] for found in both[1]):
         assert "pt_gloo_runloop" in inside
         assert not [name for name in after if "gloo" in name]
+
+
+@pytest.mark.slow
+@needs_loopback
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_killed_in_mid_run_ends_the_other_and_the_same_command_resumes_to_the_same_bytes(tmp_path, rank):
+    options = ["--network", "mlp:8", "--epochs", "25", "--batch", "32", "--quiet"]
+
+    def start(folder: str) -> subprocess.Popen[bytes]:
+        call = [*torchrun(), "-m", "weightsmith", "train", "digits", *options, "--out", folder]
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(call, cwd=tmp_path, env=ENVIRONMENT, **streams)
+
+    assert start("whole").wait(120) == 0
+    running = start("parts")
+    journal = tmp_path / "parts" / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not journal.exists() or len(journal.read_bytes().splitlines()) < 4:
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (killed,) = (pid for pid in children(running.pid) if variable(pid, "RANK") == str(rank))
+    os.kill(killed, signal.SIGKILL)
+    assert running.wait(60) != 0
+    assert len(journal.read_bytes().splitlines()) < 26  # it was in mid-run
+    assert start("parts").wait(120) == 0
+    whole, parts = ({file.name: file.read_bytes() for file in (tmp_path / name).iterdir() if "journal" not in file.name}
+                    for name in ("whole", "parts"))  # fmt: skip
+    assert whole == parts
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def variable(pid: int, name: str) -> str | None:
+    """A variable of the environment of a process."""
+    pairs = (entry.partition("=") for entry in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+    return next((value for key, _, value in pairs if key == name), None)
 
 
 def test_a_process_that_cannot_be_reached_is_reported_in_one_line(monkeypatch):

@@ -24,7 +24,7 @@ __all__ = ["log"]
 
 _OWN, _SUFFIX, _CHECKPOINT = "network.safetensors", ".safetensors", "checkpoint.safetensors"
 _LEVELS = 4  # folder depth: runs/chain/seed-0/stage
-_MOST_FOLDERS, _MOST_FILES = 2_000, 2_000
+_MOST_FOLDERS, _MOST_FILES = 10_000, 10_000
 
 
 def log(

@@ -213,10 +213,10 @@ def _files(entry: KnownSet, path: Path | None, splits: Sequence[str], download: 
         found = entry.find(fetch_data(entry.name), splits)
         if found is not None:
             return found
-    looked = " nor ".join(map(str, folders))
+    looked = " or ".join(map(str, folders))
     raise DataMissing(
         entry.name,
-        f"its files are neither in {looked}; fetch them with `weightsmith data fetch {entry.name}`, give path=, or set "
+        f"its files are not in {looked}; fetch them with `weightsmith data fetch {entry.name}`, give path=, or set "
         f"WEIGHTSMITH_DATA to a folder that holds {entry.name}/",
     )
 
