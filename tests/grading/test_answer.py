@@ -30,10 +30,13 @@ def of(grades: Grades, *layers: LayerGrade) -> Grades:
 
 def test_noise_is_to_be_trained_longer(noise):
     assert [advice(layer, noise) for layer in noise.layers] == ["train longer"] * 3
-    words = "l0: its weights, like those of the other dense layers, hardly differ from random ones: train longer; l1"
+    words = (
+        "l0: its weights, like those of the other dense layers, hardly differ from random ones: train longer, unless"
+    )
     assert answer(noise).look.startswith(words)
     near = judged(noise.layers[0], VerdictKind.WELL_TRAINED, soft_rank=0.6)
     assert advice(near, of(noise, near)) == "train longer"
+    assert "well trained" not in answer(of(noise, near)).look  # so close to noise α says nothing
     for other in (dataclasses.replace(near, evals=63), dataclasses.replace(near, kind="Conv2d")):
         assert advice(other, of(noise, other)) is None
 

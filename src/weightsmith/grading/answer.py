@@ -41,7 +41,8 @@ def _has_few_directions(layer: LayerGrade, _: Sequence[LayerGrade]) -> bool:
 
 
 _REASONS = {
-    "train longer": "its weights, like those of the other dense layers, hardly differ from random ones: train longer",
+    "train longer": "its weights, like those of the other dense layers, hardly differ from random ones: train longer, "
+    "unless the network is accurate already",
     "cut": "it has far more units than it uses: remove some (weightsmith reduce)",
 }
 ADVICE: dict[str, Callable[[LayerGrade, Sequence[LayerGrade]], bool]] = {
@@ -160,7 +161,7 @@ def _what_to_do(layer: LayerGrade, network: Grades) -> str:
         found = _MEANINGS.get(layer.words, layer.words)
     if kind is None:
         return found
-    return _REASONS[kind] if layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL else f"{found}, but {_REASONS[kind]}"
+    return _REASONS[kind] if kind == "train longer" else f"{found}, but {_REASONS[kind]}"
 
 
 def _unknown(grades: Grades) -> str:
