@@ -45,7 +45,8 @@ def test_networks_come_in_the_order_of_the_measure():
     assert [(pair.first, pair.second) for pair in found.pairs] == [("b", "c"), ("c", "a")]
     assert "log_spectral_norm (smaller)" in found.agree
     assert found.lines[0].startswith("Best by alpha_weighted: b")
-    assert found.lines[1].startswith("Order by alpha_weighted (smaller is claimed to be better): b before (")
+    claimed = "(smaller is claimed to be better; in brackets, how sure this order is)"
+    assert found.lines[1].startswith(f"Order by alpha_weighted {claimed}: b before (")
     assert not found.warnings
 
 
@@ -113,8 +114,8 @@ def test_an_untrained_network_does_not_win_in_silence():
     draws = torch.Generator().manual_seed(0)
     untrained = grade({f"l{number}.weight": torch.randn(60, 50, generator=draws) for number in range(3)})
     found = rank_networks([untrained, graded(1)], ["untrained", "trained"])
-    noise = [warning for warning in found.warnings if "nothing but noise" in warning]
-    assert noise == ["3 of 3 layers of untrained are nothing but noise, as before training: its place has no meaning"]
+    noise = [warning for warning in found.warnings if "random weights" in warning]
+    assert noise == ["3 of 3 layers of untrained hardly differ from random weights: its place has no meaning"]
 
 
 def test_one_layer_out_of_scale_is_named():
@@ -132,6 +133,16 @@ def test_noise_is_not_ranked_where_two_others_are():
     found = rank_networks([untrained, graded(0, 2.0), graded(1)], ["untrained", "a", "b"])
     assert (found.names, found.unranked) == (("b", "a"), ("untrained",))
     assert any(warning.endswith("it is not ranked") for warning in found.warnings)
+
+
+def test_networks_whose_dense_layers_hardly_differ_from_noise_and_sizes_apart_are_named():
+    draws = torch.Generator().manual_seed(0)
+    # One direction is just beyond the noise.
+    near = {f"l{n}.weight": torch.randn(100, 80, generator=draws) + 0.22 for n in range(3)}
+    large = {name: torch.randn(300, 200, generator=draws) ** 3 for name in near}
+    found = rank_networks([grade(near), grade(large)], ["near", "large"])
+    assert "the dense layers of near hardly differ from random weights: its place has no meaning" in found.warnings
+    assert found.warnings[-1].startswith("the networks have 24,000 to 180,000 parameters")
 
 
 def test_a_tie_is_no_agreement():
@@ -157,6 +168,12 @@ def test_a_tie_is_no_agreement():
 )
 def test_the_best_in_words(probability, words):
     assert words in Ranking("alpha_weighted", ("a", "b"), (RankedPair("a", "b", probability),), (), (), ()).best
+
+
+def test_the_best_says_how_many_measures_contradict():
+    pairs = (RankedPair("a", "b", 0.99),)
+    found = Ranking("alpha_weighted", ("a", "b"), pairs, ("log_norm",), ("alpha", "stable_rank"), ())
+    assert found.best.endswith("before b; 2 of 3 other measures order the networks differently")
 
 
 def test_a_ranking_reads_back_and_old_comparisons_have_none():

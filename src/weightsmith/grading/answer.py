@@ -16,7 +16,7 @@ of damaged layers as many are called well trained.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from weightsmith.grading.results import Grades, LayerGrade, Status, VerdictKind
@@ -41,9 +41,9 @@ def _has_few_directions(layer: LayerGrade, _: Sequence[LayerGrade]) -> bool:
 
 
 _REASONS = {
-    "train longer": "its weights, like those of the other dense layers, hardly differ from random ones: train longer, "
-    "unless the network is accurate already",
-    "cut": "it has far more units than it uses: remove some (weightsmith reduce)",
+    "train longer": "hardly different from random weights, like all larger dense layers: train the network longer, "
+    "unless it is accurate already",
+    "cut": "far more units than directions in use: remove some (weightsmith reduce)",
 }
 ADVICE: dict[str, Callable[[LayerGrade, Sequence[LayerGrade]], bool]] = {
     "train longer": _all_near_noise,
@@ -99,12 +99,16 @@ def _graded(grades: Grades) -> str:
     if any(layer.verdict.kind is VerdictKind.NOT_JUDGED for layer in fitted):
         return f"{which}; no verdicts without evidence"
     firm = [layer for layer in fitted if layer.verdict.kind is not VerdictKind.CANNOT_SAY]
-    leaning = sum(layer.words.startswith("leans") for layer in fitted)
-    kinds = Counter(layer.words for layer in firm)
-    detail = f" ({', '.join(f'{words}: {count}' for words, count in kinds.most_common())})" if firm else ""
-    undecided = len(fitted) - len(firm) - leaning
-    likely = f"{leaning} with a likely one (“leans”), {undecided} undecided"
-    return f"{which}. {len(firm)} with a clear verdict{detail}, {likely}"
+    leaning = [layer for layer in fitted if layer.words.startswith("leans")]
+    undecided = len(fitted) - len(firm) - len(leaning)
+    clear = f"{len(firm)} with a clear verdict{_by_kind(layer.words for layer in firm)}"
+    likely = _by_kind(layer.words.removeprefix("leans ").partition(" (")[0] for layer in leaning)
+    return f"{which}. {clear}, {len(leaning)} with a likely one{likely}, {undecided} undecided"
+
+
+def _by_kind(words: Iterable[str]) -> str:
+    kinds = Counter(words).most_common()
+    return f" ({', '.join(f'{kind}: {count}' for kind, count in kinds)})" if kinds else ""
 
 
 _URGENT = (Status.NON_FINITE, Status.ZERO, Status.CONSTANT)
@@ -135,15 +139,18 @@ def _look(grades: Grades) -> str:
         )
         return f"nothing: no layer is broken, or probably trained too little or regularised too much{doubt}"
     first = [grades.layers[index] for _, _, index in found[:_MOST]]
-    parts = [f"{layer.name}: {_what_to_do(layer, grades)}" for layer in first]
+    named: dict[str, list[str]] = {}
+    for layer in first:
+        named.setdefault(_what_to_do(layer, grades), []).append(layer.name)
+    parts = [f"{', '.join(names)}: {found}" for found, names in named.items()]
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
     untested = any(layer.fitted and advice(layer, grades) is None for layer in first)
-    limit = f". Advice is given for dense layers of {_TESTED} units or more only: for others none was tested"
+    limit = f". A remedy was tested for dense layers of {_TESTED} units or more only"
     return "; ".join(parts) + more + limit * untested
 
 
 _MEANINGS = {
-    "looks like noise": "its weights do not differ from random ones",
+    "looks like noise": "not different from random weights",
     "weakly trained": "trained too little",
     "over-regularised": "regularised too much, or one direction dominates",
     "well trained": "well trained",
@@ -170,7 +177,7 @@ def _unknown(grades: Grades) -> str:
     narrow = sum(layer.narrow is not None for layer in fitted)
     if narrow:
         parts.append(
-            f"in {narrow} of {len(fitted)} layers (marked ~) little stands out from random weights, and verdicts may "
-            "be less sure than they say"
+            f"how sure {narrow} of {len(fitted)} verdicts are: these layers stand out little from random weights, and "
+            "their intervals (marked ~) may be too narrow"
         )
     return "; ".join(parts)

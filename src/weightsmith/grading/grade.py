@@ -315,8 +315,8 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
     all_parts, parts = sum(layer.matrices for layer in fitted), sum(len(layer.slices) for layer in fitted)
     if parts < all_parts:
         notes.append(
-            f"alpha_hat counts {parts:,} of {all_parts:,} kernel positions (gates of recurrent layers): the others are "
-            "too small or zero"
+            f"alpha_hat counts {parts:,} of {all_parts:,} matrices (kernel positions, gates): the others are too small "
+            "or zero"
         )
     lost = sum(layer.metrics.rank_loss for layer in graded if layer.metrics is not None)
     if precision == "float32" and lost:

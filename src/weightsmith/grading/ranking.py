@@ -14,8 +14,9 @@ the networks alike, each in the direction in which it is claimed to be good.
 if it has lost more than 5 % of its rank beyond any other, or if its λ_max (median over layers) is ten times larger or
 smaller than that of the nearest other (of a single layer, fifty times), or its stable rank per column, or the distance
 to its randomised twin, three times. Of two networks both are then named: which of them is out of line the weights do
-not tell. A network half of whose layers have no eigenvalue beyond noise is not ranked, if two others are left: an
-untrained network has small norms, and α of nothing.
+not tell. A network half of whose layers have no eigenvalue beyond noise, or whose dense layers all hardly differ from
+random weights, is not ranked, if two others are left: an untrained network has small norms, and α of nothing.
+Networks whose numbers of parameters differ more than twofold are named: norms and α·log λ_max grow with width.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from weightsmith.core.records import Record
+from weightsmith.grading.answer import advice
 from weightsmith.grading.results import Grades, LayerGrade, VerdictKind
 
 __all__ = ["DIRECTIONS", "RankedPair", "Ranking", "rank_networks"]
@@ -73,6 +75,7 @@ _BY = "alpha_weighted"
 _BESIDE = ("alpha", "alpha_in_range", "log_spectral_norm", "log_norm", "stable_rank")
 _LOST_RANK, _SCALE, _SHAPE, _ONE_LAYER = 0.05, 10.0, 3.0, 50.0
 _CLEAR, _LIKELY = 0.95, 0.75
+_ALIKE = 2.0  # the ratio up to which networks count as equally large
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +101,16 @@ class Ranking(Record):
 
     @property
     def best(self) -> str:
-        """The first network, and how clearly it comes first."""
+        """The first network, how clearly it comes first, and how many other measures contradict."""
         (first, probability), second = (self.names[0], self.pairs[0].probability), self.names[1]
+        other, all_others = len(self.differ), len(self.differ) + len(self.agree)
+        doubt = f"; {other} of {all_others} other measures order the networks differently" if other else ""
         if probability is None:
-            return f"Best by {self.by}: {first}; how sure that is takes intervals of α"
+            return f"Best by {self.by}: {first}; how sure that is takes intervals of α{doubt}"
         if probability >= _LIKELY:
-            return f"Best by {self.by}: {first}, {'clearly' if probability >= _CLEAR else 'probably'} before {second}"
-        return f"Best by {self.by}: {first} or {second}; they hardly differ"
+            sure = "clearly" if probability >= _CLEAR else "probably"
+            return f"Best by {self.by}: {first}, {sure} before {second}{doubt}"
+        return f"Best by {self.by}: {first} or {second}; they hardly differ{doubt}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -117,8 +123,9 @@ class Ranking(Record):
         other = f"; another by {', '.join(self.differ)}" if self.differ else ""
         return (
             self.best,
-            f"Order by {self.by} (smaller is claimed to be better): {order}",
-            f"Agreement: {said}{other}. This orders weights, not accuracies.",
+            f"Order by {self.by} (smaller is claimed to be better; in brackets, how sure this order is): {order}",
+            f"Agreement: {said}{other}. This orders weights, not accuracies: decide by labelled rows "
+            "(weightsmith evaluate).",
             *(f"Warning: {warning}" for warning in self.warnings),
         )
 
@@ -200,10 +207,19 @@ def _warnings(several: Sequence[Grades], names: Sequence[str], unranked: Sequenc
             reasons.append(leap)
         if _is_noise(grades):
             noise, fitted = _noise(grades)
+            what = f"{noise} of {fitted} layers" if 2 * noise >= fitted else "the dense layers"
             place = "it is not ranked" if name in unranked else "its place has no meaning"
-            warnings.append(f"{noise} of {fitted} layers of {name} are nothing but noise, as before training: {place}")
+            warnings.append(f"{what} of {name} hardly differ from random weights: {place}")
         if reasons:
-            warnings.append(f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, look at it first")
+            warnings.append(
+                f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, check it before you use it"
+            )
+    sizes = [grades.coverage.parameters for grades in several]
+    if max(sizes) > _ALIKE * min(sizes):
+        warnings.append(
+            f"the networks have {min(sizes):,} to {max(sizes):,} parameters; these measures compare networks of one "
+            "size"
+        )
     return tuple(warnings)
 
 
@@ -223,7 +239,8 @@ def _noise(grades: Grades) -> tuple[int, int]:
 
 def _is_noise(grades: Grades) -> bool:
     noise, fitted = _noise(grades)
-    return fitted > 0 and 2 * noise >= fitted
+    untrained = any(advice(layer, grades) == "train longer" for layer in grades.layers)
+    return fitted > 0 and (2 * noise >= fitted or untrained)
 
 
 def _leap(grades: Grades, others: Sequence[Grades]) -> str | None:
