@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weightsmith as ws
-from weightsmith.cli import _spike_sweep_files as files
+from weightsmith.cli import spike_sweep as module
 from weightsmith.core.journal import Journal
 from weightsmith.core.records import Origin
 from weightsmith.core.statistics import mcnemar, wilson
@@ -80,7 +80,7 @@ def begun(swept, tmp_path):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures take longer than all the rest."""
-    monkeypatch.setattr(files, "draw", lambda *_: [])
+    monkeypatch.setattr(module, "_draw", lambda *_: [])
 
 
 def made(gains, train=(90, 80), steps=75, seen=200):
@@ -235,7 +235,7 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
 def test_how_far_a_sweep_had_come(tmp_path, monkeypatch, found, line):
     monkeypatch.setattr("weightsmith.spiking.sweep.work.reached", lambda _: found)
     options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "rows": 24, "test_rows": 1000}
-    result = files.begun(tmp_path, ws.data.load("digits"), options)
+    result = module._begun(tmp_path, ws.data.load("digits"), options)
     assert result == (None if line is None else f"going on in {tmp_path}: {line}")
 
 

@@ -20,7 +20,6 @@ from weightsmith.core.statistics import (
     holm,
     mcnemar,
     mean_interval,
-    paired_bootstrap,
     rank_correlation,
     wilson,
 )
@@ -138,17 +137,6 @@ def test_bootstrap_covers_the_truth_as_often_as_it_says():
     assert abs(hits / 200 - 0.8) < 3.5 * math.sqrt(0.8 * 0.2 / 200)
 
 
-def test_paired_bootstrap_draws_pairs():
-    a = stream(4, "a").normal(size=50) * 100
-    exact = paired_bootstrap(a + 1, a, seed=0, resamples=99)
-    # The spread of a is 100; drawn as pairs, the difference is 1 in each resample.
-    assert (exact.value, exact.low, exact.high) == pytest.approx((1, 1, 1), abs=1e-9)
-    b = a + stream(4, "noise").normal(size=50)
-    ours = paired_bootstrap(a, b, seed=0, resamples=299)
-    plain = bootstrap(a - b, seed=0, resamples=299)
-    assert (ours.low, ours.high) == pytest.approx((plain.low, plain.high), abs=1e-10)
-
-
 def test_constant_values_have_an_interval_of_no_width():
     for method in ("percentile", "bca"):
         found = bootstrap([0.1, 0.1, 0.1], np.median, seed=0, method=method)
@@ -177,8 +165,6 @@ def test_bootstrap_refuses_by_name():
         bootstrap(np.ones((2, 2)), seed=0)
     with pytest.raises(UsageError, match="values must be numbers, not str"):
         bootstrap(["a", "b"], seed=0)
-    with pytest.raises(DataMismatch, match="a has 2 values and b has 3"):
-        paired_bootstrap([1, 2], [1, 2, 3], seed=0)
 
 
 # McNemar

@@ -168,7 +168,8 @@ def test_few_rows_need_no_smaller_batch(iris):
     rows, names = iris
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Classifier((8,), epochs=1, batch=1000).fit(rows, names)
+        model = Classifier((8,), epochs=1, batch=1000).fit(rows, names)
+    assert model.record_.settings["batch"] == len(rows)
 
 
 def test_a_rows_answer_does_not_depend_on_its_neighbours(iris):

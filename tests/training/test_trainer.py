@@ -458,10 +458,6 @@ def test_steps_of_an_earlier_run_do_not_count_as_fast_ones(monkeypatch):
     assert ticks(monkeypatch, seconds=2.0, skipped=6)[0].left == pytest.approx(2.0)
 
 
-def test_nobody_listens():
-    Clock(None, 4).tick(1, 0, Span(2, 2), Total(), 0.1)
-
-
 def test_a_hook_may_end_the_run_and_a_resumed_run_stays_ended(tmp_path):
     seen = []
 

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightsmith.chain.linked_options import LINKS
-from weightsmith.cli import _reduction_files as files
 from weightsmith.cli import _shared_options as given
-from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv
+from weightsmith.cli._figure_files import check_writable, is_stdout, write_csv, write_figures
 from weightsmith.cli._spike_records import data_of
 from weightsmith.cli._stages import stages
 from weightsmith.cli._training_options import warnings_as_notes
 from weightsmith.cli._verb_options import Options, takes_options_of
 from weightsmith.cli.grade import say_if_first
 from weightsmith.cli.terminal import print_json, progress_bar, raise_concerns, say_note, show
+from weightsmith.core.csv_text import csv_rows
 from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.core.storage import write_atomic
 from weightsmith.reducing import reduce as verb
+from weightsmith.reporting.parts import Drawing, Section
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import nn
 
     from weightsmith.data import Data
     from weightsmith.networks.layer_plan import LayerPlan
     from weightsmith.reducing.criteria.method import Method
     from weightsmith.reducing.results import Reduction
-    from weightsmith.reporting.parts import Section
 
 __all__ = ["ACTIVATIONS", "loaded", "reduce"]
 
 ACTIVATIONS = "units are compared by their activations on rows"
 
+_FIGURES = {"search.csv": "trace", "front.csv": "front"}  # drawings of each method, and the names of their files
 _PLANS = ("error", "uniform", "norm", "alpha")
 
 
@@ -80,9 +84,9 @@ def reduce(
     described, description = _described(results, str(file), least_accuracy, out_folder is not None)
     written = _write(results, folders, out_folder, csv)
     if figures is not None:
-        written += files.draw(figures, described, description)
+        written += _draw(figures, described, description)
     if as_json:
-        print_json(files.as_dict(results, described, description, written))
+        print_json(_as_dict(results, described, description, written))
     elif not is_stdout(csv):
         show(description, written)
     raise_concerns(description)
@@ -213,7 +217,88 @@ def _write(
     """Write the tables next to the reductions' own folders; return all files."""
     written = [own / name for own in folders if own is not None for name in ("network.safetensors", "record.json")]
     if folder is not None:
-        written += files.write_tables(folder, results)
+        written += _write_tables(folder, results)
     if csv is not None:
-        written += write_csv(csv, files.summary_text(results))
+        written += write_csv(csv, _summary_text(results))
     return written
+
+
+def _as_dict(
+    results: Sequence[Reduction], described: Sequence[Section], description: Section, written: Sequence[Path]
+) -> dict[str, Any]:
+    """The full result as JSON values; durations, which differ from run to run, are separate from the records."""
+    return {
+        "reductions": [
+            {
+                "record": result.record.to_dict(),
+                "latency": None if result.latency is None else dataclasses.asdict(result.latency),
+                "look_at": list(section.look_at),
+                "try_next": list(section.try_next),
+            }
+            for result, section in zip(results, described, strict=True)
+        ],
+        "description": description.to_dict(),
+        "files": [str(path) for path in written],
+    }
+
+
+def _write_tables(folder: Path, results: Sequence[Reduction]) -> list[Path]:
+    """``summary.csv`` with a row per method, ``sites.csv`` with a row per method and site."""
+    from weightsmith.reporting.figures.reducing import gone_by_reason
+
+    rows = [
+        {
+            "by": result.record.settings["by"],
+            "site": site.name,
+            "layers": " ".join(site.layers),
+            "kind": site.kind,
+            "before": site.before,
+            "after": site.after,
+            "reasons": ", ".join(f"{count} {reason}" for reason, count in gone_by_reason(site).items()),
+            "refused": site.refused,
+            "notes": "; ".join(site.notes),
+        }
+        for result in results
+        for site in result.sites
+    ]
+    summary = write_atomic(folder / "summary.csv", _summary_text(results))
+    return [summary, write_atomic(folder / "sites.csv", csv_rows(rows))]
+
+
+def _summary_text(results: Sequence[Reduction]) -> str:
+    """The numbers of every method as CSV."""
+    return csv_rows([_summary_row(result) for result in results])
+
+
+def _summary_row(result: Reduction) -> dict[str, Any]:
+    """Sizes before and after, accuracies as shares with their intervals, and baselines."""
+    record = result.record
+    row: dict[str, Any] = {name: record.settings[name] for name in ("by", "target", "plan", "recover", "seed")}
+    for measure in ("units", "parameters", "macs", "file_bytes"):
+        row[f"{measure}_before"] = getattr(record.whole, measure)
+        row[f"{measure}_after"] = getattr(record.reduced, measure)
+    measured = record.measured
+    row |= {"split": measured.split, "images": measured.images}
+    for name, interval in (("whole", measured.whole), ("cut", measured.cut), ("reduced", measured.reduced)):
+        row |= {f"accuracy_{name}": interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    row |= {"difference": measured.cost.difference, "p": measured.cost.p}
+    random, scratch = record.random, record.scratch
+    row["random_mean"] = None if random is None else random.mean / 100
+    row["random_deviation"] = None if random is None or random.deviation is None else random.deviation / 100
+    row["scratch_mean"] = None if scratch is None or scratch.mean is None else scratch.mean.value
+    for batch in (1, 64):
+        row[f"time_ratio_{batch}"] = None if result.latency is None else result.latency.at(batch).median
+    row["refused"] = " ".join(site.name for site in record.sites if site.refused)
+    return row
+
+
+def _draw(target: Path, described: Sequence[Section], description: Section) -> list[Path]:
+    """Accuracy against size of all methods, and for each search its history and its front."""
+    sizes = next(part for part in description if isinstance(part, Drawing))
+    figures: dict[str, Callable[[], Figure]] = {"sizes": sizes.figure}
+    for number, section in enumerate(described, 1):
+        ending = "" if len(described) == 1 else f"-{number}"
+        for part in section:
+            if isinstance(part, Drawing) and part.file in _FIGURES:
+                figures[f"{_FIGURES[part.file]}{ending}"] = part.figure
+    return write_figures(target, figures)

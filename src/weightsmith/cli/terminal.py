@@ -17,7 +17,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from weightsmith.core.progress import StepCallback
-from weightsmith.core.statistics import Interval
 
 if TYPE_CHECKING:
     from weightsmith.reporting.parts import Section
@@ -30,7 +29,6 @@ __all__ = [
     "help_without_command",
     "named_line",
     "out",
-    "percent",
     "print_json",
     "progress_bar",
     "raise_concerns",
@@ -102,11 +100,6 @@ def table(*columns: str, title: str | None = None, numbers: tuple[str, ...] = ()
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     return made
-
-
-def percent(interval: Interval) -> str:
-    """``91.73 % (91.17 – 92.25)``: the value and its interval in per cent."""
-    return f"{100 * interval.value:.2f} % ({100 * interval.low:.2f} – {100 * interval.high:.2f})"
 
 
 def count_text(number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,48 +36,35 @@ class Resampling:
         if self.resamples < 2:
             raise OptionError(f"resamples must be ≥ 2, not {self.resamples}")
 
-    def interval(
-        self, samples: Sequence[NDArray[np.float64]], statistic: Callable[..., Any]
-    ) -> tuple[float, float, float]:
-        """Value, low and high of ``statistic`` of one sample, or of its difference between two paired ones."""
-        on_all, vectorised = _of_samples(statistic)
-        value = float(on_all(*samples, axis=-1) if vectorised else on_all(*samples))
+    def interval(self, values: NDArray[np.float64], statistic: Callable[..., Any]) -> tuple[float, float, float]:
+        """Value, low and high of ``statistic`` of the values."""
+        try:
+            vectorised = "axis" in inspect.signature(statistic).parameters
+        except ValueError:  # some built-in functions do not show their parameters
+            vectorised = False
+        value = float(statistic(values, axis=-1) if vectorised else statistic(values))
         if not math.isfinite(value):
             raise UsageError(f"the statistic of the values is {value}: there is no interval around it")
-        if all(np.ptp(values) == 0 for values in samples):
+        if np.ptp(values) == 0:
             return value, value, value
         from scipy import stats
 
         found = stats.bootstrap(
-            samples,
-            on_all,
+            (values,),
+            statistic,
             n_resamples=self.resamples,
             confidence_level=self.confidence,
             method="BCa" if self.method == "bca" else "percentile",
             vectorized=vectorised,
-            paired=len(samples) == 2,
-            batch=max(1, _BATCH // samples[0].size),
+            batch=max(1, _BATCH // values.size),
             random_state=stream(self.seed, "bootstrap"),
         ).confidence_interval
         low, high = float(found.low), float(found.high)
         if not (math.isfinite(low) and math.isfinite(high)):
-            count = samples[0].size
-            raise UsageError(f"the {self.method} interval is undefined for these {count} values; try 'percentile'")
+            raise UsageError(
+                f"the {self.method} interval is undefined for these {values.size} values; try 'percentile'"
+            )
         return value, low, high
-
-
-def _of_samples(statistic: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """``statistic`` as a function of one sample or of the difference of two, and whether it takes ``axis=``."""
-    try:
-        vectorised = "axis" in inspect.signature(statistic).parameters
-    except ValueError:  # some built-in functions do not show their parameters
-        vectorised = False
-
-    def on_all(*samples: Any, **axis: int) -> Any:
-        parts = [statistic(values, **axis) for values in samples]
-        return parts[0] if len(parts) == 1 else parts[0] - parts[1]
-
-    return on_all, vectorised
 
 
 # Checks of samples: one-dimensional, finite, long enough.

@@ -3,7 +3,6 @@
     wilson(successes, trials)                          a share, such as an accuracy
     mean_interval(values)                              a mean over independent values, such as seeds
     bootstrap(values, statistic, seed=0)               any statistic
-    paired_bootstrap(a, b, statistic, seed=0)          a difference on the same cases
     mcnemar(a_right, b_right)                          two networks on the same images
     score_interval(scores), score_difference(a, b)     the same for scores of rows, which are shares or means
     corrected_t(differences, train_size, test_size)    two methods over overlapping training sets
@@ -39,7 +38,6 @@ __all__ = [
     "holm",
     "mcnemar",
     "mean_interval",
-    "paired_bootstrap",
     "rank_correlation",
     "score_difference",
     "score_interval",
@@ -148,26 +146,9 @@ def bootstrap(
     The resamples are drawn from the stream "bootstrap" of ``seed``. A statistic that takes ``axis=`` is computed on all
     resamples at once.
     """
-    samples = (sample(values, "values", least=2),)
-    return _bootstrapped(samples, statistic, Resampling(seed, confidence, resamples, method))
-
-
-def paired_bootstrap(
-    a: ArrayLike,
-    b: ArrayLike,
-    statistic: Callable[..., Any] = np.mean,
-    *,
-    seed: int,
-    confidence: float = 0.95,
-    resamples: int = 9999,
-    method: Literal["percentile", "bca"] = "percentile",
-) -> Interval:
-    """Bootstrap interval of ``statistic(a) − statistic(b)`` on the same cases: pairs are drawn, never a and b apart.
-
-    The rest as in :func:`bootstrap`.
-    """
-    samples = pair(a, b, ("a", "b"), least=2)
-    return _bootstrapped(samples, statistic, Resampling(seed, confidence, resamples, method))
+    rule = Resampling(seed, confidence, resamples, method)
+    value, low, high = rule.interval(sample(values, "values", least=2), statistic)
+    return Interval(value, low, high, float(confidence), f"{method} bootstrap, {resamples} resamples")
 
 
 def mcnemar(
@@ -282,11 +263,6 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(order) - rank) * p))
         corrected[index] = largest
     return corrected
-
-
-def _bootstrapped(samples: Sequence[NDArray[np.float64]], statistic: Callable[..., Any], rule: Resampling) -> Interval:
-    value, low, high = rule.interval(samples, statistic)
-    return Interval(value, low, high, float(rule.confidence), f"{rule.method} bootstrap, {rule.resamples} resamples")
 
 
 def _binomial_p(only_a: int, only_b: int, method: str) -> float:

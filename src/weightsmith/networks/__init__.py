@@ -50,43 +50,11 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "Activation",
-    "Architecture",
-    "Card",
-    "Cnn",
-    "Dropout",
-    "Evaluation",
-    "Folded",
-    "Grafted",
-    "LabelEvaluation",
-    "LayerWeights",
-    "Mlp",
-    "PaperResnet",
-    "RegressionEvaluation",
-    "Resnet",
-    "Vgg",
-    "Walk",
-    "Weights",
-    "architecture_of",
-    "build",
-    "card_of",
-    "cnn",
-    "evaluate",
-    "fold_batch_norm",
-    "load",
-    "mlp",
-    "open_weights",
-    "paper_resnet",
-    "read_card",
-    "recognise",
-    "resnet",
-    "save",
-    "scores",
-    "vgg",
-    "walk",
-    "weights_digest",
-    "with_card",
-]
+    "Activation", "Architecture", "Card", "Cnn", "Dropout", "Evaluation", "Folded", "Grafted", "LabelEvaluation",
+    "LayerWeights", "Mlp", "PaperResnet", "RegressionEvaluation", "Resnet", "Vgg", "Walk", "Weights", "architecture_of",
+    "build", "card_of", "cnn", "evaluate", "fold_batch_norm", "load", "mlp", "open_weights", "paper_resnet",
+    "read_card", "recognise", "resnet", "save", "scores", "vgg", "walk", "weights_digest", "with_card",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

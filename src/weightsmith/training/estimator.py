@@ -13,6 +13,7 @@ This module imports scikit-learn, so no other module of ``training`` imports it.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -26,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import Tensor
 
 from weightsmith.core.seeds import pinned_threads
 from weightsmith.data.tensors import Data, Split
@@ -38,7 +39,7 @@ from weightsmith.training.losses import Loss
 from weightsmith.training.optimisers import Optimiser
 from weightsmith.training.penalties import Penalty
 from weightsmith.training.plan import TrainingWarning
-from weightsmith.training.run import Hook, Stopped, TrainRecord, TrainRun
+from weightsmith.training.run import Hook, Stopped, TrainRun
 from weightsmith.training.schedules import Schedule
 from weightsmith.training.stopping import Stop
 from weightsmith.training.suitability import LARGE_INPUTS
@@ -48,20 +49,31 @@ __all__ = ["Classifier", "Regressor"]
 _ROWS = 4096  # answered at a time
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both have in common: parameters, scaling of the inputs, training, answers."""
 
-    n_features_in_: int
-    network_: nn.Module
-    record_: TrainRecord
-    n_iter_: int
-    mean_: NDArray[np.float64] | None
-    scale_: NDArray[np.float64] | None
-
-    def _keep(self, given: Mapping[str, Any]) -> None:
-        """Every parameter as it was given, under its own name."""
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
+    hidden: Sequence[int] = (100,)
+    _: dataclasses.KW_ONLY
+    activation: str = "relu"
+    initialiser: str | None = None
+    batch_norm: str | None = None
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    optimiser: Optimiser | str = "adam"
+    schedule: Schedule | float | str | None = None
+    clip: Clip | str | None = None
+    stop: Stop | str | None = None
+    penalties: Sequence[Penalty | str] | Penalty | str = ()
+    loss: Loss | str | Callable[[Tensor, Tensor], Tensor] | None = None
+    batch: int = 32
+    epochs: int = 100
+    validation: float | None = None
+    standardise: bool = False
+    hooks: Sequence[Hook] = ()
+    diagnose: bool = False
+    seed: int = 0
+    threads: int = 1
 
     def _fitted(self, rows: NDArray[np.float64], targets: Tensor, classes: tuple[str, ...], weights: Any) -> Self:
         self.mean_ = self.scale_ = None
@@ -118,6 +130,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return 1 if self.batch_norm is None else 2  # what a batch norm cannot do with fewer
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A multi-layer perceptron for rows of numbers.
 
@@ -136,34 +149,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     ([0, 1, 2], True)
     """
 
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        hidden: Sequence[int] = (100,),
-        *,
-        activation: str = "relu",
-        initialiser: str | None = None,
-        batch_norm: str | None = None,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        optimiser: Optimiser | str = "adam",
-        schedule: Schedule | float | str | None = None,
-        clip: Clip | str | None = None,
-        stop: Stop | str | None = None,
-        penalties: Sequence[Penalty | str] | Penalty | str = (),
-        loss: Loss | str | Callable[[Tensor, Tensor], Tensor] | None = None,
-        batch: int = 32,
-        epochs: int = 100,
-        validation: float | None = None,
-        standardise: bool = False,
-        hooks: Sequence[Hook] = (),
-        diagnose: bool = False,
-        seed: int = 0,
-        threads: int = 1,
-        class_weight: Mapping[Any, float] | str | None = None,
-    ) -> None:
-        self._keep(locals())
+    class_weight: Mapping[Any, float] | str | None = dataclasses.field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's names)
         """Train on the rows ``X`` and their classes ``y``, numbers or text, with the weights of the rows, if any."""
@@ -199,32 +185,6 @@ class Regressor(RegressorMixin, MultiOutputMixin, _Estimator):  # type: ignore[m
     >>> model.score(rows, 1000 + 50 * rows[:, 0] ** 2) > 0.95
     True
     """
-
-    def __init__(
-        self,
-        hidden: Sequence[int] = (100,),
-        *,
-        activation: str = "relu",
-        initialiser: str | None = None,
-        batch_norm: str | None = None,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        optimiser: Optimiser | str = "adam",
-        schedule: Schedule | float | str | None = None,
-        clip: Clip | str | None = None,
-        stop: Stop | str | None = None,
-        penalties: Sequence[Penalty | str] | Penalty | str = (),
-        loss: Loss | str | Callable[[Tensor, Tensor], Tensor] | None = None,
-        batch: int = 32,
-        epochs: int = 100,
-        validation: float | None = None,
-        standardise: bool = False,
-        hooks: Sequence[Hook] = (),
-        diagnose: bool = False,
-        seed: int = 0,
-        threads: int = 1,
-    ) -> None:
-        self._keep(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's names)
         """Train on the rows ``X`` and their values ``y`` (a column each), with the weights of the rows, if any."""

@@ -124,21 +124,8 @@ def make_plan(
     check_open(module)
     check_state(module)
     card = card_of(module)
-    # A network that was loaded or trained has its own normalisation.
-    normalisation = settings.normalise or (card.normalisation if brings else known.normalisation)
-    if tokens := input_type(module) == torch.int64:
-        if settings.normalise is not None and settings.normalise.mean:
-            raise UsageError(
-                f"the network begins with an embedding: its tokens cannot be normalised by {normalisation}"
-            )
-        normalisation = NONE
-    if normalisation.unfitted:
-        normalisation = normalisation.fitted(known.split("train").x)
-        if settings.normalise is None:
-            notes += (
-                "inputs are standardised by means and deviations of the training rows (normalise none: as they are)",
-            )
-    notes += reason
+    normalisation, of_inputs = _normalisation(module, known, settings, brings=brings)
+    notes += of_inputs + reason
     layout = plain_layout(module, card, settings.device)
     check_finite(known)
     scores = scores_of(module, known.split("train"), normalisation, layout)
@@ -168,19 +155,13 @@ def make_plan(
         train=part,
         validation=known.validation,
         settings=settings,
-        card=dataclasses.replace(
-            card,
-            input_shape=card.input_shape or known.input_shape,
-            normalisation=normalisation,
-            classes=_class_names(known, card.classes, outputs),
-            outputs=scale,
-        ),
+        card=dataclasses.replace(_fitting(card, known, outputs), normalisation=normalisation, outputs=scale),
         layout=layout,
         span=span,
         left_out=left_out,
         warnings=(
             *check_schedule(settings.schedule, span),
-            *doubts(known, settings.batch, normalisation, tokens=tokens),
+            *doubts(known, settings.batch, normalisation, tokens=input_type(module) == torch.int64),
             *(doubts_of_scores(scores, loss, len(known.classes)) if known.kind is Kind.CLASSES else ()),
         ),
         notes=(*known.notes, *notes),
@@ -193,6 +174,21 @@ def make_plan(
         },
         inputs=inputs,
     )
+
+
+def _normalisation(
+    module: nn.Module, data: Data, settings: Settings, *, brings: bool
+) -> tuple[Normalisation, tuple[str, ...]]:
+    """How inputs are normalised, and a note if it was not asked for; a loaded or trained network has its own way."""
+    chosen = settings.normalise or (card_of(module).normalisation if brings else data.normalisation)
+    if input_type(module) == torch.int64:
+        if settings.normalise is not None and settings.normalise.mean:
+            raise UsageError(f"the network begins with an embedding: its tokens cannot be normalised by {chosen}")
+        return NONE, ()
+    if not chosen.unfitted:
+        return chosen, ()
+    note = "inputs are standardised by means and deviations of the training rows (normalise none: as they are)"
+    return chosen.fitted(data.split("train").x), (note,) if settings.normalise is None else ()
 
 
 def _of_targets(data: Data, scale: Normalisation) -> tuple[str, ...]:
@@ -262,12 +258,16 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
     return data.with_validation(_VALIDATION, settings.seed), (reason,)
 
 
-def _class_names(data: Data, card: tuple[str, ...], outputs: int) -> tuple[str, ...]:
-    """The class names of the outputs: old ones if the data have none or agree, else those of the data, else none."""
+def _fitting(card: Card, data: Data, outputs: int) -> Card:
+    """The card with the shape of the inputs and the class names of the outputs.
+
+    Old names stay if the data have none or agree; else those of the data, else none.
+    """
     nameless = data.name == NAMELESS or not data.classes
-    if len(card) == outputs and (nameless or card[: len(data.classes)] == data.classes):
-        return card
-    return data.classes if len(data.classes) == outputs else ()
+    names = data.classes if len(data.classes) == outputs else ()
+    if len(card.classes) == outputs and (nameless or card.classes[: len(data.classes)] == data.classes):
+        names = card.classes
+    return dataclasses.replace(card, input_shape=card.input_shape or data.input_shape, classes=names)
 
 
 def _left_out(network: nn.Module, rows: int, batch: int, processes: int) -> int:

@@ -44,11 +44,6 @@ def test_a_record_of_an_earlier_version_is_still_read_and_described():
     assert section["Networks"].to_rows()[1]["energy"] == pytest.approx(old.judged.energy / old.energy)
 
 
-def test_the_judgement_of_a_candidate_is_found(found):
-    assert found.record.judgement_of(found.record.chosen) == found.record.judged
-    assert found.record.judgement_of(0) is None
-
-
 def test_nothing_tried_is_not_within_the_limits():
     assert not Alone("spiking", None, {}, None).met
 

@@ -86,15 +86,6 @@ def test_a_layer_without_bias_may_get_one():
     assert "bias" in dict(layer.named_parameters())
 
 
-def test_groups_can_be_said():
-    layer = nn.Conv2d(6, 4, 3, groups=2)
-    set_tensors(layer, {"weight": torch.ones(2, 3, 3, 3), "bias": torch.zeros(2)}, groups=1)
-    assert (layer.in_channels, layer.out_channels, layer.groups) == (3, 2, 1)
-    norm = nn.GroupNorm(4, 8)
-    set_tensors(norm, {"weight": torch.ones(6), "bias": torch.zeros(6)}, groups=3)
-    assert norm(torch.ones(1, 6, 2)).shape == (1, 6, 2)
-
-
 @pytest.mark.parametrize(
     ("layer", "tensors", "message"),
     [

@@ -153,7 +153,9 @@ def test_names_can_be_read_and_nothing_leaves_the_figure(make_alpha, make_layer,
 def test_hostile_names_are_letters(make_alpha, make_network, hostile):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        drawn(alpha_figure(make_network(make_alpha(hostile, 3.0), source=hostile)))
+        figure = alpha_figure(make_network(make_alpha(hostile, 3.0), source=hostile))
+        drawn(figure)
+        assert figure.axes[0].get_xticklabels()[0].get_text().startswith(hostile[:15])
         drawn(alpha_figure([make_network(make_alpha("a", 3.0), source=name) for name in (hostile, "_b")]))
 
 

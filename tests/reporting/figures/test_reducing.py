@@ -12,15 +12,15 @@ from weightsmith.core.errors import UsageError
 from weightsmith.reducing.decisions import FrontPoint, Trace, TraceRow
 from weightsmith.reducing.results import RemovedUnit, SiteReduction
 from weightsmith.reporting.figures import reducing
+from weightsmith.reporting.figures.labels import shown
 from weightsmith.reporting.figures.reducing import (
     draw_front,
     draw_sites,
     draw_sizes,
     draw_trace,
     gone_by_reason,
-    save_figure,
 )
-from weightsmith.reporting.figures.style import BLUE, INK, ORANGE
+from weightsmith.reporting.figures.style import BLUE, INK, ORANGE, save_figure
 
 
 def points(line):
@@ -243,3 +243,4 @@ def test_many_layers_are_drawn_without_numbers_and_none_is_refused():
 def test_hostile_names_are_letters(hostile):
     figure = draw_sites([site(hostile, reasons=[hostile])])
     figure.draw_without_rendering()
+    assert shown(hostile, 34) in [text.get_text() for found in figure.legends for text in found.get_texts()]

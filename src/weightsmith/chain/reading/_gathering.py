@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from weightsmith.chain.reading.results import RECORD, Result, read_result, read_results, record_in
+from weightsmith.chain.reading.results import RECORD, Result, natural, read_result, read_results, record_in
 from weightsmith.chain.results import ChainRecord
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
@@ -158,9 +157,4 @@ class Folders:
         except FileRefused as error:
             self.refused.append(error)
             return []
-        return [folder / name for name in sorted(found, key=_natural) if not name.startswith(".")]
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    parts = re.split(r"([0-9]+)", name)
-    return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in parts]
+        return [folder / name for name in sorted(found, key=natural) if not name.startswith(".")]

@@ -41,6 +41,7 @@ __all__ = [
     "RECORD",
     "Evaluated",
     "Result",
+    "natural",
     "read_evaluation",
     "read_record",
     "read_result",
@@ -248,10 +249,11 @@ def _folders_in(folder: Path) -> list[Path]:
     """Its folders, ``seed-2`` before ``seed-10``, without hidden ones."""
     with reading(folder), os.scandir(folder) as entries:
         names = [each.name for each in entries if each.is_dir(follow_symlinks=False) and not each.name.startswith(".")]
-    return [folder / name for name in sorted(names, key=_natural)]
+    return [folder / name for name in sorted(names, key=natural)]
 
 
-def _natural(name: str) -> list[tuple[bool, int, str]]:
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """The key that sorts names with numbers as people count: ``run-2`` before ``run-10``."""
     parts = re.split(r"([0-9]+)", name)
     return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in parts]
 

@@ -114,11 +114,6 @@ class TailorRecord(Record):
         """The Pareto-optimal candidates in distance from the network, energy and parameters."""
         return tuple(on_front(self.candidates))
 
-    def judgement_of(self, number: int) -> Judgement | None:
-        """The judgement of a candidate, if it was judged."""
-        known = [self.judged, *self.judgements, *(each.judged for each in self.alone)]
-        return next((each for each in known if each is not None and each.candidate == number), None)
-
 
 @dataclasses.dataclass(frozen=True)
 class Moment:

@@ -50,7 +50,6 @@ class Search:
     runner: CandidateRunner
     preference: Preference
     progress: ProgressCallback | None = None
-    interrupted: bool = False
 
     @property
     def limits(self) -> Limits:
@@ -72,7 +71,6 @@ class Search:
         except KeyboardInterrupt:
             if not self.runner.candidates:
                 raise
-            self.interrupted = True
             return ("what came after the interruption: the same call goes on with it",)
         return ()
 

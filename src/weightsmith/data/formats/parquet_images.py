@@ -79,7 +79,7 @@ class Parquet(Source, name="parquet"):
 
     def _pixels(self, files: list[Path], rows: int) -> NDArray[np.uint8] | Tensor:
         """The images: decoded if they fit into memory, else kept encoded in a temporary file."""
-        from weightsmith.data.streams.encoded import EncodedImages
+        from weightsmith.data.streams.images import EncodedImages
         from weightsmith.data.streams.rows import StreamedRows, in_memory_or_streamed
         from weightsmith.data.streams.spool import Spool
 

@@ -1,4 +1,4 @@
-"""Images in files, decoded by threads when they are needed (Pillow lets other threads run while it decodes)."""
+"""Encoded images, in files or one behind the other in one, decoded by threads when they are needed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weightsmith.core.storage import reading
+from weightsmith.core.records import digest_of
+from weightsmith.core.storage import file_digest, reading
 from weightsmith.data.formats.images import decoded_into
 from weightsmith.data.streams.rows import Rows, in_threads
+from weightsmith.data.streams.spool import TemporaryFile
 
-__all__ = ["ImageFiles"]
+__all__ = ["EncodedImages", "ImageFiles"]
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,39 @@ def _digest_of_files(paths: tuple[Path, ...], how: str) -> str:
         with reading(path):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedImages:
+    """Images as rows ``(c, h, w)`` of pixels; ``places`` tells where each begins and how long it is."""
+
+    file: TemporaryFile
+    places: NDArray[np.int64]
+    size: tuple[int, int]
+    grey: bool
+    origin: Path
+    dtype = torch.uint8
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Images, channels, height, width."""
+        return (len(self.places), 1 if self.grey else 3, *self.size)
+
+    def read(self, batches: Iterable[Rows]) -> Iterator[Tensor]:
+        """The images of each batch."""
+        return in_threads(self._decoded, batches)
+
+    def _decoded(self, rows: Rows) -> Tensor:
+        pixels: NDArray[np.uint8] = np.empty((len(rows), *self.shape[1:]), np.uint8)
+        with self.file.path.open("rb", buffering=0) as file:
+            for place, row in enumerate(rows):
+                begin, length = self.places[row].tolist()
+                file.seek(begin)
+                decoded_into(
+                    pixels[place], self.origin.with_name(f"{self.origin.name}, image {row}"), file.read(length)
+                )
+        return torch.from_numpy(pixels)
+
+    def identity(self) -> str:
+        """Of the encoded images, in order, and the size they are read at."""
+        return digest_of(f"{file_digest(self.file.path)} {self.shape}")

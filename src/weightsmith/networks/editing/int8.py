@@ -98,9 +98,9 @@ class Int8Layer(nn.Module):
         return _CONVOLUTIONS[self.kind](values, weight, **self.window)
 
 
-def int8_outline(network: nn.Module, example: Tensor | None = None) -> nn.Module:
+def int8_outline(network: nn.Module) -> nn.Module:
     """``network`` with 8-bit layers whose numbers are still to be filled in, as from a file."""
-    return with_card(replaced(network, example)[0], card_of(network)).eval()
+    return with_card(replaced(network, None)[0], card_of(network)).eval()
 
 
 def folded(network: nn.Module, example: Tensor | None) -> tuple[nn.Module, list[str]]:

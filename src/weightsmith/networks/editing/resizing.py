@@ -42,13 +42,13 @@ class _Sizes(NamedTuple):
     shapes: Shapes
 
 
-def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int | None = None) -> None:
+def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put ``tensors`` (``weight``, ``bias``, ``running_mean`` …) into a layer; its sizes are set from their shapes.
 
     The values are copied, in the type and to the device of what they replace, and stay as trainable as that was. A
     dense layer or convolution without bias may be given one. All tensors of the layer must fit each other afterwards,
     or nothing is changed. Groups of convolutions and group norms keep their size where whole ones are left, else their
-    number; ``groups`` says otherwise. A kind of layer that is not known is refused.
+    number. A kind of layer that is not known is refused.
     """
     what = f"{type(module).__name__}({module.extra_repr()})"
     stored = _stored(module, what)
@@ -56,7 +56,7 @@ def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor], *, groups: int
         if name not in stored:
             raise UnknownName(f"tensor of {what}", name, stored)
     before = {name: tuple(tensor.shape) for name, tensor in stored.items() if tensor is not None}
-    sizes = _sizes(module, {**before, **{name: tuple(new.shape) for name, new in tensors.items()}}, groups, what)
+    sizes = _sizes(module, {**before, **{name: tuple(new.shape) for name, new in tensors.items()}}, what)
     for name, tensor in tensors.items():
         _put(module, name, tensor)
     for attribute, value in sizes.attributes.items():
@@ -160,7 +160,7 @@ def _plans(network: nn.Module, shapes: Shapes) -> dict[str, _Plan]:
         units = output_units(module)
         if changes:
             before = {key: tuple(tensor.shape) for key, tensor in _stored(module, name).items() if tensor is not None}
-            attributes = _sizes(module, {**before, **wanted}, None, name).attributes
+            attributes = _sizes(module, {**before, **wanted}, name).attributes
             joint = wanted.get("in_proj_weight", (None,))[0]
             units = attributes.get("out_features", attributes.get("out_channels", joint))
         if changes or units is not None:
@@ -193,7 +193,7 @@ def _put(module: nn.Module, name: str, tensor: Tensor) -> None:
     setattr(module, name, nn.Parameter(new, requires_grad=like.requires_grad) if is_parameter else new)
 
 
-def _sizes(module: nn.Module, shapes: Shapes, groups: int | None, what: str) -> _Sizes:
+def _sizes(module: nn.Module, shapes: Shapes, what: str) -> _Sizes:
     """The sizes of a layer of a known kind with tensors of these shapes, if they fit each other."""
     empty = next((name for name, shape in shapes.items() if 0 in shape), None)
     if empty is not None:
@@ -205,7 +205,7 @@ def _sizes(module: nn.Module, shapes: Shapes, groups: int | None, what: str) -> 
     if len(shapes[leading]) != rank:
         raise UsageError(f"{what}: {leading} must have {rank} axes, not the shape {shapes[leading]}")
     rule = next(rule for kind, rule in _KINDS.items() if isinstance(module, kind))
-    sizes = rule(module, shapes[leading], groups)
+    sizes = rule(module, shapes[leading])
     for name, shape in shapes.items():
         fitting = sizes.shapes.get(name, ())
         if shape != fitting:
@@ -213,26 +213,24 @@ def _sizes(module: nn.Module, shapes: Shapes, groups: int | None, what: str) -> 
     return sizes
 
 
-def _dense(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+def _dense(_module: Any, weight: tuple[int, ...]) -> _Sizes:
     units, inputs = weight
     return _Sizes({"in_features": inputs, "out_features": units}, {"weight": weight, "bias": (units,)})
 
 
-def _convolution(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
+def _convolution(module: Any, weight: tuple[int, ...]) -> _Sizes:
     """Weights are (out, in / groups, kernel …)."""
-    if groups is None:
-        alone, each = module.groups == module.in_channels > 1, module.out_channels // module.groups
-        if alone and weight[0] % each:
-            raise UsageError(f"{module}: gives {each} channels for each one it reads, which {weight[0]} cannot be")
-        whole = weight[1] * module.groups == module.in_channels and weight[0] % each == 0  # whole groups are left
-        groups = weight[0] // each if alone or (whole and module.groups > 1) else module.groups
+    alone, each = module.groups == module.in_channels > 1, module.out_channels // module.groups
+    if alone and weight[0] % each:
+        raise UsageError(f"{module}: gives {each} channels for each one it reads, which {weight[0]} cannot be")
+    whole = weight[1] * module.groups == module.in_channels and weight[0] % each == 0  # whole groups are left
+    groups = weight[0] // each if alone or (whole and module.groups > 1) else module.groups
     return _grouped(module, (weight[1] * groups, weight[0]), groups)
 
 
-def _transposed(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
+def _transposed(module: Any, weight: tuple[int, ...]) -> _Sizes:
     """Weights are (in, out / groups, kernel …)."""
-    if groups is None:
-        groups = weight[0] if module.groups == module.in_channels > 1 else module.groups
+    groups = weight[0] if module.groups == module.in_channels > 1 else module.groups
     return _grouped(module, (weight[0], weight[1] * groups), groups)
 
 
@@ -245,31 +243,30 @@ def _grouped(module: Any, channels: tuple[int, int], groups: int) -> _Sizes:
     return _Sizes(attributes, {"weight": (first, second, *module.kernel_size), "bias": (outputs,)})
 
 
-def _channels(_module: Any, leading: tuple[int, ...], _groups: int | None) -> _Sizes:
+def _channels(_module: Any, leading: tuple[int, ...]) -> _Sizes:
     """Batch and instance norms: all tensors have one value per channel, but for the counter of batches."""
     names = ("weight", "bias", "running_mean", "running_var")
     return _Sizes({"num_features": leading[0]}, dict.fromkeys(names, leading))
 
 
-def _group_norm(module: Any, weight: tuple[int, ...], groups: int | None) -> _Sizes:
-    if groups is None:
-        size = module.num_channels // module.num_groups
-        whole = module.num_groups > 1 and weight[0] % size == 0  # whole groups are left
-        groups = weight[0] // size if whole else module.num_groups
+def _group_norm(module: Any, weight: tuple[int, ...]) -> _Sizes:
+    size = module.num_channels // module.num_groups
+    whole = module.num_groups > 1 and weight[0] % size == 0  # whole groups are left
+    groups = weight[0] // size if whole else module.num_groups
     if groups < 1 or weight[0] % groups:
         raise UsageError(f"{module}: {weight[0]} channels cannot be split into {groups} groups")
     return _Sizes({"num_channels": weight[0], "num_groups": groups}, {"weight": weight, "bias": weight})
 
 
-def _layer_norm(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+def _layer_norm(_module: Any, weight: tuple[int, ...]) -> _Sizes:
     return _Sizes({"normalized_shape": weight}, {"weight": weight, "bias": weight})
 
 
-def _slopes(_module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+def _slopes(_module: Any, weight: tuple[int, ...]) -> _Sizes:
     return _Sizes({"num_parameters": weight[0]}, {"weight": weight})
 
 
-def _attention(module: Any, weight: tuple[int, ...], _groups: int | None) -> _Sizes:
+def _attention(module: Any, weight: tuple[int, ...]) -> _Sizes:
     rows, width = weight
     if width != module.embed_dim or rows % (3 * module.head_dim):
         raise UsageError(f"{module}: {rows} × {width} values are not those of heads of {module.head_dim} values")
@@ -277,7 +274,7 @@ def _attention(module: Any, weight: tuple[int, ...], _groups: int | None) -> _Si
     return _Sizes(changed, {"in_proj_weight": weight, "in_proj_bias": (rows,)})
 
 
-_KINDS: dict[type[nn.Module], Callable[[Any, tuple[int, ...], int | None], _Sizes]] = {
+_KINDS: dict[type[nn.Module], Callable[[Any, tuple[int, ...]], _Sizes]] = {
     nn.Linear: _dense,
     _ConvTransposeNd: _transposed,  # before _ConvNd, whose subclass it is
     _ConvNd: _convolution,

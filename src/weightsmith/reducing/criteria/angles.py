@@ -25,7 +25,7 @@ from weightsmith.core.options import param
 from weightsmith.core.records import Record
 from weightsmith.reducing.criteria.centres import WITHOUT_CONSTANTS, centre_of, centre_text, centred_grams
 from weightsmith.reducing.criteria.constants import (
-    carried_past_padding,
+    choose_by_site,
     constant_units,
     into_bias,
     least_kept,
@@ -85,19 +85,7 @@ class Angles(Method, name="angles"):
         """Reduce each site separately, to its number of units or by the angle."""
         grams = centred_grams(context, self.centre)
         weigh = self.order == "effect" or (self.order == "auto" and counts is not None)
-        choices = tuple(
-            choose_by_angles(
-                site.name,
-                site.units,
-                grams[site.name],
-                self,
-                None if counts is None else counts[site.name],
-                constants=site.takes_constants,
-                reading=context.reading_norms(site) if weigh else None,
-            )
-            for site in context.sites
-        )
-        return Decision(choices if counts is not None else carried_past_padding(context.sites, grams, choices))
+        return choose_by_site(choose_by_angles, self, context, grams, counts, weigh=weigh)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ The 1991 paper names both kinds: units with the same output on every row, and un
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reducing.criteria.gram import Gram
-from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.decisions import Choice, Decision, Removal
 
 if TYPE_CHECKING:
-    from weightsmith.reducing.surgery.sites import Site
+    from weightsmith.reducing.context import PruningContext
+    from weightsmith.reducing.criteria.method import Method
 
-__all__ = ["carried", "carried_past_padding", "constant_units", "into_bias", "least_kept", "short_units"]
+__all__ = ["carried", "choose_by_site", "constant_units", "into_bias", "least_kept", "short_units"]
 
 
 def constant_units(gram: Gram, share: float, *, constants: bool = True) -> list[int]:
@@ -50,12 +51,27 @@ def into_bias(gram: Gram, unit: int, reason: str, *, constants: bool = True) -> 
     return Removal(unit, constant=float(gram.means[unit]) if constants else 0.0, reason=reason)
 
 
-def carried_past_padding(
-    sites: Sequence[Site], grams: Mapping[str, Gram], choices: tuple[Choice, ...]
-) -> tuple[Choice, ...]:
-    """Each choice with its constants :func:`carried` by a unit, if a reader of its site pads with zeros."""
-    padded = {site.name for site in sites if site.padded}
-    return tuple(carried(choice, grams[choice.site]) if choice.site in padded else choice for choice in choices)
+def choose_by_site(
+    choose: Callable[..., Choice],
+    option: Method,
+    context: PruningContext,
+    grams: Mapping[str, Gram],
+    counts: Mapping[str, int] | None,
+    *,
+    weigh: bool,
+) -> Decision:
+    """What ``choose`` removes at each site, to its number of units in ``counts`` or as ``option`` says.
+
+    ``weigh`` hands it the norms of the weights that read each unit. Without ``counts``, constants are :func:`carried`
+    by a unit if a reader of the site pads with zeros.
+    """
+    choices = []
+    for site in context.sites:
+        gram, keep = grams[site.name], None if counts is None else counts[site.name]
+        reading = context.reading_norms(site) if weigh else None
+        choice = choose(site.name, site.units, gram, option, keep, constants=site.takes_constants, reading=reading)
+        choices.append(carried(choice, gram) if counts is None and site.padded else choice)
+    return Decision(tuple(choices))
 
 
 def carried(choice: Choice, gram: Gram) -> Choice:

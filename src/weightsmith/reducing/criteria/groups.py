@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import param
 from weightsmith.reducing.criteria.centres import WITHOUT_CONSTANTS, centre_of, centre_text, centred_grams
-from weightsmith.reducing.criteria.constants import carried_past_padding, constant_units, into_bias, least_kept
+from weightsmith.reducing.criteria.constants import choose_by_site, constant_units, into_bias, least_kept
 from weightsmith.reducing.criteria.gram import Gram
 from weightsmith.reducing.criteria.method import Method
 from weightsmith.reducing.decisions import Choice, Decision, Removal
@@ -70,19 +70,7 @@ class Groups(Method, name="groups"):
             )
         grams = centred_grams(context, self.centre)
         weigh = self.pivot == "effect" or (self.pivot == "auto" and counts is not None)
-        choices = tuple(
-            choose_by_groups(
-                site.name,
-                site.units,
-                grams[site.name],
-                self,
-                None if counts is None else counts[site.name],
-                constants=site.takes_constants,
-                reading=context.reading_norms(site) if weigh else None,
-            )
-            for site in context.sites
-        )
-        return Decision(choices if counts is not None else carried_past_padding(context.sites, grams, choices))
+        return choose_by_site(choose_by_groups, self, context, grams, counts, weigh=weigh)
 
 
 def choose_by_groups(

@@ -4,56 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
 
-__all__ = ["Cells", "Curve", "StudyRow", "by_setting", "by_start", "curve_of", "over_what", "positions_of"]
+if TYPE_CHECKING:
+    from weightsmith.reducing.study_table import StudyRow
+
+__all__ = ["Cells", "Curve", "by_setting", "by_start", "curve_of", "over_what", "positions_of"]
 
 
-class StudyRow(Protocol):
-    """One network of a study, reduced and tested; any object with these attributes.
-
-    Accuracies are in percent; a ``method`` may be written as an option, such as ``angles:45``.
-    """
-
-    @property
-    def method(self) -> str:
-        """The method of reduction."""
-
-    @property
-    def hidden(self) -> int:
-        """Hidden units before."""
-
-    @property
-    def fold(self) -> int:
-        """The number of the test fold."""
-
-    @property
-    def repeat(self) -> int:
-        """The number of the split into folds."""
-
-    @property
-    def units(self) -> int:
-        """Hidden units after."""
-
-    @property
-    def test_accuracy(self) -> float:
-        """Test accuracy on the fold in percent."""
-
-    @property
-    def angle(self) -> float | None:
-        """The threshold in degrees, if the method has one."""
-
-    @property
-    def penalty(self) -> float | None:
-        """λ of the fitness, if the method has one."""
-
-
-Cells: TypeAlias = Mapping[float, Sequence[StudyRow]]
+Cells: TypeAlias = "Mapping[float, Sequence[StudyRow]]"
 _Numbers: TypeAlias = NDArray[np.float64]
 
 

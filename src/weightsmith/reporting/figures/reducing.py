@@ -10,27 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures.angles import draw_angles, draw_dendrogram
 from weightsmith.reporting.figures.labels import columns, number, readable_ticks, shown
 from weightsmith.reporting.figures.spiking._panels import layer_rows, legend_below
-from weightsmith.reporting.figures.study import (
-    barred_line,
-    draw_angle_sweep,
-    draw_final_size,
-    draw_method_accuracy,
-    draw_penalty_sweep,
-)
-from weightsmith.reporting.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    house_style,
-    new_figure,
-    save_figure,
-)
+from weightsmith.reporting.figures.study import barred_line
+from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, house_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,20 +22,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.decisions import FrontPoint, Trace
     from weightsmith.reducing.results import SiteReduction
 
-__all__ = [
-    "draw_angle_sweep",
-    "draw_angles",
-    "draw_dendrogram",
-    "draw_final_size",
-    "draw_front",
-    "draw_method_accuracy",
-    "draw_penalty_sweep",
-    "draw_sites",
-    "draw_sizes",
-    "draw_trace",
-    "gone_by_reason",
-    "save_figure",
-]
+__all__ = ["draw_front", "draw_sites", "draw_sizes", "draw_trace", "gone_by_reason"]
 
 
 _WIDE = 30.0  # largest over smallest value from which an axis is logarithmic

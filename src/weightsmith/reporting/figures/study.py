@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weightsmith.reporting.figures._folds import (
-    Cells,
-    StudyRow,
-    by_setting,
-    by_start,
-    curve_of,
-    over_what,
-    positions_of,
-)
+from weightsmith.reporting.figures._folds import Cells, by_setting, by_start, curve_of, over_what, positions_of
 from weightsmith.reporting.figures._networks import look
 from weightsmith.reporting.figures.labels import columns, readable_ticks, shown
 from weightsmith.reporting.figures.style import BLUE, INK, RED, house_style, new_figure
@@ -31,14 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "StudyRow",
-    "barred_line",
-    "draw_angle_sweep",
-    "draw_final_size",
-    "draw_method_accuracy",
-    "draw_penalty_sweep",
-]
+    from weightsmith.reducing.study_table import StudyRow
+
+__all__ = ["barred_line", "draw_angle_sweep", "draw_final_size", "draw_method_accuracy", "draw_penalty_sweep"]
 
 _SHAPES = "osD^vP"
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)))

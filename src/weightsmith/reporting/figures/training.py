@@ -179,13 +179,12 @@ def watched_figure(
     lines: Mapping[str, str],
     quantity: str,
     *,
-    best: int | None = None,
     band: tuple[float, float] | None = None,
 ) -> Figure:
     """A line against epochs for each of ``lines``, which maps columns of the history to labels.
 
-    ``quantity`` names the axis, ``best`` is an epoch to mark, ``band`` a range to shade. Many lines are shaded
-    from light, the first, to dark, the last.
+    ``quantity`` names the axis, ``band`` is a range to shade. Many lines are shaded from light, the first, to dark,
+    the last.
     """
     known = {column: [math.nan if v is None else v for v in history.column(column)] for column in lines}
     known = {column: values for column, values in known.items() if not all(map(math.isnan, values))}
@@ -201,8 +200,6 @@ def watched_figure(
         ]
         if band is not None:
             axes.axhspan(*band, color=GREEN, alpha=0.09, linewidth=0, zorder=0)
-        if best is not None:
-            axes.axvline(best, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         axes.set_ylabel(shown(quantity))
         _epochs_below(axes, epochs)
         if len(drawn) > 1:

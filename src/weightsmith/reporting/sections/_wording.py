@@ -180,7 +180,7 @@ def changed(comparison: Comparison, scale: float = 100.0) -> str:
     return f"{value} points [{low}, {high}]"
 
 
-def conclusion(comparison: Comparison, scale: float = 100.0) -> str:
+def conclusion(comparison: Comparison) -> str:
     """What the interval of a change in accuracy shows or excludes, in points.
 
     >>> from weightsmith.core.statistics import mcnemar
@@ -195,7 +195,7 @@ def conclusion(comparison: Comparison, scale: float = 100.0) -> str:
     ends = comparison.interval
     if ends is None:
         return "no interval: all differences are equal"
-    low, high, sure = scale * ends.low, scale * ends.high, f"at {100 * ends.confidence:g} %"
+    low, high, sure = 100 * ends.low, 100 * ends.high, f"at {100 * ends.confidence:g} %"
     if high < 0:
         return f"a loss of {-high:.1f} to {-low:.1f} points {sure}"
     if low > 0:

@@ -26,7 +26,7 @@ from weightsmith.reporting.sections._known_networks import (
     network_in,
     network_out,
 )
-from weightsmith.reporting.sections._wording import counted, energy_text, percent, percent_within, setting_text
+from weightsmith.reporting.sections._wording import counted, energy_text, percent, percent_within, setting_text, some
 from weightsmith.training.run import TrainRecord
 
 __all__ = [
@@ -174,9 +174,7 @@ def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> 
     unjudged = [each.name for each in networks if each.judged is None and each.making != "given"]
     if unjudged:
         verb = "was" if len(unjudged) == 1 else "were"
-        lines.append(
-            f"{_listed(unjudged)} {verb} not judged on any rows: the results hold no accuracy with an interval."
-        )
+        lines.append(f"{some(unjudged)} {verb} not judged on any rows: the results hold no accuracy with an interval.")
     rows: dict[tuple[str, str, int], list[str]] = {}
     for (data, split), group in judged_alike(networks).items():
         for each in group:
@@ -185,7 +183,7 @@ def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> 
     if len(rows) > 1:
         several = len({data for data, *_ in rows}) > 1
         groups = (
-            f"{_listed(names)} on {counted(images, 'image')} ({split}{f' of {data}' if several and data else ''})"
+            f"{some(names)} on {counted(images, 'image')} ({split}{f' of {data}' if several and data else ''})"
             for (data, split, images), names in rows.items()
         )
         lines.append(f"Accuracies were measured on different rows: {'; '.join(groups)}.")
@@ -357,8 +355,3 @@ def _facts(results: Sequence[NamedRecord]) -> Facts:
             *((package, ", ".join(sorted(found))) for package, found in sorted(versions.items())),
         ),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
