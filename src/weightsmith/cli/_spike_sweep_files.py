@@ -56,7 +56,7 @@ def begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
         split, asked = ("train", "rows") if stage == "racing" else ("test", "test_rows")
         rows = len(known.split(split)) if split in known.splits else options[asked]
         total, what = min(options[asked], rows), f"{split} images"
-    return f"going on in {folder}: {stage} was at {done:,} of {total:,} {what}"
+    return f"resuming in {folder}: {stage} was at {done:,} of {total:,} {what}"
 
 
 def write_tables(folder: Path, sweep: SpikeSweep) -> list[Path]:

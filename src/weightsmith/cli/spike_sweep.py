@@ -93,7 +93,9 @@ def _swept(module: nn.Module, known: Data, options: Options, quiet: bool) -> Spi
             return verb.spike_sweep(module, known, **options, progress=callback)
     except KeyboardInterrupt:
         folder = options["out"]
-        kept = "without --out nothing is kept" if folder is None else f"{folder} keeps what is done: repeat to go on"
+        kept = (
+            "without --out nothing is kept" if folder is None else f"{folder} keeps finished work: run again to resume"
+        )
         say_note(f"{reached}{kept}")
         raise
 

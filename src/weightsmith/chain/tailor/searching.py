@@ -73,7 +73,7 @@ class Search:
             if not self.runner.candidates:
                 raise
             self.interrupted = True
-            return ("what came after the interruption: the same call goes on with it",)
+            return ("everything after the interruption: the same call resumes there",)
         return ()
 
     def _so_far(self) -> str:

@@ -60,7 +60,7 @@ def compared_section(results: Sequence[NamedRecord]) -> Section | None:
         kinds.append(f"{len(conversions):,} spiking networks")
     if not parts:
         return None
-    return Section("Compared", f"Results of one kind beside each other: {', '.join(kinds)}.", tuple(parts))
+    return Section("Compared", f"Results of one kind side by side: {', '.join(kinds)}.", tuple(parts))
 
 
 def graded_section(results: Sequence[NamedRecord]) -> Section | None:

@@ -53,7 +53,7 @@ _KINDS = {
 _MOST_BRANCHES = 60  # networks whose lineage is drawn; more are not readable
 _NAMED = 4  # names in a sentence; the others are counted
 _HOW = (
-    "How to read it: the best networks are at the top left, accurate at little cost; bars are 95 % intervals, and marks "
+    "How to read it: the best networks are at the top left, accurate at low cost; bars are 95 % intervals, and marks "
     "whose bars overlap may differ by chance. Lines lead from a network to those made from it."
 )
 
