@@ -186,7 +186,7 @@ def test_a_result_that_was_changed_is_not_taken_for_the_chain_s(tmp_path):
     pipeline(tables, tmp_path)
     record = tmp_path / "train" / "record.json"
     record.write_text(record.read_text().replace("mlp:8", "mlp:9"))
-    with pytest.raises(FileRefused, match="not as the chain left it"):
+    with pytest.raises(FileRefused, match="was changed since the chain wrote it"):
         pipeline(tables, tmp_path)
 
 
@@ -195,7 +195,7 @@ def test_a_network_that_was_changed_is_not_built_upon(tmp_path):
     pipeline(tables, tmp_path)
     other = ws.train("mlp:8", ws.data.load("digits"), epochs=1, seed=7)
     ws.save(other.network, tmp_path / "train" / "network.safetensors")
-    with pytest.raises(FileRefused, match="network.safetensors: is not as the chain left it"):
+    with pytest.raises(FileRefused, match="network.safetensors: was changed since the chain wrote it"):
         pipeline(tables, tmp_path)
 
 

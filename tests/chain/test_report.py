@@ -241,7 +241,7 @@ def test_a_stage_that_was_changed_is_reported_for_itself_and_named_once(chains, 
     names = [each.name for each in gather(chains / "one", refused)]
     assert sorted(names) == ["check", "train"]
     (error,) = refused
-    assert "is not as the chain left it" in error.reason
+    assert "was changed since the chain wrote it" in error.reason
     (chains / "one/check/record.json").write_text("{")
     refused.clear()
     assert [each.name for each in gather(chains / "one", refused)] == ["train"]

@@ -49,7 +49,7 @@ def test_an_interrupted_demo_can_go_on(run, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "run_stage", interrupted)
     answer = run("demo", "--out", tmp_path / "demo", "--quiet")
     assert answer.code == 130
-    assert "the same command goes on" in answer.err
+    assert "the same command resumes" in answer.err
 
 
 def test_other_data_are_named(run):

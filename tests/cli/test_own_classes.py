@@ -118,7 +118,7 @@ def test_a_recipe_imports_nothing_unasked(run, folder, tmp_path, command):
     )  # fmt: skip
     refused = run(*words)
     assert refused.code == 2
-    assert "factory: would import cli_nets, which is no installed package" in refused.err
+    assert "factory: would import cli_nets, which is not an installed package" in refused.err
     assert "--allow-code" in refused.err
     assert "cli_nets" not in sys.modules
     assert not (tmp_path / "chain").exists()

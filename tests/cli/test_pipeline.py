@@ -85,4 +85,4 @@ def test_an_interrupt_says_that_the_same_command_goes_on(run, recipe, tmp_path, 
     monkeypatch.setattr(module, "run_stage", interrupted)
     answer = run("pipeline", recipe, "--out", tmp_path / "out")
     assert answer.code == 130
-    assert "the same command goes on" in answer.err
+    assert "the same command resumes" in answer.err

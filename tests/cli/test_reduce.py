@@ -199,7 +199,7 @@ def test_an_interrupted_search_goes_on_and_ends_with_the_same_bytes(run, trained
     monkeypatch.setattr(SearchState, "write", stop)
     answer = run(*words, "--out", tmp_path / "a")
     assert answer.code == 130
-    assert "the same command goes on" in answer.err
+    assert "the same command resumes" in answer.err
     assert "nothing is kept without --out" in run(*words).err
     monkeypatch.setattr(
         SearchState, "write", lambda keeper, state: (write(keeper, state), seen.append(state.generation))

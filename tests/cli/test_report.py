@@ -107,7 +107,7 @@ def test_only_a_page_of_ours_is_written_over(run, runs, tmp_path, content):
     page.write_text(content)
     answer = run("report", runs / "graded", "--out", page)
     assert answer.code == 2
-    assert "is no page of weightsmith and would be lost" in answer.lines[0]
+    assert "is not a page of weightsmith and would be overwritten" in answer.lines[0]
     assert page.read_text() == content
 
 

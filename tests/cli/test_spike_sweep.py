@@ -208,13 +208,13 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
         patch.setattr(Journal, "append", interrupted)
         answer = run(*words)
     assert answer.code == 130
-    assert f"stopped at racing, 8 of 24; {tmp_path / 's'} keeps what is done: repeat to go on" in answer.err
-    assert "going on" not in answer.err
+    assert f"stopped at racing, 8 of 24; {tmp_path / 's'} keeps finished work: run again to resume" in answer.err
+    assert "resuming" not in answer.err
     assert not (tmp_path / "s" / "record.json").exists()
     other = run(*words, "--seed", 1)
-    assert (other.code, "going on" in other.err) == (2, False)
+    assert (other.code, "resuming" in other.err) == (2, False)
     again = run(*words)
-    text = f"going on in {tmp_path / 's'}: racing was at 8 of 24 train images\nspike-sweep: balancing: "
+    text = f"resuming in {tmp_path / 's'}: racing was at 8 of 24 train images\nspike-sweep: balancing: "
     assert (again.code, text in again.err) == (0, True)
     assert f"all of it was done: read from {tmp_path / 's'}\nspike-sweep: balancing: " in run(*words).err
     assert type(wanted := expected).from_json((tmp_path / "s" / "record.json").read_text()) == wanted
@@ -236,7 +236,7 @@ def test_how_far_a_sweep_had_come(tmp_path, monkeypatch, found, line):
     monkeypatch.setattr("weightsmith.spiking.sweep.work.reached", lambda _: found)
     options = {"leaks": (1.0, 0.9), "resets": ("soft",), "factors": (0.2, 0.6), "rows": 24, "test_rows": 1000}
     result = module._begun(tmp_path, ws.data.load("digits"), options)
-    assert result == (None if line is None else f"going on in {tmp_path}: {line}")
+    assert result == (None if line is None else f"resuming in {tmp_path}: {line}")
 
 
 def test_without_a_folder_an_interrupt_keeps_nothing(run, network, monkeypatch):

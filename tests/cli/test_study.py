@@ -106,4 +106,4 @@ def test_an_interrupt_says_how_to_go_on(run, tmp_path, table, monkeypatch):
     answer = run("study", table, "--out", tmp_path / "out")
     assert answer.code == 130
     assert "1 of 4 groups of networks are done" in answer.err
-    assert "repeat to go on" in answer.err
+    assert "run again to resume" in answer.err

@@ -126,5 +126,5 @@ def test_an_interrupt_before_anything_is_known_says_whether_it_is_kept(run, trai
     words = ("--accuracy", 0.9, "--test-rows", 50)
     kept = run("tailor", trained, *words, "--out", tmp_path / "out")
     assert kept.code == 130
-    assert "the same command goes on" in kept.err
+    assert "the same command resumes" in kept.err
     assert "nothing is kept without --out" in run("tailor", trained, *words).err

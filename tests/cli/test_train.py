@@ -101,11 +101,11 @@ def test_an_interrupted_run_goes_on_with_the_same_command(run, tmp_path, monkeyp
         patched.setattr(command, "training_view", interrupted)
         answer = run(*words, tmp_path / "parts")
     assert answer.code == 130
-    assert f"the epochs done are kept in {tmp_path / 'parts'}: the same command goes on" in answer.err
+    assert f"finished epochs are kept in {tmp_path / 'parts'}: the same command resumes" in answer.err
     assert not (tmp_path / "parts" / "record.json").exists()
     again = run(*words, tmp_path / "parts")
     assert again.code == 0
-    assert "going on after epoch 2, which was done before" in again.err
+    assert "resuming after epoch 2" in again.err
     assert "epoch 3 of 3" in again.err
     assert "epoch 2 of 3" not in again.err
     for name in ("network.safetensors", "record.json", "history.csv"):

@@ -38,7 +38,7 @@ def test_it_says_where_an_earlier_run_is_gone_on_with(capsys):
     with training_view(quiet=False) as view:
         view.progress(step(3, 1))
         view.progress(step(3, 2))
-    assert capsys.readouterr().err == "going on after epoch 2, which was done before\n"
+    assert capsys.readouterr().err == "resuming after epoch 2\n"
 
 
 def test_quiet_is_silent(capsys):

@@ -122,7 +122,7 @@ def test_a_damaged_file_in_place_is_fetched_again(server, path):
 @pytest.mark.parametrize("size", [len(CONTENT), None])
 def test_an_interrupted_fetch_goes_on_where_it_stopped(server, path, size):
     server.faults = ["cut", "cut"]
-    with pytest.raises(FileRefused, match="ended after 400,000 of 1,000,003 bytes.*the same call goes on"):
+    with pytest.raises(FileRefused, match="ended after 400,000 of 1,000,003 bytes.*the same call resumes"):
         get(server, path, size=size)
     assert not path.exists()
     assert part_of(path).read_bytes() == CONTENT[:400_000]
@@ -188,7 +188,7 @@ def test_another_part_than_asked_for_is_refused(server, path):
     server.faults = ["cut", "wrong range"]
     with pytest.raises(FileRefused, match="cannot be fetched"):
         get(server, path)
-    with pytest.raises(FileRefused, match="asked to go on at byte 400,000 and sent another part"):
+    with pytest.raises(FileRefused, match="asked to resume at byte 400,000 and sent another part"):
         get(server, path)
     get(server, path)
     assert path.read_bytes() == CONTENT

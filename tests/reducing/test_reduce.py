@@ -251,7 +251,7 @@ def test_a_module_of_the_users_own_reloads_through_its_function(
     [
         ({"by": "angles:200"}, OptionError, "angle must be ≤ 90"),
         ({"by": "genetic:50,population=0"}, OptionError, "population must be"),
-        ({"by": "magnitude"}, UsageError, "cannot tell how much"),
+        ({"by": "magnitude"}, UsageError, "does not determine how much"),
         ({"by": "magnitude", "plan": "uniform"}, UsageError, "only with a target"),
         ({"by": "magnitude", "target": "params:1.5"}, OptionError, "keep must be < 1"),
         ({"by": "magnitude", "target": "params:0.001"}, UsageError, "cannot be met: one unit per layer"),
@@ -276,7 +276,7 @@ def test_bad_options_are_named(
 
 
 def test_a_network_without_hidden_layer_has_nothing_to_lose(digits: Data) -> None:
-    with pytest.raises(UsageError, match="nothing can be taken out"):
+    with pytest.raises(UsageError, match="nothing can be removed"):
         reduce(mlp(64, 10), Data("d", train=digits.split("train")), by="angles:45", **QUICK)
 
 

@@ -58,7 +58,7 @@ def test_kept_units_are_numbered_as_in_the_network_that_came_in(trained: TrainRu
 
 def test_rounds_without_a_target_end_when_nothing_more_is_found(trained: TrainRun, digits: Data) -> None:
     rounds = reduce(trained, digits, by="angles:1", recover="iterate:4,epochs=1,rate=1e-12", **QUICK)
-    assert any("nothing more to take out" in note for note in rounds.record.notes)
+    assert any("nothing more to remove" in note for note in rounds.record.notes)
     assert len(rounds.record.training) < 4
 
 

@@ -230,7 +230,7 @@ def test_a_module_that_cannot_be_traced_gets_a_new_head():
 
 
 def test_an_optimiser_that_is_not_given_may_be_none():
-    """As the command line hands it over."""
+    """As the command line exports it."""
     import weightsmith as ws
 
     data = ws.data.load("digits")

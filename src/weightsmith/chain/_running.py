@@ -148,7 +148,7 @@ def _digests(folder: Path) -> dict[str, str]:
 def _check_unchanged(folder: Path, files: Mapping[str, str]) -> None:
     for name, digest in files.items():
         if file_digest(folder / name) != digest:
-            raise FileRefused(folder / name, "is not as the chain left it; give another folder to begin anew")
+            raise FileRefused(folder / name, "was changed since the chain wrote it; give another folder to start over")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,7 +53,7 @@ LINKS: Mapping[str, tuple[Parameter, ...]] = {
             "price",
             str,
             "units",
-            doc=Doc("what genetic and pareto pay for: units, or synaptic:… (operations after conversion)", read=_price),
+            doc=Doc("cost in genetic and pareto: units, or synaptic:… (operations after conversion)", read=_price),
         ),
     ),
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_recipe", "pipeline"]
 
-AllowCode = Annotated[bool, Doc("let the recipe import code that is not an installed package (look at it first)")]
+AllowCode = Annotated[bool, Doc("allow the recipe to import code that is not an installed package (review it first)")]
 
 
 @verb

@@ -47,7 +47,7 @@ class Synaptic(Price, name="synaptic"):
     encode: str = param(default="constant", kw_only=True, doc="text form of the input: constant, poisson")
     neuron: str = param(default="if", kw_only=True, doc="text form of the neurons, such as lif:0.9")
     steps: int = param(default=32, ge=1, kw_only=True, doc="for which spikes are counted")
-    images: int = param(default=200, ge=1, kw_only=True, doc="training rows on which they are counted")
+    images: int = param(default=200, ge=1, kw_only=True, doc="training rows for counting them")
 
     def check(self) -> None:
         """Parse both text forms and store their shortest form."""

@@ -81,7 +81,7 @@ def _rows(network: nn.Module, data: str | None, path: Path | None) -> Tensor:
         return inputs_of(network, x[torch.linspace(0, len(x) - 1, min(_CALIBRATION, len(x))).long()])
     shape = card_of(network).input_shape
     if shape is None:
-        raise UsageError("the file does not tell the shape of its inputs; give --data")
+        raise UsageError("the file does not state the shape of its inputs; give --data")
     return torch.randn(_CHECKED, *shape, generator=torch.Generator().manual_seed(0))
 
 

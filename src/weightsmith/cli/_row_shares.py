@@ -42,7 +42,7 @@ _SHARES = {
         typer.Option(
             "--task",
             metavar="TASK",
-            help="what the target of a table is: classification, binary, multi-label or regression; told by its cells",
+            help="task of a table: classification, binary, multi-label, regression; default: inferred from the cells",
             rich_help_panel=MORE,
         ),
     ],

@@ -57,7 +57,10 @@ DataOrRecord = Annotated[str | None, typer.Option("--data", help=f"{_DATA}; with
 DataPath = Annotated[
     Path | None,
     typer.Option(
-        "--data-path", readable=False, help="where the files of the data set are, if not found", rich_help_panel=MORE
+        "--data-path",
+        readable=False,
+        help="where the files of the data set are, if not found automatically",
+        rich_help_panel=MORE,
     ),
 ]
 Factory = Annotated[
@@ -72,7 +75,7 @@ WhatNetwork = Annotated[
     str | None,
     typer.Option(
         "--network",
-        help="what the network is, if its file does not tell: vgg:16, mynet:PartNet or nets/mynet.py:PartNet,width=32",
+        help="the architecture, if the file does not state it: vgg:16, mynet:PartNet or nets/mynet.py:PartNet,width=32",
         rich_help_panel=MORE,
     ),
 ]
@@ -100,9 +103,7 @@ LeastAccuracy = Annotated[
         rich_help_panel=MORE,
     ),
 ]
-Out = Annotated[
-    Path | None, typer.Option("--out", help="folder for what is made; the same command again goes on in it")
-]
+Out = Annotated[Path | None, typer.Option("--out", help="folder for the results; the same command resumes there")]
 Csv = Annotated[
     Path | None, typer.Option("--csv", help="write the numbers as CSV; - prints them", rich_help_panel=MORE)
 ]
@@ -114,4 +115,4 @@ Seed = Annotated[int, surrounding("seed", verbs.Seed)]
 Workers = Annotated[int, surrounding("workers", verbs.Workers)]
 Cluster = Annotated[str | None, surrounding("cluster", verbs.Cluster)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress and no notes; warnings are always shown")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="hide progress and notes; warnings are always shown")]

@@ -20,7 +20,7 @@ def refuse_spiking(file: Path) -> None:
     if is_spiking(file):
         raise UsageError(
             f"{file} is a spiking network already: weightsmith evaluate {file} --data NAME runs it, "
-            f"weightsmith export {file} NET.nir hands it over"
+            f"weightsmith export {file} NET.nir exports it"
         )
 
 
@@ -57,4 +57,4 @@ def say_if_compiling(quiet: bool) -> None:
 
     folder = _kernels.convolve.stats.cache_path
     if not quiet and folder is not None and not any(Path(folder).glob("_kernels.convolve-*.nbi")):
-        say_note("compiling, once on this machine: some 15 seconds")
+        say_note("compiling, once on this machine: about 15 seconds")

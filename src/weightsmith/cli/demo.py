@@ -50,7 +50,7 @@ def demo(
         with warnings_as_notes(shown=False), chain_progress("demo", quiet) as progress:
             chain, tailored = _run(text, folder, _LIMITS[data], progress)
     except KeyboardInterrupt:
-        say_note(f"the stages done are kept in {folder}: the same command goes on")
+        say_note(f"finished stages are kept in {folder}: the same command resumes")
         raise
     recipe = write_atomic(folder / "recipe.toml", text)
     if as_json:

@@ -54,7 +54,7 @@ def export(
         typer.Argument(
             metavar="NET.nir",
             readable=False,
-            help="the NIR file to write; NET.py: a plain torch module with its weights beside it; optional for onnx",
+            help="the NIR file to write; NET.py: a plain torch module and its weights; optional for onnx",
         ),
     ] = None,
     to: Annotated[

@@ -59,7 +59,7 @@ def grade(
     ] = None,
     network: given.WhatNetwork = None,
     plan: Annotated[
-        Path | None, typer.Option(help="write how much of each layer to keep by α, with uniform and norm plans beside")
+        Path | None, typer.Option(help="write keep ratios per layer by α, with uniform and norm plans for comparison")
     ] = None,
     keep: Annotated[
         float | None, typer.Option(help="the share of parameters that the plans keep (0.5)", rich_help_panel=given.MORE)
@@ -169,7 +169,7 @@ def say_if_first(quiet: bool) -> None:
     from weightsmith.grading.fits.scan import is_compiled
 
     if not quiet and not is_compiled():
-        say_note("compiling, once on this machine: some 15 seconds")
+        say_note("compiling, once on this machine: about 15 seconds")
 
 
 def _check_all(

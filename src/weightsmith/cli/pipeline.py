@@ -22,14 +22,14 @@ def pipeline(
     file: Annotated[
         Path, typer.Argument(metavar="RECIPE", readable=False, help="a recipe in TOML (weightsmith recipe new)")
     ],
-    out_folder: Annotated[Path, typer.Option("--out", help="folder for all results; the same command goes on in it")],
+    out_folder: Annotated[Path, typer.Option("--out", help="folder for all results; the same command resumes there")],
     options: Options,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """Carry out a recipe: train, grade, reduce, spike, with every result in a folder of its own and one page of all.
 
-    The recipe is checked before anything runs. Killed or interrupted, the same command goes on.
+    The recipe is checked before anything runs. If it is killed or interrupted, the same command resumes.
     """
     from weightsmith.chain.section import as_dict
     from weightsmith.reporting.describe import describe
@@ -38,7 +38,7 @@ def pipeline(
         with warnings_as_notes(), chain_progress("pipeline", quiet) as progress:
             chain = verb.pipeline(file, out_folder, **options, progress=progress)
     except KeyboardInterrupt:
-        say_note(f"the stages done are kept in {out_folder}: the same command goes on")
+        say_note(f"finished stages are kept in {out_folder}: the same command resumes")
         raise
     if as_json:
         print_json(as_dict(chain))

@@ -105,7 +105,7 @@ def _check_call(methods: Sequence[Method], options: Options) -> None:
     for method in methods:
         if method.needs_target and target is None and plan is None:
             raise UsageError(
-                f"{method} cannot tell how much to take out; give a target, as --target params:0.5, or a plan"
+                f"{method} does not determine how much to remove; give a target, as --target params:0.5, or a plan"
             )
 
 
@@ -126,7 +126,7 @@ def _rewinds(options: Options, file: Path, network: str | None, normalise: str |
         raise UsageError(f"--recover {recover} needs the folder of the training run as NETWORK, not the file {file}")
     if network is not None or normalise is not None:
         which = "--normalise" if network is None else "--network"
-        raise UsageError(f"--recover {recover} goes on with the run as it was: leave {which} out")
+        raise UsageError(f"--recover {recover} continues the original run: leave out {which}")
     return True
 
 
@@ -193,7 +193,7 @@ def _reduced(
             with warnings_as_notes(), stages(what, quiet) as progress:
                 results.append(verb.reduce(subject, known, by=method, **options, out=own, progress=progress))
     except KeyboardInterrupt:
-        kept = "what is done is kept: the same command goes on" if folders[0] else "nothing is kept without --out"
+        kept = "finished work is kept: the same command resumes" if folders[0] else "nothing is kept without --out"
         say_note(kept)
         raise
     return results

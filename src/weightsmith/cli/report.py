@@ -82,4 +82,6 @@ def _check_ours(page: Path) -> None:
     with reading(page), page.open("rb") as file:
         head = file.read(_HEAD)
     if head and _GENERATOR not in head:
-        raise UsageError(f"--out {page} is no page of weightsmith and would be lost: give another name, or remove it")
+        raise UsageError(
+            f"--out {page} is not a page of weightsmith and would be overwritten: give another name, or remove it"
+        )

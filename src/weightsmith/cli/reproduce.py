@@ -33,7 +33,7 @@ def reproduce(
     cluster: given.Cluster = None,
     data_path: given.DataPath = None,
     out_folder: Annotated[
-        Path, typer.Option("--out", help="Folder for the pages; the same command again goes on in it.")
+        Path, typer.Option("--out", help="Folder for the pages; the same command resumes there.")
     ] = Path("runs/reproduce"),
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,

@@ -102,7 +102,9 @@ def _swept(module: nn.Module, known: Data, options: Options, quiet: bool) -> Spi
             return verb.spike_sweep(module, known, **options, progress=callback)
     except KeyboardInterrupt:
         folder = options["out"]
-        kept = "without --out nothing is kept" if folder is None else f"{folder} keeps what is done: repeat to go on"
+        kept = (
+            "without --out nothing is kept" if folder is None else f"{folder} keeps finished work: run again to resume"
+        )
         say_note(f"{reached}{kept}")
         raise
 
@@ -163,7 +165,7 @@ def _begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
         split, asked = ("train", "rows") if stage == "racing" else ("test", "test_rows")
         rows = len(known.split(split)) if split in known.splits else options[asked]
         total, what = min(options[asked], rows), f"{split} images"
-    return f"going on in {folder}: {stage} was at {done:,} of {total:,} {what}"
+    return f"resuming in {folder}: {stage} was at {done:,} of {total:,} {what}"
 
 
 def _write_tables(folder: Path, sweep: SpikeSweep) -> list[Path]:

@@ -69,6 +69,6 @@ def _studied(data: str, options: Options, folder: Path | None, quiet: bool) -> S
 
             return verb.reduction_study(data, **options, out=folder, progress=callback)
     except KeyboardInterrupt:
-        kept = "without --out nothing is kept" if folder is None else f"{folder} keeps them: repeat to go on"
+        kept = "without --out nothing is kept" if folder is None else f"{folder} keeps them: run again to resume"
         say_note(f"{done[0]} of {done[1]} groups of networks are done; {kept}" if done[1] else kept)
         raise

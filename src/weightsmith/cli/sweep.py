@@ -76,7 +76,9 @@ def sweep_train(
             journal = None if out_folder is None else out_folder / "journal.jsonl"
             result = verb.train_sweep(data, settings, **own, path=data_path, journal=journal, on_row=callback, **fixed)
     except KeyboardInterrupt:
-        kept = "without --out nothing is kept" if out_folder is None else f"{out_folder} keeps them: repeat to go on"
+        kept = (
+            "without --out nothing is kept" if out_folder is None else f"{out_folder} keeps them: run again to resume"
+        )
         say_note(f"{done} of {total} runs are done; {kept}")
         raise
     _finish(result, data, out_folder, as_json)

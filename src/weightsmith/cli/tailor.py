@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tailor"]
 
-_WHAT_FOR = "some training rows are looked at, without their labels, and other rows judge"
+_WHAT_FOR = "training rows are used without their labels, other rows for the final evaluation"
 
 
 @takes_options_of(
@@ -52,7 +52,7 @@ def tailor(
     """Limits in, network out: reduced, rounded to int8, spiking, or a combination, whichever loses least.
 
     Looks at 1,000 training rows without their labels and judges the result once on the test rows.
-    Ctrl-C ends the search with the best so far; with --out the same command goes on. Exit code 1 if the limits are not
+    Ctrl-C ends the search with the best so far; with --out the same command resumes. Exit code 1 if the limits are not
     kept to.
     """
     from weightsmith.chain.tailor.limits import COSTS, Wanted, read_seconds
@@ -90,7 +90,7 @@ def _tailored(module: nn.Module, known: Data, options: Options, quiet: bool) -> 
             return verb.tailor(module, known, **options, progress=progress)
     except KeyboardInterrupt:
         kept = options["out"] is not None
-        say_note("what is done is kept: the same command goes on" if kept else "nothing is kept without --out")
+        say_note("finished work is kept: the same command resumes" if kept else "nothing is kept without --out")
         raise
 
 

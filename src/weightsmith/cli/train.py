@@ -62,7 +62,7 @@ def train(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Train a network: live progress, early stopping, gradient diagnosis, and a run that goes on where it was stopped.
+    """Train a network: live progress, early stopping, gradient diagnosis, and runs that can be resumed.
 
     Data-parallel: torchrun --nproc-per-node 2 -m weightsmith train …
     """
@@ -137,7 +137,7 @@ def _trained(
             hooks = (*watching, *view.hooks, *(() if log is None else (log,)))
             return verb.train(data=known, **options, progress=view.progress, hooks=hooks)
     except KeyboardInterrupt:
-        kept = f"the epochs done are kept in {folder}: the same command goes on" if folder else "nothing is kept"
+        kept = f"finished epochs are kept in {folder}: the same command resumes" if folder else "nothing is kept"
         say_note(f"{kept}{'' if folder else ' without --out'}")
         raise
 

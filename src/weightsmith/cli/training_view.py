@@ -60,7 +60,7 @@ class _Last:
 
     def see(self, progress: Progress) -> None:
         if self._seen is None and progress.epoch > 1:
-            say_note(f"going on after epoch {progress.epoch - 1}, which was done before")
+            say_note(f"resuming after epoch {progress.epoch - 1}")
         self._seen = progress
 
     @property

@@ -82,7 +82,7 @@ def _transferred(base: Path, known: Data, network: str | None, options: Options,
             return verb.transfer(loaded, known, **options, progress=view.progress, hooks=view.hooks)
     except KeyboardInterrupt:
         folder = options["out"]
-        kept = f"the epochs done are kept in {folder}: the same command goes on" if folder else "nothing is kept"
+        kept = f"finished epochs are kept in {folder}: the same command resumes" if folder else "nothing is kept"
         say_note(f"{kept}{'' if folder else ' without --out'}")
         raise
 

@@ -143,7 +143,7 @@ class _Calls:
             except CancelledError as error:
                 raise WorkerLost(
                     f"the Dask scheduler at {self._address} has gone, with {self._open} task(s) open; what is done is "
-                    "kept where the call has a folder: the same call goes on when the scheduler is back"
+                    "kept where the call has a folder: the same call resumes when the scheduler is back"
                 ) from error
             else:
                 batch, results = self._under_way.pop(future), parcel.tasks

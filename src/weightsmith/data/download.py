@@ -64,7 +64,7 @@ def fetch(
         raise FileRefused(url, f"the server answered {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise FileRefused(url, f"cannot be fetched ({reason}); the same call goes on where this one stopped") from error
+        raise FileRefused(url, f"cannot be fetched ({reason}); the same call resumes where this one stopped") from error
     found = file_digest(part)
     if not found.startswith(sha256):
         part.unlink()
@@ -114,7 +114,7 @@ def _agreed_start(url: str, response: http.client.HTTPResponse, asked: int) -> i
         return 0
     sent = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
     if sent is None or int(sent[1]) != asked:
-        raise FileRefused(url, f"the server was asked to go on at byte {asked:,} and sent another part")
+        raise FileRefused(url, f"the server was asked to resume at byte {asked:,} and sent another part")
     return asked
 
 

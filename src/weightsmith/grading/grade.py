@@ -85,7 +85,7 @@ def grade(
     beside α. ``conv_groups`` settles what a file of tensors does not store, as ``"layer1.*.conv2=32"``. ``fold`` folds
     batch norms into the layers before them first; ``base`` grades the difference to another network. With ``workers``
     or ``cluster`` layers are graded in parallel, with the same result. With ``out``, a folder, every finished layer is
-    kept in its journal, and the same call goes on where it was stopped.
+    kept in its journal, and the same call resumes where it stopped.
 
     >>> import torch
     >>> from weightsmith.networks import mlp

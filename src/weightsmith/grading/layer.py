@@ -208,7 +208,7 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions)
         return stream(how.seed, *names, purpose)
 
     if not isinstance(asked, FastEvidence | FullEvidence):
-        raise TypeError(f"{asked!r} is no known amount of evidence")
+        raise TypeError(f"{asked!r} is not a known amount of evidence")
     values, bulk = scaled.eigenvalues, fit_bulk(scaled, rows=live_rows(piece.matrices))
     refits = resample_alpha(
         values,

@@ -171,7 +171,7 @@ def scores(
     try:
         target = torch.device(device)
     except RuntimeError as error:
-        raise UsageError(f"device {device!r} is none that torch knows") from error
+        raise UsageError(f"torch does not know the device {device!r}") from error
     running = unwrapped(network)
     card, like = card_of(running), like_of(running, target)
     if like.device != target:

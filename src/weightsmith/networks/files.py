@@ -26,7 +26,7 @@ from weightsmith.networks.wrappers import unwrapped
 
 __all__ = ["load", "read_card", "save"]
 
-_NOT_NORMALISED = "normalisation not known: none used (--normalise tells it)"
+_NOT_NORMALISED = "normalisation unknown: none used (set it with --normalise)"
 
 
 def save(network: nn.Module, path: str | Path, **card: object) -> Path:

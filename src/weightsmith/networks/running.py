@@ -56,7 +56,7 @@ def check_scores(outputs: Any, rows: int) -> Tensor:
     """``outputs`` of a network for so many rows, if they are one score per class."""
     if not isinstance(outputs, Tensor):
         raise DataMismatch(
-            f"the network gives a {type(outputs).__name__}, not one score per class; hand over a module whose forward "
+            f"the network gives a {type(outputs).__name__}, not one score per class; pass a module whose forward "
             "returns the scores alone"
         )
     if outputs.dim() != 2 or len(outputs) != rows:

@@ -157,7 +157,7 @@ def reproduce(
     """Run the experiment ``name`` and judge its claims.
 
     ``quick`` takes seconds, on the embedded digits, and its verdicts are for trying it out. ``zoo`` allows it to fetch
-    public weights. With ``out``, a folder, the rows are kept as they finish, the same call goes on where it stopped,
+    public weights. With ``out``, a folder, the rows are kept as they finish, the same call resumes where it stopped,
     and the folder ends with NAME.md, NAME.csv, NAME.json and the figure NAME.svg. ``path`` is where the data files are,
     ``workers`` and ``cluster`` are those of :func:`weightsmith.core.sweep.sweep`.
     """

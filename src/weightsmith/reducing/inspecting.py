@@ -117,7 +117,7 @@ def angles(
     ] = 0.1,
     top: Annotated[int, Range(ge=0), Doc("pairs listed for each layer")] = 20,
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
-    rows: Annotated[int | None, Range(ge=1), Doc("training rows to look at; without it all")] = None,
+    rows: Annotated[int | None, Range(ge=1), Doc("training rows to use; all by default")] = None,
     seed: Seed = 0,
     batch: Batch = 256,
     threads: Threads = 1,

@@ -62,16 +62,16 @@ def reduce(
     layers: Annotated[str | Sequence[str] | None, Doc("only layers whose name fits one of these patterns")] = None,
     refit: Annotated[
         Refit | str,
-        Doc("how the layers that read removed units are solved anew, without labels: least-squares:ridge=1e-4 or none"),
+        Doc("how the layers that read removed units are refitted, without labels: least-squares:ridge=1e-4 or none"),
     ] = "least-squares",
     recover: Annotated[
         Recover | str | None,
         Doc("afterwards: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
     ] = None,
     rows: Annotated[
-        int | None, Range(ge=1), Doc("training rows the method and the refit look at; without it all, and 2,000")
+        int | None, Range(ge=1), Doc("training rows for the method and the refit; by default all, and 2,000")
     ] = None,
-    test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
+    test_rows: Annotated[int | None, Range(ge=1), Doc("test rows for the final evaluation; all by default")] = None,
     fitness: Annotated[Fitness | None, Doc("function of accuracies and masks that genetic search maximises")] = None,
     price: Annotated[Price | None, Doc("function of masks that replaces the number of units in genetic search")] = None,
     random: Annotated[int, Range(ge=0), Doc("random masks of the same size to compare with")] = 10,
@@ -148,7 +148,7 @@ def reduce(
     check_device(device)
     _check_own_functions(method, fitness, price, task.folder)
     if method.needs_target and target is None and plan is None:
-        raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
+        raise UsageError(f"{method} does not determine how much to remove; give a target (params:0.5) or a plan")
     with pinned_threads(task.threads):
         subject = read_subject(network, data, rows=rows, test_rows=test_rows, seed=task.seed)
         found = cuttable_sites(subject.network, subject.example)

@@ -155,7 +155,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
     cut = subject.network
     for number, counts in enumerate(_counts(sizes, task, 1 if several is None else several.rounds), start=1):
         if not _one_cut(subject, state, task, counts, number) and number > 1:
-            notes.append(f"round {number} found nothing more to take out")
+            notes.append(f"round {number} found nothing more to remove")
             break
         cut = state.network
         if several is not None:

@@ -139,7 +139,7 @@ def _outputs(network: nn.Module, example: Tensor) -> int:
 
 def _check_parameters(network: nn.Module) -> None:
     if not any(value.is_floating_point() for value in network.parameters()):
-        raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to take out")
+        raise UsageError(f"{type(network).__name__} has no parameters: there is nothing to remove")
 
 
 def check_device(device: str) -> None:

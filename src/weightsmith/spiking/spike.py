@@ -89,7 +89,7 @@ def spike(
         Prices | str,
         Doc("picojoules per operation, as picojoule:0.9,4.6; without them those of the numbers of the run", rare=True),
     ] = "picojoule",
-    test_rows: Annotated[int | None, Range(ge=1), Doc("test rows that judge the result; without it all")] = None,
+    test_rows: Annotated[int | None, Range(ge=1), Doc("test rows for the final evaluation; all by default")] = None,
     watch: Annotated[int, Range(ge=0), Doc("test rows looked at closely, for statistics and figures", rare=True)] = 8,
     seed: Seed = 0,
     device: Device = "cpu",

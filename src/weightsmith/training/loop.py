@@ -105,7 +105,7 @@ def train(
     (:mod:`weightsmith.training.starting`); the record's notes say what and why. ``validation`` moves this fraction of
     the training rows into a validation split, where the data have none. Inputs are normalised as the network's card
     says, or by the data's own, unless ``normalise`` names another. With ``out``, a folder, every epoch is kept on disk,
-    and the same call goes on where it was stopped, or adds epochs to a finished run if it asks for more and the
+    and the same call resumes where it stopped, or adds epochs to a finished run if it asks for more and the
     schedule allows it; ``keep`` names epochs whose weights stay available (0: before training). What is learnt and how
     it is scored follows from the targets: classes, labels or values (:mod:`weightsmith.data.targets`); rows may bring
     weights.

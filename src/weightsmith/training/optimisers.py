@@ -297,7 +297,7 @@ class Torch(Optimiser, name="torch"):
 class OwnOptimiser:
     """An optimiser from a function of a list of parameters: ``lambda p: torch.optim.Adagrad(p, lr=0.01)``.
 
-    It is called with one flat parameter. A run in a folder goes on only if the function can be told from others.
+    It is called with one flat parameter. A run with ``out`` can resume only if the function can be identified.
     """
 
     function: Callable[[list[nn.Parameter]], Any]

@@ -54,7 +54,7 @@ def starting(
     """
     if trained:
         optimiser = Momentum()
-        reason = "the network comes trained, so it goes on at a constant, low rate"
+        reason = "the network is already trained, so it continues at a constant, low rate"
         return StartingChoice(optimiser, Constant(optimiser.usual_rate), None, reason)
     monitor = "validation_accuracy" if kind is Kind.CLASSES else "validation_loss"
     stop = EarlyStopping(max(_PATIENCE, span.epochs // 2), monitor=monitor) if validation else None

@@ -82,7 +82,7 @@ def transfer(
     the second stage did not help or, if an ``accuracy`` is asked for, while no stage has reached it. Without a
     validation split, ``validation`` (0.2) of the training rows become one. Inputs are normalised as the base's card
     says, unless ``normalise`` is given. Further options are those of ``train``. With ``out``, a folder, the same
-    call goes on where it was stopped, and what was frozen stays frozen.
+    call resumes where it stopped, and what was frozen stays frozen.
 
     >>> import weightsmith as ws
     >>> base = ws.networks.mlp(64, 32, 16, 10)

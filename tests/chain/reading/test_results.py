@@ -153,7 +153,7 @@ def test_a_chain_cannot_lead_out_of_its_folder(tmp_path, way):
 def test_a_stage_that_is_gone_or_was_changed_is_named(tmp_path):
     folder = chain(tmp_path / "run", 1)
     put(folder / "seed-1/judge", evaluation(2))
-    with pytest.raises(FileRefused, match=r"seed-1/judge/record.json: is not as the chain left it"):
+    with pytest.raises(FileRefused, match=r"seed-1/judge/record.json: was changed since the chain wrote it"):
         read_results(folder)
     (folder / "seed-1/judge/record.json").unlink()
     with pytest.raises(
@@ -166,7 +166,7 @@ def test_a_chain_inside_its_own_stage_ends(tmp_path):
     folder = chain(tmp_path / "run", 1)
     inner = (folder / "seed-1/judge").rename(folder / "kept")
     (folder / "seed-1/judge").symlink_to(folder)
-    with pytest.raises(FileRefused, match="is not as the chain left it"):
+    with pytest.raises(FileRefused, match="was changed since the chain wrote it"):
         read_results(folder)
     assert read_result(inner).record == evaluation(1)
 

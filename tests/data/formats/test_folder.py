@@ -87,7 +87,7 @@ def test_files_that_are_no_images_are_reported(tmp_path):
     (tmp_path / "a" / "notes.txt").write_text("hello")
     (tmp_path / "a" / ".DS_Store").write_text("")
     part = Folder(str(tmp_path)).read()["train"]
-    assert part.notes == (f"{tmp_path}: 1 files that are no images were left out, such as notes.txt",)
+    assert part.notes == (f"{tmp_path}: 1 files that are not images were skipped, such as notes.txt",)
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:60], lambda b: b[:20], lambda b: b"", lambda b: b"not an image"])

@@ -58,7 +58,7 @@ def test_what_is_not_complete_is_not_found(folder):
         (idx(PIXELS, kind=13), "starts with 00 00 0d 03"),
         (idx(PIXELS)[:10], "ends inside its header"),
         (idx(PIXELS)[:-7], "promises 60 values of shape (3, 4, 5) and ends 7 short"),
-        (idx(PIXELS) + b"x", "goes on after the 60 values"),
+        (idx(PIXELS) + b"x", "continues after the 60 values"),
         (idx(PIXELS[:0]), "empty array"),
         (b"\x00\x00\x08\x03" + b"\xff" * 12, "would take 79,228,162,458,924,105,385,300,197,375 bytes"),
         (gzip.compress(idx(PIXELS), mtime=0)[:-9], "gzip stream is damaged or cut short"),

@@ -59,7 +59,7 @@ def test_a_resnet_of_unknown_origin_says_that_its_normalisation_is_not_known(tmp
         stored(tmp_path, renamed(resnet(20, shortcut="conv"), (".downsample.", ".shortcut."), ("fc.", "linear.")))
     )
     assert match.normalisation == NONE
-    assert "normalisation not known" in match.notes[0]
+    assert "normalisation unknown" in match.notes[0]
 
 
 @pytest.mark.parametrize("options", [{}, {"bias": True}, {"batch_norm": True}, {"widths": (8, 16, 12)}])

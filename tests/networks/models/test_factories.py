@@ -115,7 +115,7 @@ def test_installed_packages_need_no_leave_and_are_not_looked_for_in_the_folder(f
     check_leave("mlp:3", allow_code=False, where="train.network")
     check_leave("part_nets:PartNet", allow_code=True, where="train.network")
     with pytest.raises(
-        UsageError, match=r"train.network: would import part_nets, which is no installed package.*--allow-code"
+        UsageError, match=r"train.network: would import part_nets, which is not an installed package.*--allow-code"
     ):
         check_leave("part_nets:PartNet", allow_code=False, where="train.network")
     (folder / "torchgen.py").write_text("raise RuntimeError('the file in the folder')\n")

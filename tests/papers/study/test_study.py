@@ -163,7 +163,7 @@ def test_the_four_methods_of_the_paper_are_the_default():
         ({"rate": float("nan")}, UsageError, "rate must be a number > 0"),
         ({"scaling": "robust"}, OptionError, "scaling must be one of zscore, minmax, rowl2, none, not 'robust'"),
         ({"methods": []}, UsageError, "needs a method"),
-        ({"methods": ["magnitude"]}, UsageError, "cannot tell how much"),
+        ({"methods": ["magnitude"]}, UsageError, "does not determine how much"),
         ({"methods": ["angles:45", "angles:45.0"]}, UsageError, "twice"),
         ({"methods": ["angles:200"]}, OptionError, "angle must be ≤ 90"),
         ({"methods": ["genetic:population=0"]}, OptionError, "population must be"),

@@ -48,5 +48,5 @@ def test_orders_that_a_plan_has_measured_are_taken() -> None:
 
 
 def test_without_a_target_there_is_no_end() -> None:
-    with pytest.raises(UsageError, match="cannot tell how much"):
+    with pytest.raises(UsageError, match="does not determine how much"):
         LeastError().choose(_context("mlp"), None)

@@ -54,7 +54,7 @@ def test_chance_comes_from_the_seed() -> None:
 
 @pytest.mark.parametrize("method", [Magnitude(), Random()])
 def test_both_must_be_told_how_much(method: Magnitude | Random) -> None:
-    with pytest.raises(UsageError, match="cannot tell how much"):
+    with pytest.raises(UsageError, match="does not determine how much"):
         method.choose(_scene("mlp"), None)
 
 

@@ -118,7 +118,7 @@ def test_rows_learnt_by_heart_are_told_from_a_rate_too_large(run):
     train, held = Split(torch.zeros(4, 2), torch.ones(4).long()), Split(torch.zeros(4, 2), torch.zeros(4).long())
     data = HeldBack(Data("own", train=train, validation=held), "rows")
     found = compared("recovery", FineTune(1), _constant(0), _constant(1), data, training=run.record)
-    assert "by heart" in found.reason
+    assert "overfitted" in found.reason
     diverged = dataclasses.replace(run.record, stopped=Stopped.DIVERGED, reason="the loss is NaN")
     found = compared("recovery", FineTune(1), _constant(0), _constant(1), data, training=diverged)
     assert "too large (the loss is NaN)" in found.reason

@@ -134,7 +134,7 @@ def test_dense_layers_that_torch_fx_cannot_follow_are_named(monkeypatch: pytest.
     assert "used more than once" in twice.obstacles["first"]
     sums = find_sites(_Sum(), torch.zeros(2, 4))
     assert "add" in sums.obstacles["first"]
-    with pytest.raises(UsageError, match="nothing can be taken out"):
+    with pytest.raises(UsageError, match="nothing can be removed"):
         twice.matching(None)
 
 

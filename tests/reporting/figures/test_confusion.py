@@ -83,7 +83,7 @@ def test_sizes_of_classes():
 
 def test_nothing_to_draw_is_refused():
     empty = evaluation([[0, 0], [0, 0]], not_finite=3, recall=(0.0, None))
-    with pytest.raises(UsageError, match="no image has an answer"):
+    with pytest.raises(UsageError, match="no image has a prediction"):
         confusion_figure(empty)
     with pytest.raises(UsageError, match="no class has an image"):
         recall_figure(evaluation([[0]], not_finite=1, recall=(None,)))

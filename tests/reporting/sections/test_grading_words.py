@@ -33,7 +33,7 @@ def test_only_verdicts_that_occur_are_explained_in_their_order(layer):
     kinds = (VerdictKind.WEAKLY_TRAINED, VerdictKind.WELL_TRAINED, VerdictKind.OVER_REGULARISED)
     layers = [judged(layer, kind) for kind in (*kinds, VerdictKind.NO_HEAVY_TAIL)]
     assert told(layers, "--why") == [
-        "looks like noise: no eigenvalue is larger than random weights have; α says nothing here",
+        "looks like noise: no eigenvalue is larger than those of random weights; α means nothing here",
         "over-regularised: the whole interval of α lies below 2: a few directions dominate",
         "well trained: the whole interval of α lies between 2 and 6",
         "weakly trained: the whole interval of α lies above 6: little beyond its random start",
@@ -60,7 +60,7 @@ def test_layers_without_a_fit_are_counted_by_status(layer):
     layers = [dataclasses.replace(layer, fit=None, status=status, verdict=verdict) for status in statuses]
     assert told([*layers, layer]) == [
         "cannot be fitted: zero (2), too small (1)",
-        "not judged: α alone says too little; --evidence fast asks for more",
+        "not judged: α alone is not enough; --evidence fast computes more",
     ]
 
 

@@ -22,7 +22,7 @@ PLAIN = [
     "Accuracy against time steps",
     "Energy against time steps",
     "Operations and energy by layer",
-    "Energy beside that of rivals",
+    "Energy compared with rivals",
     "Firing rates",
 ]
 WATCHED = [
@@ -94,13 +94,13 @@ def test_chips_are_accuracies_steps_energy_and_rate(record, read):
 
 def test_every_figure_of_a_watched_and_adjusted_run_is_there_and_can_be_drawn(record, read):
     reader = read(spiking_section(record, "x"))
-    assert reader.drawings == [*PLAIN, *WATCHED, "Answers of both networks", "What the adjustment did"]
+    assert reader.drawings == [*PLAIN, *WATCHED, "Predictions of both networks", "What the adjustment did"]
     reader.draw_all()
 
 
 def test_a_run_that_was_neither_watched_nor_adjusted_leaves_both_out(bare, read):
     reader = read(spiking_section(bare, "x"))
-    assert reader.drawings == [*PLAIN, "Answers of both networks"]
+    assert reader.drawings == [*PLAIN, "Predictions of both networks"]
     assert len(reader.table("Populations")) == 2
     assert not [part for part in reader.parts if getattr(part, "title", "") == "Populations, closely watched"]
     assert not any(part.title == "Adjustment" for part in reader.of(Facts))
@@ -205,7 +205,7 @@ def test_the_rows_of_membranes_are_traces_in_thresholds(record, read):
 
 def test_the_rows_of_answers_are_the_confusion_with_names(record, read):
     names = [f"digit {number}" for number in range(10)]
-    rows = read(spiking_section(record, "x", names)).drawing("Answers of both networks").rows
+    rows = read(spiking_section(record, "x", names)).drawing("Predictions of both networks").rows
     confusion = record.decisions.confusion
     cells = {(row["by_network"], row["by_spiking_network"]): row["images"] for row in rows}
     assert sum(cells.values()) == 360
@@ -213,7 +213,7 @@ def test_the_rows_of_answers_are_the_confusion_with_names(record, read):
     undecided = sum(count for (_, answer), count in cells.items() if answer == "undecided")
     assert undecided == confusion.undecided.sum()
     # Names that do not fit are not used.
-    rows = read(spiking_section(record, "x", names[:4])).drawing("Answers of both networks").rows
+    rows = read(spiking_section(record, "x", names[:4])).drawing("Predictions of both networks").rows
     assert {row["by_network"] for row in rows} <= set(map(str, range(10)))
 
 

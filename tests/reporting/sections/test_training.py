@@ -119,7 +119,7 @@ def test_curves_carry_the_history_without_what_has_figures_of_its_own(section, r
     loss = part.figure().axes[0]
     (line,) = [line for line in loss.get_lines() if line.get_label() == "validation"]
     assert list(line.get_ydata()) == list(record.history.column("validation_loss"))
-    assert "learns its rows by heart" in part.how
+    assert "the network overfits" in part.how
     assert "Drawn are" not in part.how
 
 

@@ -145,7 +145,7 @@ def latencies(
 
 def _example_or_reason(side: Side, x: Tensor) -> Tensor | str:
     if side.spiking is not None:
-        return "it spikes, and is simulated here: how long that takes says nothing of what it will run on"
+        return "it spikes, and is simulated here: the time of the simulation says nothing about the target hardware"
     if side.module is None:
         return str(side.cannot_run)
     try:

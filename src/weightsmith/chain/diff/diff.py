@@ -31,7 +31,7 @@ def diff(
     split: Split = None,
     test_rows: TestRows = None,
     steps: Annotated[
-        int | None, Range(ge=1), Doc("time steps of spiking networks; without it those of their record, or 64")
+        int | None, Range(ge=1), Doc("time steps of spiking networks; by default those of their record, or 64")
     ] = None,
     network: str | Architecture | nn.Module | Callable[[], nn.Module] | None = None,
     normalise: Normalise = None,
@@ -39,10 +39,11 @@ def diff(
     prices: Annotated[
         Prices | str, Doc("picojoules per operation, as picojoule:accumulate=0.1,multiply=3.2", rare=True)
     ] = "picojoule",
-    latency: Annotated[bool, Doc("measure the time per image of both, by turns")] = True,
-    batches: Annotated[
-        Sequence[int] | int, Range(ge=1, min_length=1), Doc("sizes of the batches that are timed", rare=True)
-    ] = (1, 64),
+    latency: Annotated[bool, Doc("measure the time per image of both, alternately")] = True,
+    batches: Annotated[Sequence[int] | int, Range(ge=1, min_length=1), Doc("batch sizes for the timing", rare=True)] = (
+        1,
+        64,
+    ),
     repeats: Annotated[int, Range(ge=2), Doc("samples of each time", rare=True)] = 20,
     seed: Seed = 0,
     progress: ProgressCallback | bool | None = None,

@@ -45,7 +45,7 @@ def _evaluation(record: Evaluation) -> _Fits:
     cells = [cell for row in record.confusion for cell in row]
     yield all(cell >= 0 for cell in cells), "confusion must not be negative"
     answered = record.images - record.not_finite
-    yield sum(cells) == answered, f"confusion must hold the {answered} images that have an answer"
+    yield sum(cells) == answered, f"confusion must hold the {answered} images that have a prediction"
     for index, recall in enumerate(record.recall):
         right = record.confusion[index][index]
         # Right answers divided by recall give the size of the class.

@@ -46,7 +46,7 @@ def values_in(path: Path, content: bytes) -> dict[str, Any]:
         raise FileRefused(path, str(error)) from error
     except ValueError as error:  # not UTF-8, not JSON, or a number with thousands of digits
         reason = " ".join(str(error).split())[:120]
-        raise FileRefused(path, f"is no JSON ({reason}): give a result folder, or its record.json") from error
+        raise FileRefused(path, f"is not JSON ({reason}): give a result folder, or its record.json") from error
     if not isinstance(values, dict):
         raise FileRefused(path, "holds no record: a record is a JSON object")
     if _deeper_than(values, _DEEPEST):

@@ -227,7 +227,9 @@ def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
             raise FileRefused(path, f"the chain has the stage {stage.name!r} there, but {RECORD} is gone")
         content = contents(path / RECORD)
         if digest_of(content) != stage.sha256:
-            raise FileRefused(path / RECORD, "is not as the chain left it; report the folders of the stages one by one")
+            raise FileRefused(
+                path / RECORD, "was changed since the chain wrote it; report the folders of the stages one by one"
+            )
         yield from _read_one(path, f"{stage.name} (seed {stage.seed})" if several else stage.name, content)
 
 

@@ -71,7 +71,7 @@ class Search:
         except KeyboardInterrupt:
             if not self.runner.candidates:
                 raise
-            return ("what came after the interruption: the same call goes on with it",)
+            return ("everything after the interruption: the same call resumes there",)
         return ()
 
     def _so_far(self) -> str:

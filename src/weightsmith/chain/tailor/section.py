@@ -1,4 +1,5 @@
-"""The one description of a search for a network within limits: what came out, what it kept and cost, and the rivals."""
+"""The one description of a search for a network within limits: what came out, what it kept and cost, and the "
+"rivals."""
 
 from __future__ import annotations
 
@@ -257,9 +258,9 @@ def _kept(record: TailorRecord) -> Drawing:
         for candidate, judged in taken_and_rivals(record)
     ]
     how = (
-        "How to read it: left the share of right answers on rows that had no part in the choice, of the network that "
-        "came in, of the one taken and of rivals that were judged too; right what each costs, the network that came in "
-        "being 100 %."
+        "How to read it: left, the accuracy of the original network, of the chosen one and of other candidates "
+        "that were tested, on rows not used for the choice; right, what each costs, relative to the original "
+        "network (100 %)."
     )
     return Drawing("Kept and paid", how, functools.partial(draw_kept_of, record), rounded(rows), file="kept.csv")
 
@@ -268,7 +269,7 @@ def _networks(record: TailorRecord) -> Table:
     asked = "right" if record.labelled else "as the network"
     columns = (
         Column("network"),
-        Column("accuracy", "on rows that had no part in the choice", numeric=True),
+        Column("accuracy", "on rows not used for the choice", numeric=True),
         Column("change", "in points against the network, on the same rows", numeric=True),
         Column(asked, f"of {record.selection.rows:,} selection rows ({record.selection.split})", numeric=True, spare=2),
         Column("parameters", "share of the network’s", numeric=True),
@@ -390,8 +391,8 @@ def _front(record: TailorRecord) -> Drawing:
         for found in record.candidates
     ]
     how = (
-        "How to read it: each mark is a network that was tried; faint ones are beaten by another in accuracy, energy "
-        "and size at once. What keeps to the limits (lines) lies in the shaded corner of both panels; the ring is the "
-        "one that was taken, chosen on these rows and judged on others."
+        "How to read it: each mark is a network that was tried; faint ones are worse than another in accuracy, "
+        "energy and size at once. Networks within the limits (lines) lie in the shaded corner of both panels; the "
+        "ring marks the chosen one, chosen on these rows and tested on others."
     )
     return Drawing("The front", how, functools.partial(draw_front_of, record), rounded(rows), file="front.csv")

@@ -36,33 +36,33 @@ def tailor(
     data: Any,
     *,
     accuracy: Annotated[
-        float | str | None, Doc("at least this many per cent right, as 90; or -2: at most 2 points below the network's")
+        float | str | None, Doc("least accuracy in per cent, as 90; or -2: at most 2 points below the network's")
     ] = None,
     params: Annotated[
-        float | str | None, Doc("at most so many parameters: 75% or 0.75 of the network's own, or as 20000")
+        float | str | None, Doc("most parameters: 75% or 0.75 of the network's own, or a number such as 20000")
     ] = None,
     macs: Annotated[
-        float | str | None, Doc("at most so many operations (multiply–accumulates): 50% of its own, or a number")
+        float | str | None, Doc("most operations (multiply–accumulates): 50% of its own, or a number")
     ] = None,
     energy: Annotated[
-        float | str | None, Doc("at most this for an input: 20% of its own in float32, or an amount as 1.5uJ")
+        float | str | None, Doc("most energy per input: 20% of its own in float32, or an amount such as 1.5uJ")
     ] = None,
-    time: Annotated[float | str | None, Doc("at most this share of its own time for one input: 50%")] = None,
+    time: Annotated[float | str | None, Doc("most time per input, as a share of its own: 50%")] = None,
     bytes: Annotated[  # noqa: A002 (the name of the limit)
-        float | str | None, Doc("at most so many bytes of weights: 25% of its own, or an amount as 300kB")
+        float | str | None, Doc("most bytes of weights: 25% of its own, or an amount such as 300kB")
     ] = None,
-    spiking: Annotated[bool, Doc("only spiking networks: for those who build for spiking hardware")] = False,
+    spiking: Annotated[bool, Doc("consider spiking networks only, for spiking hardware")] = False,
     margin: Annotated[
         float | None,
         Range(ge=0.5, lt=1),
-        Doc("the confidence with which the limit on the accuracy must hold (exact binomial); none: its estimate does"),
+        Doc("confidence for the limit on the accuracy (exact binomial); none: the estimate alone counts"),
     ] = 0.95,
     rows: Annotated[
-        int, Range(ge=8, le=_UNLABELLED), Doc("training rows to look at; their labels are not read")
+        int, Range(ge=8, le=_UNLABELLED), Doc("training rows to use; their labels are not read")
     ] = _UNLABELLED,
-    test_rows: Annotated[int | None, Range(ge=1), Doc("rows that judge the result; without it all")] = None,
+    test_rows: Annotated[int | None, Range(ge=1), Doc("rows for the final evaluation; all by default")] = None,
     budget: Annotated[
-        float | str | None, Doc("end the search after so many CPU seconds, or 90s, 10m; what is known counts")
+        float | str | None, Doc("end the search after that many CPU seconds, or 90s, 10m; the best so far is returned")
     ] = None,
     prices: Annotated[
         Prices | str, Doc("picojoules per operation, as picojoule:0.9,4.6 or picojoule:neurons=false", rare=True)

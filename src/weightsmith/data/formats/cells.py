@@ -85,7 +85,7 @@ def target_arrays(path: Path, y: NDArray[Any], names: tuple[str, ...], task: Tas
     if task in ("multi-label", "classification"):
         wrong = "labels are 0 or 1" if task == "multi-label" else "classes are whole numbers or text in one column"
         raise FileRefused(path, f"task={task}: {wrong} (task=regression predicts numbers)")
-    said = "" if task == "regression" else ", because it holds numbers with fractions"
+    said = "" if task == "regression" else ", because it contains numbers with fractions"
     return Targets(columns.astype(np.float32), names, (f"the value of {', '.join(names)} is predicted{said}",))
 
 

@@ -132,7 +132,7 @@ def _images(folder: Path, classes: tuple[str, ...]) -> tuple[list[tuple[Path, in
         if path.is_file() and not path.name.startswith(".")
     ]
     other = [path for path, _ in files if path.suffix.lower() not in _SUFFIXES]
-    notes = [f"{folder}: {len(other)} files that are no images were left out, such as {other[0].name}"] if other else []
+    notes = [f"{folder}: {len(other)} files that are not images were skipped, such as {other[0].name}"] if other else []
     return [(path, label) for path, label in files if path.suffix.lower() in _SUFFIXES], notes
 
 

@@ -100,5 +100,5 @@ def _read_array(path: Path, file: BinaryIO, dimensions: int) -> NDArray[np.uint8
     if missing:
         raise FileRefused(path, f"promises {size:,} values of shape {shape} and ends {missing:,} short")
     if file.read(1):
-        raise FileRefused(path, f"goes on after the {size:,} values of shape {shape} that it promises")
+        raise FileRefused(path, f"continues after the {size:,} values of shape {shape} that it declares")
     return np.frombuffer(bytearray().join(blocks), np.uint8).reshape(shape)

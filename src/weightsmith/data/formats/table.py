@@ -58,11 +58,11 @@ class Table(Source, name="table"):
     sheet: str = param(default="", doc="the sheet of an .xlsx file; by default the first")
     header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
     split: str = param(default=_SPLIT, doc='the column of train, validation and test, if there is one; "": none')
-    ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are no inputs, if they are there")
+    ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are not inputs, if present")
     split_by: str = param(
         default="", doc="a column whose rows of one value (a subject's) all go to the same split or fold"
     )
-    task: Task = param(default="auto", doc="what the target is; without it told by its cells, and said")
+    task: Task = param(default="auto", doc="what the target is; by default inferred from its cells, and printed")
     targets: tuple[str, ...] = param(default=(), doc="several target columns: labels of 0 and 1, or numbers to predict")
     weights: str = param(default="", doc="a column of weights by which the loss of a row is multiplied")
     test: float = held_back("test")

@@ -30,7 +30,7 @@ def copied(network: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(unwrapped(network))
     except TypeError as error:  # Python's own: it holds a lock, an open file …
-        raise UsageError(f"{type(network).__name__} cannot be copied ({error}); hand over one that can") from error
+        raise UsageError(f"{type(network).__name__} cannot be copied ({error}); pass one that can") from error
     except RuntimeError as error:
         computed = next((name for name, module in network.named_modules() if _is_computed(module)), None)
         if computed is None:

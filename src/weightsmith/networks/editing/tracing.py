@@ -48,7 +48,7 @@ def trace(network: nn.Module, example: Tensor | None = None) -> fx.GraphModule:
     try:
         copied = copy.deepcopy(unwrapped(network)).eval()
     except TypeError as error:  # Python's own: it holds a lock, an open file …
-        raise UsageError(f"{type(network).__name__} cannot be copied ({error}); hand over one that can") from error
+        raise UsageError(f"{type(network).__name__} cannot be copied ({error}); pass one that can") from error
     try:
         return fx.GraphModule(copied, _Tracer().trace(copied))
     except (fx.proxy.TraceError, *FAILURES) as error:

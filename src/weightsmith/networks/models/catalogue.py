@@ -130,7 +130,7 @@ def _residual(shapes: Shapes) -> Match | None:
         return Match("akamaster/pytorch_resnet_cifar10", architecture, IMAGENET, keys, classes=_cifar(architecture))
     if last == "fc" and has_convolution:
         return Match("IntelLabs/distiller", architecture, HALF, keys, classes=_cifar(architecture))
-    return Match("CIFAR ResNet", architecture, NONE, keys, ("normalisation not known: none used",))
+    return Match("CIFAR ResNet", architecture, NONE, keys, ("normalisation unknown: none used",))
 
 
 def _cifar(architecture: Resnet) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ def _dense_chain(shapes: Shapes) -> Match | None:
     ours = [*(f"dense{number}" for number in range(1, len(weights))), "output"]
     renamed = {name.removesuffix("weight"): f"{our}." for name, our in zip(weights, ours, strict=True)}
     keys = {name: re.sub(r"^.*?(?=weight$|bias$)", lambda m: renamed.get(m[0], m[0]), name) for name in shapes}
-    notes = ("ReLU between the dense layers assumed", "normalisation not known: none used")
+    notes = ("ReLU between the dense layers assumed", "normalisation unknown: none used")
     return Match("dense layers", architecture, NONE, keys, notes)
 
 

@@ -161,8 +161,8 @@ def check_leave(text: str | None, allow_code: bool, where: str) -> None:
     factory = Factory.parse(text)
     if not factory.is_installed:
         raise UsageError(
-            f"{where}: would import {factory.source}, which is no installed package, and run its code; look at it and "
-            "give leave with --allow-code (allow_code=True)"
+            f"{where}: would import {factory.source}, which is not an installed package, and run its code; review it "
+            "and allow it with --allow-code (allow_code=True)"
         )
 
 

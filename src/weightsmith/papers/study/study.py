@@ -53,8 +53,8 @@ def reduction_study(
     scaling: Annotated[Scaling, Doc("of the inputs, fitted on the training rows of each fold")] = "zscore",
     activation: Annotated[str, Doc("of the hidden units: sigmoid, tanh, relu …")] = "sigmoid",
     initialiser: Annotated[str | None, Doc("of the weights: torch-default, glorot …", rare=True)] = "torch-default",
-    random: Annotated[int, Range(ge=0), Doc("random masks of equal size beside each result")] = 10,
-    scratch: Annotated[bool, Doc("train a network of the reduced size beside each result")] = True,
+    random: Annotated[int, Range(ge=0), Doc("random masks of equal size for comparison")] = 10,
+    scratch: Annotated[bool, Doc("train a network of the reduced size for comparison")] = True,
     seed: Seed = 0,
     workers: Workers = 1,  # noqa: ARG001 (all maps in a verb run there)
     cluster: Cluster = None,  # noqa: ARG001
@@ -67,7 +67,7 @@ def reduction_study(
     ``none``) is fitted on the training rows of each fold. The networks have ``hidden`` units and are trained by Adam
     with batches of ``batch`` rows. ``random`` masks of equal size, and with ``scratch`` a network of the reduced size
     trained from scratch, are the baselines of every result. With ``out``, a folder, the study is written there as
-    study.json and study.csv, and the same call goes on where it was stopped. ``progress`` is called with the number of
+    study.json and study.csv, and the same call resumes where it stopped. ``progress`` is called with the number of
     groups of networks (a group for each initial size and repeat) done and in all.
 
     >>> import weightsmith as ws
@@ -121,7 +121,9 @@ def _deciding(methods: Any) -> tuple[Method, ...]:
         raise UsageError(f"a study needs a method to reduce by, such as {METHODS[1]}")
     for index, method in enumerate(methods):
         if method.needs_target:
-            raise UsageError(f"{method} cannot tell how much to take out; a study takes methods that decide themselves")
+            raise UsageError(
+                f"{method} does not determine how much to remove; a study takes methods that decide themselves"
+            )
         if method in methods[:index]:
             raise UsageError(f"the study holds {method} twice")
     return tuple(methods)

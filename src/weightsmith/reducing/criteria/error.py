@@ -32,7 +32,7 @@ class LeastError(Method, name="error"):
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
         """Eliminate at each site down to its count."""
         if counts is None:
-            raise UsageError(f"{self} cannot tell how much to take out; give a target (params:0.5) or a plan")
+            raise UsageError(f"{self} does not determine how much to remove; give a target (params:0.5) or a plan")
         orders = dict(context.orders)
         if any(len(orders.get(site.name, ())) < site.units - counts[site.name] for site in context.sites):
             orders = {

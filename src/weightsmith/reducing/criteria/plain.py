@@ -98,7 +98,7 @@ class Random(Method, name="random"):
 def given_counts(counts: Mapping[str, int] | None, method: Method) -> Mapping[str, int]:
     """The counts; refused if there are none."""
     if counts is None:
-        raise UsageError(f"{method} cannot tell how much to take out; give a target (params:0.5) or a plan")
+        raise UsageError(f"{method} does not determine how much to remove; give a target (params:0.5) or a plan")
     return counts
 
 

@@ -168,4 +168,4 @@ def _why(
     loss = f"the loss on training rows went from {losses[0]:.3g} to {losses[1]:.3g}"
     if not losses[1] < losses[0]:
         return f"the rate {rate:g} is too large ({loss})", "distill"
-    return f"it learnt the training rows by heart ({loss})", "distill"
+    return f"it overfitted the training rows ({loss})", "distill"

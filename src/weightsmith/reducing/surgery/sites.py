@@ -118,7 +118,7 @@ class Sites:
         if layers is None:
             if not self.sites:
                 raise UsageError(
-                    f"nothing can be taken out of this network: {self._reasons()}; what can lose units are dense "
+                    f"nothing can be removed from this network: {self._reasons()}; what can lose units are dense "
                     "layers and convolutions that plain dense layers, convolutions and batch norms read"
                 )
             return self.sites

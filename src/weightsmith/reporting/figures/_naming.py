@@ -18,6 +18,7 @@ __all__ = ["name_marks"]
 _SIZE, _LETTER, _LINE = 7.0, 0.6, 1.25  # points; width of a letter and height of a line relative to the font size
 _MARK = 4.0  # half the width of a mark, in points
 _REACHES = (7.0, 14.0, 24.0, 36.0, 50.0, 66.0)
+_ALONG = 60  # parts of a line, each of which a name may cover
 _FAR = 10.0  # distance from which a line leads to the mark
 _ANGLES = (0, 180, 45, 135, -45, -135, 90, -90, 20, 160, -20, -160, 65, 115, -65, -115)
 
@@ -46,8 +47,10 @@ def name_marks(
     axes: Axes,
     marks: Sequence[tuple[float, float, str]],
     bars: Sequence[tuple[float, float, float]] = (),
+    lines: Sequence[tuple[tuple[float, float], tuple[float, float]]] = (),
 ) -> None:
-    """Write the name of every mark (x, y, name) next to it, away from other names, marks and ``bars`` (x, low, high).
+    """Write the name of every mark (x, y, name) next to it, away from other names and marks, ``bars`` (x, low, high)
+    and straight ``lines`` between two points.
 
     Do not change the limits of the axes afterwards.
     """
@@ -60,6 +63,11 @@ def name_marks(
     for x, low, high in bars:
         (left, bottom), (_, top) = points * transform((x, low)), points * transform((x, high))
         taken.append(_Box(left - 1, bottom, left + 1, top))
+    for start, end in lines:
+        first, last = points * transform(start), points * transform(end)
+        for share in range(_ALONG + 1):
+            x, y = first + (last - first) * share / _ALONG
+            taken.append(_Box(x - 1, y - 1, x + 1, y + 1))
     for index in sorted(range(len(marks)), key=lambda each: (-positions[each][1], positions[each][0], each)):
         text = shown(marks[index][2], 30)
         (dx, dy), box = _best(positions[index], len(text), taken, frame)

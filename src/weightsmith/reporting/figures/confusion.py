@@ -31,7 +31,7 @@ def confusion_figure(evaluation: Evaluation) -> Figure:
     """
     cells = np.array(evaluation.confusion, dtype=np.int64)
     if not cells.any():
-        raise UsageError("no image has an answer: there is no confusion to draw")
+        raise UsageError("no image has a prediction: there is no confusion to draw")
     wrong = int(cells.sum() - cells.trace())
     title = f"{wrong:,} of {int(cells.sum()):,} images are taken for another class"
     words = MatrixWords(title, "class of the image", "class by the network", "images taken for another class")

@@ -115,7 +115,7 @@ def readable_ticks(axis: Axis) -> None:
         return
     plain = low >= 1e-3 and high <= 1e4 and decades < 2.5
     axis.set_major_formatter(
-        FuncFormatter((lambda value, _: f"{value:g}") if plain else (lambda value, _: _power(value)))
+        FuncFormatter((lambda value, _: f"{value:,g}") if plain else (lambda value, _: _power(value)))
     )
     if plain or decades < 1.5:
         fine = decades < (1.2 if plain else 0.6)  # powers of ten are longer texts, and need more room

@@ -79,6 +79,7 @@ def draw_networks(
     scale, unit = energy_unit(max(mark.at for mark in marks)) if against == "energy" else (1.0, "")
     positions = [(mark.at / scale, 100 * mark.accuracy.value) for mark in marks]
     by_name = {mark.name: position for mark, position in zip(marks, positions, strict=True)}
+    lines = []  # from each network to those made from it
     with house_style():
         figure, (axes,) = new_figure(5.5, 4.0)
         for mark, (x, y) in zip(marks, positions, strict=True):
@@ -86,8 +87,8 @@ def draw_networks(
             axes.vlines(x, 100 * mark.accuracy.low, 100 * mark.accuracy.high, color=colour, linewidth=1.0, alpha=0.7)
             axes.plot([x], [y], shape, color=colour, markersize=5.5, label=shown(mark.name, 34), zorder=4)
             if mark.parent in by_name:
-                ends = zip(by_name[mark.parent], (x, y), strict=True)
-                axes.plot(*ends, color=GREY, linewidth=0.7, alpha=0.6, zorder=1)
+                lines.append((by_name[mark.parent], (x, y)))
+                axes.plot(*zip(*lines[-1], strict=True), color=GREY, linewidth=0.7, alpha=0.6, zorder=1)
         axes.margins(x=0.12, y=0.10)
         _logarithmic_if_wide(axes, [x for x, _ in positions])
         axes.set_xlabel("parameters" if against == "parameters" else f"energy for an image ({unit})")
@@ -103,7 +104,8 @@ def draw_networks(
                 (x, 100 * mark.accuracy.low, 100 * mark.accuracy.high)
                 for mark, (x, _) in zip(marks, positions, strict=True)
             ]
-            name_marks(figure, axes, [(x, y, mark.name) for mark, (x, y) in zip(marks, positions, strict=True)], bars)
+            named = [(x, y, mark.name) for mark, (x, y) in zip(marks, positions, strict=True)]
+            name_marks(figure, axes, named, bars, lines)
     return figure
 
 
@@ -217,5 +219,7 @@ def _logarithmic_if_wide(axes: Axes, values: Sequence[float]) -> None:
     if min(values) > 0 and max(values) / min(values) > _WIDE:
         axes.set_xscale("log")
         readable_ticks(axes.xaxis)
-    elif min(values) == max(values):
+        return
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    if min(values) == max(values):
         axes.set_xlim(0.9 * values[0] if values[0] else -1, 1.1 * values[0] if values[0] else 1)

@@ -82,7 +82,7 @@ def _costs(axes: Axes, networks: Sequence[Tailor], costs: Sequence[str], limits:
     axes.set_yticks([place + (1 - step) / 2 for place in range(len(costs))], list(costs))
     axes.set_ylim(len(costs), -0.2)
     axes.set_xlim(0, 125)
-    axes.set(xlabel="share of the network that came in (%); red: the limit", title="what it costs")
+    axes.set(xlabel="share of the original network (%); red: the limit", title="what it costs")
 
 
 def _cycle(count: int) -> list[str]:

@@ -60,7 +60,7 @@ def compared_section(results: Sequence[NamedRecord]) -> Section | None:
         kinds.append(f"{len(conversions):,} spiking networks")
     if not parts:
         return None
-    return Section("Compared", f"Results of one kind beside each other: {', '.join(kinds)}.", tuple(parts))
+    return Section("Compared", f"Results of one kind side by side: {', '.join(kinds)}.", tuple(parts))
 
 
 def graded_section(results: Sequence[NamedRecord]) -> Section | None:
@@ -99,7 +99,8 @@ def _trainings(several: Sequence[tuple[str, TrainRecord]]) -> Iterator[Part]:
         for row in history.rows
     ]
     how = (
-        "How to read it: the lower and the sooner a line levels off, the better the run learns; lines that differ only "
+        "How to read it: the lower and the sooner a line levels off, the better the run learns; lines that differ "
+        "only "
         f"by their seed show how much is chance.{_cut(len(drawn))}"
     )
     figure = functools.partial(draw_losses, shown)
@@ -116,14 +117,14 @@ def _conversions(several: Sequence[tuple[str, SpikeRecord]]) -> Iterator[Part]:
             rows.append(row | {"high": found.high, "energy_picojoule": energy})
     kept = rounded(rows)
     how = (
-        "How to read it: a spiking network is as good as its network (dashed) where its line reaches that of the "
-        f"network; the sooner, the less it costs. Bands are 95 % intervals.{_cut(len(several))}"
+        "How to read it: a spiking network is as accurate as the original (dashed) where its line reaches the "
+        f"dashed one; the earlier, the less it costs. Bands are 95 % intervals.{_cut(len(several))}"
     )
     figure = functools.partial(draw_accuracy, *records)
     yield Drawing("Accuracy after each step", how, figure, kept, file="accuracy-by-step.csv")
     how = (
-        "How to read it: each line is the energy an image has cost so far; right of its diamond a run has cost more "
-        f"than the network it came from (dashed).{_cut(len(several))}"
+        "How to read it: each line is the energy spent on an image so far; to the right of its diamond a run "
+        f"costs more than the original network (dashed).{_cut(len(several))}"
     )
     yield Drawing(
         "Energy after each step", how, functools.partial(draw_energy, *records), kept, file="energy-by-step.csv"

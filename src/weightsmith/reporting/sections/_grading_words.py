@@ -33,12 +33,12 @@ def verdict_words(layers: Sequence[LayerGrade], more: str = "") -> list[tuple[st
     whole = "the whole interval of α lies"
     meanings = {
         VerdictKind.CANNOT_BE_FITTED: _statuses(layers),
-        VerdictKind.NO_HEAVY_TAIL: "no eigenvalue is larger than random weights have; α says nothing here",
+        VerdictKind.NO_HEAVY_TAIL: "no eigenvalue is larger than those of random weights; α means nothing here",
         VerdictKind.CANNOT_SAY: "; ".join(filter(None, (_doubts(layers), more))),
         VerdictKind.OVER_REGULARISED: f"{whole} below {HEAVIEST:g}: a few directions dominate",
         VerdictKind.WELL_TRAINED: f"{whole} between {HEAVIEST:g} and {LIGHTEST:g}",
         VerdictKind.WEAKLY_TRAINED: f"{whole} above {LIGHTEST:g}: little beyond its random start",
-        VerdictKind.NOT_JUDGED: "α alone says too little; --evidence fast asks for more",
+        VerdictKind.NOT_JUDGED: "α alone is not enough; --evidence fast computes more",
     }
     found = {layer.verdict.kind for layer in layers}
     return [(kind.value, meaning) for kind, meaning in meanings.items() if kind in found]

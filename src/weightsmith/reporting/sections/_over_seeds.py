@@ -75,7 +75,7 @@ def over_seeds(stages: Sequence[SeedGroup]) -> tuple[Drawing, Table]:
         if each.judged is not None
     ]
     how = (
-        "How to read it: dots that lie far apart mean that the seed decides as much as the method; a difference "
+        "How to read it: dots that are far apart mean that the seed matters as much as the method; a difference "
         "between stages that is smaller than their spread may be chance."
     )
     drawing = Drawing("Accuracy over seeds", how, lambda: draw_seeds(groups), rows, file="seeds.csv")

@@ -161,15 +161,15 @@ def _maps(site: SiteAngles, number: int, angles: UnitAngles, threshold: float) -
     """The heat map, and the tree of a layer of several units."""
     how = (
         "How to read it: each cell is a pair of units, blue if they are active together and orange if one is active "
-        "when the other is not; dark squares along the diagonal are groups that say the same."
+        "when the other is not; dark squares along the diagonal are groups of redundant units."
     )
     degrees = angles.degrees(site.name)
     figure = functools.partial(_draw_angles, angles, site.name, threshold)
     yield Drawing(f"Angles in {site.name}", how, figure, _cells(degrees), file=f"angles-{number}.csv")
     if site.units > 1:
         how = (
-            "How to read it: the lower two branches join, the more alike their units are; what joins below the dashed "
-            "line is within the angle, and of each such group one unit could stay."
+            "How to read it: the lower two branches join, the more alike their units are; units that join below "
+            "the dashed line are within the angle, and one unit could replace each such group."
         )
         figure = functools.partial(_draw_tree, angles, site.name, threshold)
         yield Drawing(f"Groups in {site.name}", how, figure, _joins(degrees), file=f"groups-{number}.csv")

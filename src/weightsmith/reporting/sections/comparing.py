@@ -47,9 +47,9 @@ def comparison_section(comparison: GradeComparison, _name: str = "", *, networks
 
 def _epochs(networks: Sequence[Grades]) -> Drawing:
     how = (
-        "How to read it: a line per layer, the broad or dark one their median. While a network learns, the stable "
-        "rank usually falls and λ_max grows; a line that turns back, or leaps, names the layer and the epoch to look "
-        "at."
+        "How to read it: one line per layer; the broad or dark one is the median. While a network learns, the "
+        "stable rank usually falls and λ_max grows; a line that reverses or jumps shows the layer and the epoch "
+        "to look at."
     )
     return Drawing("By epoch", how, lambda: epochs_figure(networks), list(epochs_rows(networks)), file="epochs")
 
@@ -140,17 +140,18 @@ def network_drawings(networks: Sequence[Grades], name: str) -> Iterator[Drawing]
         for layer in network.layers
     ]
     how = (
-        "How to read it: each mark is a layer, its height α, the line through it the interval, its shape the verdict; "
+        "How to read it: each mark is a layer, its height α, the line through it the interval, its shape the "
+        "verdict; "
         "a line that crosses the border between two bands leaves the verdict open."
     )
     yield Drawing("α against depth", how, lambda: alpha_figure(drawn), rows, file=f"{name}-grades")
     if any(layer.alpha is not None for network in drawn for layer in network.layers):
         how = (
-            "How to read it: in good networks nearly all layers are said to lie in the shaded range; "
-            "a tick at the bottom is a layer."
+            "How to read it: in good networks nearly all layers should lie in the shaded range; a tick at the "
+            "bottom is a layer."
             if not several
             else "How to read it: the share of each network’s layers per half unit of α; in good networks nearly all "
-            "are said to lie in the shaded range."
+            "should lie in the shaded range."
         )
         kept = ("network", "name", "slice", "status", "alpha")
         rows = [{key: row[key] for key in kept if key in row} for row in rows]
@@ -180,8 +181,8 @@ def layer_drawings(layer: LayerGrade, name: str) -> Iterator[Drawing]:
         for xmin, alpha, distance in zip(scan.xmin, scan.alpha, scan.D, strict=True)
     ]
     how = (
-        "How to read it: the smaller D, the nearer is the tail from there on to a power law; where α is level "
-        "around the chosen λ_min it does not hang on that choice, where it climbs every λ_min has another α."
+        "How to read it: the smaller D, the closer the tail above λ_min is to a power law; where α is flat around "
+        "the chosen λ_min it does not depend on that choice, where it climbs it does."
     )
     yield Drawing(f"Choice of λ_min in {label}", how, lambda: cut_figure(layer), rows, file=f"{file}-cuts")
 
@@ -195,8 +196,8 @@ def _comparison_drawings(comparison: GradeComparison) -> Iterator[Drawing]:
         for index, (name, right) in enumerate(zip(comparison.names, comparison.accuracy, strict=True))
     ]
     how = (
-        "How to read it: points that fall from the upper left to the lower right are ordered as is claimed; "
-        "where the hollow squares, which need no fit, do so as well, the power law has added nothing."
+        "How to read it: points that fall from the upper left to the lower right are ordered as claimed; where "
+        "the hollow squares, which need no fit, do so as well, the power law adds nothing."
     )
     yield Drawing("Measures against accuracy", how, lambda: comparison_figure(comparison), rows)
 

@@ -19,7 +19,8 @@ _MOST_TAKEN = 3
 
 
 def evaluation_section(evaluation: Evaluation, name: str, *, least_accuracy: float | None = None) -> Section:
-    """The description of an evaluation named ``name``; ``least_accuracy`` is the bar in per cent that was asked for."""
+    """The description of an evaluation named ``name``; ``least_accuracy`` is the bar in per cent that was asked "
+    "for."""
     parts: list[Part] = [Notes(evaluation.notes)] if evaluation.notes else []
     if evaluation.images > evaluation.not_finite:
         parts += [*_matrix(evaluation, name), _recalls(evaluation, name), *_pairs(evaluation, name)]
@@ -113,8 +114,8 @@ def _matrix(evaluation: Evaluation, name: str) -> list[Part]:
         if count
     ]
     how = (
-        "How to read it: a line holds the rows of a class, a column what the network calls them; the pale diagonal "
-        "is right, and the darker a cell beside it, the more often the one is taken for the other."
+        "How to read it: each row of the matrix is a true class, each column a predicted class; the pale diagonal "
+        "is correct, and the darker a cell off it, the more often one class is mistaken for the other."
     )
     return [Drawing("Confusion", how, lambda: confusion_figure(evaluation), rows, file=f"{name}-confusion")]
 
@@ -124,8 +125,8 @@ def _recalls(evaluation: Evaluation, name: str) -> Drawing:
         {"class": one, "recall": recall} for one, recall in zip(evaluation.classes, evaluation.recall, strict=True)
     ]
     how = (
-        "How to read it: a point is the share of a class that is found, the line through it its 95 % interval; "
-        "a class whose line lies below the dashed one is found less often than rows are on the whole."
+        "How to read it: a point is the recall of a class, the line through it its 95 % interval; a class whose "
+        "line lies below the dashed one has a lower recall than the overall accuracy."
     )
     return Drawing("Recall by class", how, lambda: recall_figure(evaluation), rows, file=f"{name}-recall")
 

@@ -135,8 +135,9 @@ def _residuals(errors: ValueErrors, name: str) -> Drawing:
         {"target": target, "answer": answer, "residual": target - answer} for target, answer in errors.points
     ]
     how = (
-        "How to read it: each point is a row; the nearer to the line at 0, the better its answer. A slope or a bend "
-        "says that large or small values are missed systematically, a funnel that errors grow with the answer."
+        "How to read it: each point is a row; the closer to the line at 0, the better its prediction. A slope or "
+        "a bend means that large or small values are missed systematically, a funnel that errors grow with the "
+        "prediction."
     )
     figure = functools.partial(residual_figure, errors)
     return Drawing(f"Residuals of {errors.name}", how, figure, rows, file=f"{name}-residuals")

@@ -37,7 +37,8 @@ _ASKED_FIRST = (
     VerdictKind.CANNOT_BE_FITTED,
 )
 _VERDICTS = (
-    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond what random "
+    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond what "
+    "random "
     "weights reach (Marchenko–Pastur, at 1 %) it looks like noise, whatever α says. Where the power law is rejected, "
     "there is no verdict; where the interval of α reaches into more than one class, the layer leans to the one with "
     "75 % of its resamples or more, or stays undecided (cannot say). Otherwise α below "
@@ -55,7 +56,10 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
     parts: list[Part] = [Notes(grades.notes)] if grades.notes else []
     parts += network_drawings([grades], name)
     if any(layer.shares is not None for layer in layers):
-        how = "How to read it: a bar is a layer, its colours the shares of its resamples; a bar of one colour is sure."
+        how = (
+            "How to read it: each bar is a layer, its colours the shares of its resamples in each class; a bar of one "
+            "colour is certain."
+        )
         rows = [{key: layer.row()[key] for key in _SHARES} for layer in layers if layer.shares is not None]
         parts.append(
             Drawing("How sure each verdict is", how, lambda: shares_figure(grades), rows, file=f"{name}-shares")

@@ -53,7 +53,7 @@ _KINDS = {
 _MOST_BRANCHES = 60  # networks whose lineage is drawn; more are not readable
 _NAMED = 4  # names in a sentence; the others are counted
 _HOW = (
-    "How to read it: the best networks are at the top left, right at little cost; bars are 95 % intervals, and marks "
+    "How to read it: the best networks are at the top left, accurate at low cost; bars are 95 % intervals, and marks "
     "whose bars overlap may differ by chance. Lines lead from a network to those made from it."
 )
 
@@ -295,7 +295,7 @@ def _ancestry(
         }
         for each, branch in zip(kin, branches, strict=False)
     ]
-    how = "How to read it: every network stands under the one it was made from, with what was done and how right it is."
+    how = "How to read it: every network is listed below the one it was made from, with the operation and its accuracy."
     if len(kin) > len(branches):
         how += f" The first {len(branches)} of {len(kin):,} are drawn."
     return Drawing("Ancestry", how, functools.partial(draw_ancestry, branches), rows, file="ancestry.csv")
@@ -316,9 +316,9 @@ def _results(results: Sequence[NamedRecord]) -> Table:
         Column("kind"),
         Column("seed", numeric=True),
         Column("network in", "the first letters of the SHA-256 of its weights"),
-        Column("network out", "the same of the network that came out"),
-        Column("other inputs", "and theirs"),
-        Column("record", "the first letters of the record’s own SHA-256"),
+        Column("network out", "the same for the resulting network"),
+        Column("other inputs", "data and other networks, by their SHA-256"),
+        Column("record", "the first letters of the record’s own SHA-256", spare=1),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     for name, record in results:

@@ -108,7 +108,8 @@ def _size_table(record: ReductionRecord, latency: LatencyComparison | None) -> T
 
 
 def _slower(record: ReductionRecord, latency: LatencyComparison) -> str:
-    """What to do where the smaller network takes longer: processors compute channels in groups of eight or sixteen."""
+    """What to do where the smaller network takes longer: processors compute channels in groups of eight or "
+    "sixteen."""
     batches = [str(ratio.batch) for ratio in latency.ratios if ratio.low > 1]
     target = record.settings.get("target")
     if not batches or target is None or "multiple" in str(target):
@@ -156,7 +157,8 @@ def _lead(record: ReductionRecord) -> str:
         return f"{by} took nothing out of {network}: all {counted(before.units, 'unit')} are left."
     left = percent(after.parameters / before.parameters)
     lead = (
-        f"{by} took {before.units - after.units:,} of {counted(before.units, 'unit')} out of {network} and left {left} "
+        f"{by} took {before.units - after.units:,} of {counted(before.units, 'unit')} out of {network} and left "
+        f"{left} "
         "of its parameters."
     )
     recovered = f" after {record.settings['recover']}" if record.settings["recover"] else ""
@@ -215,9 +217,9 @@ def _sizes(record: ReductionRecord) -> Drawing:
         {"network": label, "parameters_left": share, "accuracy": value / 100, "low": low / 100, "high": high / 100}
         for label, (share, value, low, high) in points.items()
     ]
-    how = "How to read it: each point is a network, further left the smaller, with its 95 % interval"
+    how = "How to read it: each point is a network with its 95 % interval; smaller networks are further left"
     if record.random is not None:
-        how += "; a method has found something only if it stands above random masks of the same size"
+        how += "; a method has found something only if it is above random masks of the same size"
     if record.scratch is not None:
         how += "; it was worth its while only if it stands above the same small network trained from scratch"
     several = {label: [point] for label, point in points.items()}
@@ -236,8 +238,8 @@ def _units(record: ReductionRecord) -> Drawing:
         for what, count in (("left", site.after), *gone_by_reason(site).items())
     ]
     how = (
-        "How to read it: a bar is as long as the layer was wide; blue units are left, paler ones went, each colour for "
-        "another reason."
+        "How to read it: the length of a bar is the original width of the layer; blue units remain, paler ones "
+        "were removed, each colour for a different reason."
     )
     return Drawing("Units by layer", how, functools.partial(draw_sites, record.sites), rows, file="units-by-layer.csv")
 
@@ -305,8 +307,8 @@ def _search(record: ReductionRecord) -> Iterator[Drawing]:
     if record.trace is not None and record.trace.rows:
         rows = thinned([row.to_dict() for row in record.trace.rows])
         how = (
-            "How to read it: the best mask of each generation should climb and then level off, which says that more "
-            "generations would bring little; where the mean meets the best, the population holds nothing new."
+            "How to read it: the best mask of each generation should climb and then level off, which means that "
+            "more generations would bring little; where the mean meets the best, the population has converged."
         )
         figure = functools.partial(draw_trace, record.trace)
         yield Drawing("The search by generation", how, figure, rounded(rows), file="search.csv")
@@ -318,8 +320,9 @@ def _search(record: ReductionRecord) -> Iterator[Drawing]:
             for point in points
         ]
         how = (
-            "How to read it: no network that was found is both smaller and more accurate than one on this line; where "
-            "it bends, units begin to cost accuracy. Accuracies are those on the rows that the search saw."
+            "How to read it: no network that was found is both smaller and more accurate than one on this line; "
+            "where it bends, removing units begins to cost accuracy. Accuracies are on the rows used by the "
+            "search."
         )
         figure = functools.partial(draw_front, record.front, chosen)
         yield Drawing("The front of accuracy and size", how, figure, rounded(thinned(rows)), file="front.csv")

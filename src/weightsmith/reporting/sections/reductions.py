@@ -78,8 +78,8 @@ def reduction_parts(several: Sequence[tuple[str, ReductionRecord]], *, numbered:
     ]
     more = f" The first {_MOST_POINTS} of {len(several):,} are drawn." if len(several) > _MOST_POINTS else ""
     how = (
-        "How to read it: each point is a smaller network, further left the smaller, with the 95 % interval of its "
-        f"accuracy; of two at the same height the left one is better, of two above each other the upper one.{more}"
+        "How to read it: each point is a reduced network with the 95 % interval of its accuracy; smaller networks "
+        f"are further left, and the best are at the top left.{more}"
     )
     figure = functools.partial(draw_sizes, drawn, baseline)
     yield Drawing("Accuracy against size of all reductions", how, figure, rounded(rows), file="reductions-by-size.csv")

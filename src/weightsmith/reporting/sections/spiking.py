@@ -39,58 +39,61 @@ _OPEN = 0.01  # share of images without an answer that gives a note
 _DRAWINGS = {
     "accuracy": (
         "Accuracy against time steps",
-        "the line is how often the network would be right if it ended after so many steps, the band its interval; from "
-        "where it meets the dashed line on, it is as right as the network it came from.",
+        "the line is the accuracy after that many steps, the band its interval; where it meets the dashed line, "
+        "it is as accurate as the original network.",
     ),
     "energy": (
         "Energy against time steps",
-        "the line is what an image has cost after so many steps; from the diamond on it has cost more than the network "
-        "it came from, the dashed line. The dotted line is the cheapest other way to run that network.",
+        "the line is the energy spent on an image after that many steps; from the diamond on it is more than that "
+        "of the original network, the dashed line. The dotted line is the cheapest other way to run that network.",
     ),
     "layer-energy": (
         "Operations and energy by layer",
-        "above is what the spikes of a layer cost, below in grey what the network spends on it; a layer gains where "
-        "the upper bar is the shorter one.",
+        "the upper bar is the cost of a layer in spikes, the grey one below it the cost in the original network; "
+        "a layer gains where the upper bar is shorter.",
     ),
     "rivals": (
-        "Energy beside that of rivals",
-        "the dashed line is the spiking network; a point left of it is a way to run the network it came from that "
-        "takes less: in arithmetic on the left, in memory accesses on the right.",
+        "Energy compared with rivals",
+        "the dashed line is the spiking network; a point left of it is a cheaper way to run the original network: "
+        "in arithmetic on the left, in memory accesses on the right.",
     ),
     "rates": (
         "Firing rates",
-        "the longer the bar on the left, the busier a neuron of that layer; a rate near 1 can grow no more, and a "
-        "layer without a bar is silent and passes nothing on.",
+        "the longer the bar on the left, the more often neurons of that layer fire; a rate near 1 is saturated, "
+        "and a layer without a bar is silent and passes nothing on.",
     ),
     "statistics": (
         "How regularly neurons fire",
-        "Fano factor and interval CV are 1 for random (Poisson) trains and 0 for regular ones; an overshoot far above "
+        "Fano factor and interval CV are 1 for random (Poisson) trains and 0 for regular ones; an overshoot far "
+        "above "
         "0 is charge that a hard reset throws away.",
     ),
     "raster": (
         "Spikes of one image",
-        "each stroke is a spike, each row a neuron, each panel a layer; deeper layers begin later, and a row without "
-        "strokes is a neuron that has nothing to say about this image.",
+        "each stroke is a spike, each row a neuron, each panel a layer; deeper layers begin later, and a row "
+        "without strokes is a neuron that does not fire for this image.",
     ),
     "membranes": (
         "Membranes of a few neurons",
-        "a neuron fires (orange) where its membrane reaches the threshold (dashed); one that stays far below it needs "
+        "a neuron fires (orange) where its membrane reaches the threshold (dashed); one that stays far below it "
+        "needs "
         "many steps to recover.",
     ),
     "correspondence": (
         "Rates against activations",
-        "each point is a neuron and an image; the closer the points lie to a line, the less noise, and the closer the "
-        "orange line to the dashed one, where there is one, the truer the rates are to the network’s activations.",
+        "each point is a neuron and an image; the closer the points lie to a line, the less noise, and the closer "
+        "the orange line is to the dashed one, if there is one, the better the rates match the network’s "
+        "activations.",
     ),
     "confusion": (
-        "Answers of both networks",
-        "on the pale diagonal both networks agree; a dark cell beside it is a class that the spiking network takes for "
-        "another.",
+        "Predictions of both networks",
+        "on the pale diagonal both networks agree; a dark cell off it is a class that the spiking network "
+        "mistakes for another.",
     ),
     "adjustment": (
         "What the adjustment did",
-        "each point is a unit; the weights of those below the dashed line were made smaller, because noise would let "
-        "their large norm fire too easily, and those above it larger.",
+        "each point is a unit; the weights of units below the dashed line were reduced, because units with a "
+        "large norm fire too easily under noise, and those above it were increased.",
     ),
 }
 """Title and how to read it, by the names of figures_of, in the order of the page."""

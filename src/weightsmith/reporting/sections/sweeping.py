@@ -74,7 +74,8 @@ def _about(sweep: SpikeSweep) -> str:
 
 def _lead(sweep: SpikeSweep) -> str:
     lead = (
-        f"{counted(len(sweep.table), 'setting')} of {short_network(sweep.network)} as a spiking network were tried on "
+        f"{counted(len(sweep.table), 'setting')} of {short_network(sweep.network)} as a spiking network were tried "
+        "on "
         f"{counted(sweep.train_images, 'training image')}, and the best of each neuron tested once on "
         f"{counted(sweep.test_images, 'image')} ({sweep.split})."
     )
@@ -153,8 +154,8 @@ def _by_leak(sweep: SpikeSweep, steps: int) -> Drawing:
         for point in found
     ]
     how = (
-        "How to read it: each point is the best setting of a neuron on test images, with its interval; the further to "
-        "the left, the more the neuron forgets."
+        "How to read it: each point is the best setting of a neuron on test images, with its interval; the "
+        "further to the left, the faster the leak."
     )
     if any(point.adjusted for point in found):
         how += " Below, the adjustment helps where a filled mark lies above zero, and hurts where one lies under it."
@@ -176,8 +177,8 @@ def _by_threshold(sweep: SpikeSweep, steps: int) -> Drawing:
         for result in sweep.table[:MOST_ROWS]
     ]
     how = (
-        "How to read it: the darker a cell, the more training images were right; a frame at the edge of the grid says "
-        "that a factor beyond it may be better still."
+        "How to read it: the darker a cell, the higher the accuracy on training images; a frame at the edge of "
+        "the grid means that a factor beyond it may be better still."
     )
     figure = functools.partial(draw_thresholds, sweep, steps)
     title = f"Accuracy against leak and threshold {_after(steps)}"
@@ -195,7 +196,8 @@ def _together(sweep: SpikeSweep) -> str:
     open_still = found.total - found.helps - found.hurts
     text = (
         f"The L4 adjustment helps in {found.helps} of {counted(found.total, 'comparison')}, hurts in {found.hurts}, "
-        f"and the interval does not say in {open_still}; if it did nothing, about {found.by_chance:.2g} would seem to "
+        f"and the interval does not say in {open_still}; if it did nothing, about {found.by_chance:.2g} would seem "
+        "to "
         "help or hurt."
     )
     sure = sum(p is not None and p < 1 - found.confidence for p in holm([gain.p for gain in gains]))

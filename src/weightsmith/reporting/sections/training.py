@@ -190,11 +190,11 @@ def _plain_columns(history: History) -> list[str]:
 def _curves(record: TrainRecord, name: str) -> Drawing:
     best = record.best_epoch or None
     how = (
-        "How to read it: both losses should fall together; where that of training goes on falling while that of "
-        "validation rises, the network learns its rows by heart. Dashed is the best epoch."
+        "How to read it: both losses should fall together; where the training loss keeps falling while the "
+        "validation loss rises, the network overfits. The dashed line is the best epoch."
         if any(row.validation_loss is not None for row in record.history.rows)
-        else "How to read it: the loss should fall and level off; without a validation split the curves cannot tell "
-        "learning from learning by heart."
+        else "How to read it: the loss should fall and level off; without a validation split the curves cannot show "
+        "overfitting."
     )
     some, rows, remark = _drawn(record.history, _plain_columns(record.history))
     return Drawing(
@@ -215,7 +215,8 @@ def _steps(record: TrainRecord, name: str) -> Iterator[Drawing]:
             (
                 "Penalty",
                 "penalty",
-                "what the penalties add to the loss; it may rise while the weights grow, and levels off where what it "
+                "what the penalties add to the loss; it may rise while the weights grow, and levels off where "
+                "what it "
                 "costs outweighs what the weights gain",
             ),
             {"penalty": "penalty"},
@@ -320,8 +321,8 @@ def _drawing(diagnosis: GradientDiagnosis, name: str) -> Drawing:
         for index, step in enumerate(some.probes)
     ]
     how = (
-        "How to read it: each line is a step, the later the darker; marks in the shaded bands are layers that the "
-        "gradient does not reach (vanishing), that it overruns (exploding), or whose weights one step overwrites."
+        "How to read it: each line is a step, the later the darker; marks in the shaded bands are layers with "
+        "vanishing or exploding gradients, or whose weights change by more than their own norm in one step."
     )
     if len(some.probes) < len(diagnosis.probes):
         how += f" Drawn are {len(some.probes):,} of {len(diagnosis.probes):,} measured steps."

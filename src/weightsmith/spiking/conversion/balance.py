@@ -65,15 +65,15 @@ class Percentile(Balance, name="percentile"):
     percent: float = param(default=99.9, gt=0, le=100, doc="share of the activations below the threshold, in percent")
     per_channel: bool = param(default=True, doc="one threshold for each channel, not one for each layer")
     half: bool = param(default=True, doc="membranes start at half a threshold")
-    images: int = param(default=512, ge=1, doc="training images that are looked at")
+    images: int = param(default=512, ge=1, doc="training images to use")
     factor: float = param(default=1.0, gt=0, doc="by which every threshold is multiplied")
 
 
 class Mse(Balance, name="mse"):
     """Thresholds with the least squared error of what the steps of the run can say; a spike is worth its threshold."""
 
-    images: int = param(default=256, ge=1, doc="training images that are looked at")
-    samples: int = param(default=8192, ge=1, doc="activations of each channel that are looked at")
+    images: int = param(default=256, ge=1, doc="training images to use")
+    samples: int = param(default=8192, ge=1, doc="activations sampled per channel")
     ratios: int = param(
         default=35, ge=1, doc="thresholds that are tried, as evenly spaced ratios of the largest sample"
     )
@@ -84,7 +84,7 @@ class Mse(Balance, name="mse"):
 class MaxCurrent(Balance, name="max-current"):
     """Thresholds are the largest currents of each layer, as in the L4-norm paper; for networks without bias."""
 
-    images: int = param(default=512, ge=1, doc="training images that are looked at")
+    images: int = param(default=512, ge=1, doc="training images to use")
     steps: int = param(default=100, ge=1, doc="time steps of the search")
     factor: float = param(default=1.0, gt=0, doc="by which every threshold is multiplied")
     blocks: Literal["search", "one"] = param(

@@ -66,7 +66,7 @@ class Calibrate(Option, family="calibrate"):
 class CalibrateBias(Calibrate, name="bias"):
     """Biases are moved until every channel says on average what the network says."""
 
-    images: int = param(default=256, ge=1, doc="training images that are looked at; their labels are not")
+    images: int = param(default=256, ge=1, doc="training images to use, without their labels")
 
 
 class CalibrateWeights(Calibrate, name="weights"):
@@ -74,7 +74,7 @@ class CalibrateWeights(Calibrate, name="weights"):
 
     ridge: float = param(default=0.01, gt=0, doc="penalty on the change, as a share of the mean square of an input")
     positions: int = param(default=48_000, ge=1, doc="positions of a layer that the fit looks at")
-    images: int = param(default=512, ge=1, doc="training images that are looked at; their labels are not")
+    images: int = param(default=512, ge=1, doc="training images to use, without their labels")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

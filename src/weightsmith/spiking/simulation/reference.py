@@ -207,7 +207,7 @@ class StepEngine:
         try:
             target = torch.device(device)
         except RuntimeError as error:
-            raise UsageError(f"device {device!r} is none that torch knows") from error
+            raise UsageError(f"torch does not know the device {device!r}") from error
         self._stepper = Stepper(network, torch.float32 if precision == "float32" else torch.float64, str(target))
         self._network, self._source = network, source
         self._rows = torch.empty(0, dtype=torch.int64)

@@ -104,7 +104,7 @@ def spike_sweep(
     rows (None: all) judge the winners once. ``mean_rows`` give the mean membranes of the adjustment. With
     ``race=None`` every setting sees all training images. Where the winner of a race lies on the edge of its grid, the
     grid grows by one value beyond it, up to ``widen`` times. With ``out``, a folder, the sweep keeps its state there,
-    and the same call goes on where it was stopped.
+    and the same call resumes where it stopped.
     """
     from weightsmith.networks.card import card_of, meaning_digest
     from weightsmith.networks.models.architecture import architecture_of

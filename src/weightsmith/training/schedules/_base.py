@@ -84,7 +84,7 @@ class Schedule(Option):
 class OwnSchedule:
     """A plain function of the step (counted from 0), as it is: ``lambda step: 0.1 / (1 + step / 1000)``.
 
-    A run in a folder goes on only if the function can be told from others.
+    A run with ``out`` can resume only if the function can be identified.
     """
 
     function: Callable[[int], float]
