@@ -59,7 +59,7 @@ _PLANNED = 1000  # rows that a plan looks at; the refit afterwards sees all
 _HELD_OUT = 250  # rows that no Gram matrix sees: curves are scaled and candidates compared on them
 _REFITTED = 2  # candidates that are cut and refitted, those that look best without
 _IN_SUMS = 100  # rows on which residual sums are measured
-_BLOCK = 50  # rows at a time
+_BLOCK = 125  # rows at a time
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def share_out(sizes: SizeModel, costs: Mapping[str, NDArray[np.float64]], target
         for name, ladder in ladders.items():
             if len(ladder) < 2:
                 continue
-            saved = size - sizes.size({**kept, name: sizes.units[name] - ladder[1]}, target.measure)
+            saved = -sizes.change(kept, name, sizes.units[name] - ladder[1], target.measure)
             rate = float(costs[name][ladder[1]] - costs[name][ladder[0]]) / max(saved, 1)
             best = min(best, (rate, name)) if best is not None else (rate, name)
         if best is None:
@@ -122,11 +122,11 @@ def _given_back(
     """Give back units while the target allows it, the most costly first."""
     allowed = target.keep * sizes.size({}, target.measure)
     while True:
-        gains = {}
+        gains, size = {}, sizes.size(kept, target.measure)
         for name, cost in costs.items():
             units = sizes.units[name]
             more = min(units, kept[name] + min(target.multiple, units))
-            if more > kept[name] and sizes.size({**kept, name: more}, target.measure) <= allowed:
+            if more > kept[name] and size + sizes.change(kept, name, more, target.measure) <= allowed:
                 gains[name] = float(cost[units - kept[name]] - cost[units - more]), more
         if not gains:
             return kept
@@ -202,7 +202,7 @@ def best_budget(known: Sensitivities, sizes: SizeModel, target: Target) -> tuple
             continue  # the inner channels alone may not suffice
         if kept not in counts.values():
             counts[name] = kept
-    rough = {name: _diverging(context, known.readers, kept, rows) for name, kept in counts.items()}
+    rough = {name: _diverging(known, kept) for name, kept in counts.items()}
     best = sorted(rough, key=lambda name: rough[name])[:_REFITTED]
     try:
         found = {name: _refitted(context, candidates[name].orders, counts[name], rows) for name in best}
@@ -269,17 +269,16 @@ def _shares_of_sums(context: PruningContext) -> dict[str, float]:
     return {site.name: float(np.mean([shares[port.layer] for port in site.readers])) for site in context.sites}
 
 
-def _diverging(
-    context: PruningContext, readers: Mapping[str, Sequence[Reader]], counts: Mapping[str, int], rows: _Rows
-) -> float:
+def _diverging(known: Sensitivities, counts: Mapping[str, int]) -> float:
     """The divergence with all sites at their counts, each reader refitted on its own."""
+    context, rows = known.context, known.rows
     network = copy.deepcopy(context.network)
     for site in context.sites:
         kept = counts.get(site.name, site.units)
         if kept < site.units:
-            found = eliminate([reader.problem for reader in readers[site.name]], _RIDGE, keep=kept, at=[kept])
-            for reader, weight in zip(readers[site.name], found.weights[kept], strict=True):
-                reader.put(network, weight)
+            gone = known.eliminations[site.name].order[: site.units - kept]
+            for reader in known.readers[site.name]:
+                reader.put(network, reader.problem.without(gone, _RIDGE))
     return divergence(rows.outputs, _outputs(network, rows.x, context), kind_of(context.y))
 
 
@@ -304,17 +303,19 @@ def _scaled(
 ) -> dict[str, NDArray[np.float64]]:
     """The divergence after each number of removals at each site, measured at the counts that have weights."""
     run = Resumed(context.network, [block for _, block in context.batches(rows.x, _BLOCK)])
-    saved = {name: value.clone() for name, value in run.network.state_dict().items()}
     starts = {name: run.position([reader.port.layer for reader in each]) for name, each in readers.items()}
     found = {}
     for name in sorted(starts, key=lambda name: starts[name]):
         measured = []
+        changed = {layer for each in readers[name] for layer in each.changed}
+        saved = {layer: copy.deepcopy(run.network.get_submodule(layer).state_dict()) for layer in changed}
         for kept, weights in eliminations[name].weights.items():
             for reader, weight in zip(readers[name], weights, strict=True):
                 reader.put(run.network, weight)
             given = run.outputs(starts[name])
             measured.append((kept, divergence(rows.outputs, given, kind_of(context.y))))
-            run.network.load_state_dict(saved)
+            for layer, values in saved.items():
+                run.network.get_submodule(layer).load_state_dict(values)
         found[name] = _curve(eliminations[name], measured)
     return {name: found[name] for name in eliminations}
 

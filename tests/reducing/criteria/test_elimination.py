@@ -43,6 +43,8 @@ def test_each_step_takes_the_cheapest_and_costs_what_a_refit_says(seed: int) -> 
         slow, weight = _slow_error(problem, tuple(kept), 1e-3)
         assert error == pytest.approx(slow)
         np.testing.assert_allclose(found.weights[len(kept)][0], weight, rtol=1e-7, atol=1e-9)
+        gone = found.order[: 5 - len(kept)]
+        np.testing.assert_allclose(problem.without(gone, 1e-3), weight, rtol=1e-7, atol=1e-9)
 
 
 def test_several_readers_count_together() -> None:

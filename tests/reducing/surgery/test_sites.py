@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
 from weightsmith.networks.models.mlp import mlp
+from weightsmith.reducing.decisions import Choice, Removal
+from weightsmith.reducing.surgery import sites
 from weightsmith.reducing.surgery._graph_sites import graph_sites
+from weightsmith.reducing.surgery.removal import cut_out
 from weightsmith.reducing.surgery.sites import Sites, find_sites
 
 
@@ -35,6 +38,61 @@ def test_both_finders_agree_on_dense_networks(kind: str) -> None:
         ):
             assert [port.layer for port in ports] == [layer for layer, _ in positions]
             assert all(np.array_equal(port.indices, at) for port, (_, at) in zip(ports, positions, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_the_graph_fails_units_that_only_flow_on_are_found_alike(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_graph = {site.name: site for site in _sites(kind).sites}
+    monkeypatch.setattr(sites, "graph_sites", _failing)
+    by_fx = _sites(kind).sites
+    inner = [site.name for site in by_graph.values() if len(site.writers) == 1]
+    assert [site.name for site in by_fx] == inner
+    for site in by_fx:
+        same = by_graph[site.name]
+        assert [port.layer for port in site.ports] == [port.layer for port in same.ports]
+        assert all(np.array_equal(a.indices, b.indices) for a, b in zip(site.ports, same.ports, strict=True))
+        assert (site.activation, site.shifts, site.norms) == (same.activation, same.shifts, same.norms)
+
+
+def _failing(network: nn.Module, example: Tensor) -> None:
+    raise UsageError("cannot be traced")
+
+
+class _Shuffled(nn.Module):
+    """Half of the channels pass a branch with a depthwise convolution, then all are shuffled (ShuffleNet's unit)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.branch = nn.Sequential(
+            nn.Conv2d(4, 4, 1, bias=False), nn.BatchNorm2d(4), nn.ReLU(),
+            nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1), nn.ReLU(),
+        )  # fmt: skip
+        self.last, self.output = nn.Conv2d(8, 6, 1), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        left, right = self.first(x).chunk(2, dim=1)
+        joined = torch.cat([left, self.branch(right)], dim=1)
+        rows, channels, height, width = joined.size()
+        shuffled = joined.view(rows, 2, channels // 2, height, width).transpose(1, 2).reshape(rows, -1, height, width)
+        return self.output(torch.relu(self.last(shuffled)).mean([2, 3]))
+
+
+def test_shuffled_channels_stay_and_those_inside_the_branch_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    whole, x = _Shuffled().eval(), torch.randn(8, 3, 6, 6)
+    monkeypatch.setattr(sites, "graph_sites", _failing)
+    found = find_sites(whole, x[:2])
+    assert [site.name for site in found.sites] == ["branch.0", "last"]
+    assert [port.layer for port in found.sites[0].carriers] == ["branch.1", "branch.3", "branch.4"]
+    assert "pass through chunk" in found.obstacles["first"]
+    assert "pass through cat" in found.obstacles["branch.5"]
+    choices = [Choice(site.name, site.units, (Removal(1), Removal(2))) for site in found.sites]
+    cut = cut_out(whole, found.sites, choices, x)
+    assert not cut.refused
+    assert cut.network.branch[3].groups == 2
 
 
 def test_flattened_channels_are_read_at_several_inputs() -> None:

@@ -28,6 +28,10 @@ def test_sizes_are_those_of_the_cut_network(kind: str, seed: int) -> None:
     cut = plain_cut(whole, sites, {name: range(count) for name, count in counts.items()})
     assert sizes.size(counts) == sum(value.numel() for value in cut.parameters())
     assert sizes.size(counts, "macs") == operations(cut, x)
+    for site in sites:
+        for measure in ("params", "macs"):
+            after = sizes.size({**counts, site.name: 1}, measure)
+            assert sizes.size(counts, measure) + sizes.change(counts, site.name, 1, measure) == after
 
 
 @pytest.mark.parametrize("kind", KINDS)

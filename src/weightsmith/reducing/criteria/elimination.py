@@ -44,6 +44,30 @@ class ReaderProblem:
         outputs = self.weight if self.metric is None else self.weight @ self.metric
         return float(np.sum(outputs * (self.gram @ self.weight)))
 
+    def penalised(self, ridge: float) -> Matrix:
+        """H = G + λI with λ = ridge · mean diagonal of G."""
+        level = float(np.trace(self.gram)) / len(self.gram)
+        found: Matrix = self.gram + (ridge * level if level > 0 else 1.0) * np.eye(len(self.gram))
+        return found
+
+    def without(self, gone: Sequence[int], ridge: float) -> Matrix:
+        """The weight refitted without these units, K what is left: V_K + (H_KK)⁻¹ H_KJ V_J; zero for their columns J.
+
+        What elimination in any order ends with, at a fraction of its time.
+
+        >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
+        >>> ReaderProblem(rows.T @ rows, np.ones((3, 1)), np.arange(3)[:, None]).without([2], 1e-9).round(6).tolist()
+        [[2.0], [1.0], [0.0]]
+        """
+        from scipy.linalg import cho_factor, cho_solve
+
+        lost = self.columns[list(gone)].reshape(-1)
+        left = np.setdiff1d(np.arange(len(self.gram)), lost)
+        matrix, found = self.penalised(ridge), np.zeros_like(self.weight)
+        moved = matrix[np.ix_(left, lost)] @ self.weight[lost]
+        found[left] = self.weight[left] + cho_solve(cho_factor(matrix[np.ix_(left, left)]), moved)
+        return found
+
 
 @dataclasses.dataclass(frozen=True)
 class Elimination:
@@ -65,9 +89,7 @@ class _Reader:
         own = problem.columns.reshape(-1)
         # Columns that belong to no unit of the site are refitted with the others, but never removed.
         self._order = np.concatenate([own, np.setdiff1d(np.arange(len(problem.gram)), own)])
-        gram = problem.gram[np.ix_(self._order, self._order)]
-        level = float(np.trace(gram)) / len(gram)
-        self.inverse = np.linalg.inv(gram + (ridge * level if level > 0 else 1.0) * np.eye(len(gram)))
+        self.inverse = np.linalg.inv(problem.penalised(ridge)[np.ix_(self._order, self._order)])
         self.weight = problem.weight[self._order]
         self.metric = problem.metric
         self.energy = problem.energy

@@ -53,6 +53,11 @@ class Reader:
     scale: NDArray[np.float64]
     spread: bool
 
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The layers that :meth:`put` writes to."""
+        return self.port.layer, self.site.shifts.get(self.port.layer, self.port.layer)
+
     @torch.no_grad()
     def put(self, network: nn.Module, weight: NDArray[np.float64]) -> None:
         """Write a refitted weight of the problem into the layer of ``network``; constants go where the site says."""

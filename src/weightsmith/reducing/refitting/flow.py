@@ -15,7 +15,7 @@ import copy
 import dataclasses
 import operator
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,15 +147,18 @@ class SideBySide:
         1 for a layer without a sum.
         """
         stops = [stop for stop in self.stops(layers)[0] if stop.total is not None]
-        run = _Variances(self._runs[0].module)  # type: ignore[arg-type]
+        parts = {
+            stop.layer: (str(stop.total), part.name)
+            for stop in stops
+            for part in reversed(self._nodes[0][str(stop.total)].all_input_nodes)
+            if part.name != stop.other
+        }
+        run = _Variances(self._runs[0].module, {name for pair in parts.values() for name in pair})
         run.run(self._blocks[0].clone())
         found = dict.fromkeys(layers, 1.0)
-        for stop in stops:
-            parts = self._nodes[0][str(stop.total)].all_input_nodes
-            branch = next((part.name for part in parts if part.name != stop.other), None)
-            total = run.found.get(str(stop.total), 0.0)
-            if branch is not None and total > 0:
-                found[stop.layer] = run.found[branch] / total
+        for layer, (total, branch) in parts.items():
+            if run.found.get(total, 0.0) > 0:
+                found[layer] = run.found[branch] / run.found[total]
         return found
 
     @torch.no_grad()
@@ -250,7 +253,8 @@ class Resumed:
         held = self._held[index].items()
         self._run.env = {node: value.clone() if isinstance(value, Tensor) else value for node, value in held}
         for node in self._nodes[start:stop]:
-            self._run.args_iter = iter([block.clone()])
+            if node.op == "placeholder":
+                self._run.args_iter = iter([block.clone()])
             self._run.env[node] = self._run.run_node(node)
             for given in node.all_input_nodes:
                 if all(user in self._run.env for user in given.users):
@@ -263,19 +267,20 @@ class Resumed:
 
 
 class _Variances(fx.Interpreter):
-    """The variance of every step's values over rows and positions, summed over channels, taken as they are computed.
+    """The variance of some steps' values over rows and positions, summed over channels, taken as they are computed.
 
     A later step may change them in place.
     """
 
-    def __init__(self, module: fx.GraphModule) -> None:
+    def __init__(self, module: Any, names: Collection[str]) -> None:
         super().__init__(module)
+        self._names = names
         self.found: dict[str, float] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         """Run the step, and look at what it gives."""
         value = super().run_node(n)
-        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1:
+        if n.name in self._names and isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1:
             self.found[n.name] = float(value.transpose(0, 1).flatten(1).var(dim=1).sum())
         return value
 

@@ -26,7 +26,7 @@ from weightsmith.core.errors import MissingExtra, UsageError
 from weightsmith.networks.editing.attention import close_heads
 from weightsmith.networks.editing.resizing import outputs_first
 
-__all__ = ["RawSite", "RawSites", "graph_sites"]
+__all__ = ["RawSite", "RawSites", "graph_sites", "role"]
 
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
@@ -176,7 +176,7 @@ def _collect(
             found.grouped.append(target)
             found.group(target.groups, indices)
             continue  # its outputs are followed next
-        kind = "carries" if target in found.grouped else _role(target, outputs)
+        kind = "carries" if target in found.grouped else role(target, outputs)
         if kind is None:
             return f"its units pass through {name}, a {type(target).__name__}, which cannot be cut"
         width = _width(target, kind)
@@ -221,7 +221,8 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def _role(module: nn.Module, outputs: bool) -> str | None:
+def role(module: nn.Module, outputs: bool) -> str | None:
+    """What a layer does with units at its outputs or inputs: writes, carries or reads them; None if it is not known."""
     if is_parametrized(module) or not _is_plain(module):
         return None
     if isinstance(module, _BATCH_NORM) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):

@@ -6,6 +6,8 @@ removed from all of them at once; after flattening, a dense layer reads one chan
 of the network writes no site and is never cut.
 
 Networks of dense layers are traced by torch.fx; all others by the dependency graph of torch-pruning (extra ``prune``).
+Where that graph fails (ShuffleNet's reshaping), torch.fx finds the units that flow from layer to layer without being
+reshaped, added or joined; the layers whose units are shuffled stay whole, with the reason.
 
 >>> import torch
 >>> from weightsmith.networks.models.mlp import mlp
@@ -16,6 +18,7 @@ Networks of dense layers are traced by torch.fx; all others by the dependency gr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import importlib.util
@@ -28,13 +31,14 @@ from numpy.typing import NDArray
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from weightsmith.core.errors import UnknownName, UsageError
+from weightsmith.core.errors import MissingExtra, UnknownName, UsageError
 from weightsmith.networks.editing.fold import fold_batch_norm
 from weightsmith.networks.editing.int8 import has_int8
+from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.networks.editing.tracing import trace
 from weightsmith.networks.models.dropout import Dropout
 from weightsmith.networks.wrappers import check_open
-from weightsmith.reducing.surgery._graph_sites import RawSite, RawSites, graph_sites
+from weightsmith.reducing.surgery._graph_sites import RawSite, RawSites, graph_sites, role
 
 __all__ = ["Port", "Site", "Sites", "find_sites", "has_own_forward", "pads_with_zeros"]
 
@@ -187,8 +191,17 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
 def _found(network: nn.Module, example: Tensor) -> RawSites:
     """By torch.fx if that suffices; sums and concatenations of dense layers need the dependency graph."""
     if not _is_dense(network):
-        return graph_sites(network, example)
-    found = _dense_sites(network)
+        try:
+            return graph_sites(network, example)
+        except MissingExtra:
+            raise
+        except UsageError:
+            with contextlib.suppress(UsageError):
+                found = _plain_sites(network, example)
+                if found.sites:
+                    return found
+            raise
+    found = _plain_sites(network, example)
     if len(found.obstacles) <= 1:  # the output layer always is one
         return found
     if importlib.util.find_spec("torch_pruning") is None:
@@ -249,7 +262,7 @@ def _following_norms(network: nn.Module) -> dict[str, str]:
         return {}
 
 
-# Sites of networks of dense layers, by torch.fx, which needs no extra package.
+# Sites whose units flow from layer to layer unchanged in number and order, by torch.fx, which needs no extra package.
 
 
 _ACTIVATIONS: dict[object, str] = {
@@ -287,7 +300,11 @@ _ACTIVATIONS: dict[object, str] = {
     "tanh": "tanh",
     "relu": "relu",
 }
-_PASSING = (nn.modules.dropout._DropoutNd, nn.Identity, Dropout)
+_POOLING = nn.modules.pooling
+_PASSING = (
+    *(nn.modules.dropout._DropoutNd, nn.Identity, Dropout, nn.Flatten),
+    *(_POOLING._MaxPoolNd, _POOLING._AvgPoolNd, _POOLING._AdaptiveMaxPoolNd, _POOLING._AdaptiveAvgPoolNd),
+)
 _HOLDERS = (nn.Linear, nn.BatchNorm1d, nn.PReLU)
 
 
@@ -303,16 +320,17 @@ def _is_dense(network: nn.Module) -> bool:
     return True
 
 
-def _dense_sites(network: nn.Module) -> RawSites:
-    """The site of each dense layer whose units flow only into other dense layers, elementwise."""
-    graph = trace(network)
+def _plain_sites(network: nn.Module, example: Tensor) -> RawSites:
+    """The site of each layer whose units flow only into layers that read them, elementwise or pooled."""
+    graph = trace(network, example)
     modules = dict(graph.named_modules())
     sites, obstacles = [], {}
     for node in graph.graph.nodes:
         layer = modules.get(str(node.target)) if node.op == "call_module" else None
-        if not isinstance(layer, nn.Linear):
+        if not isinstance(layer, nn.Linear | nn.modules.conv._ConvNd) or role(layer, outputs=True) == "carries":
             continue
-        found = _followed(node, modules)
+        known = role(layer, outputs=True) == "writes"
+        found = _followed(node, modules) if known else f"is a {type(layer).__name__} that cannot be cut"
         if isinstance(found, str):
             obstacles[str(node.target)] = found
         else:
@@ -322,7 +340,7 @@ def _dense_sites(network: nn.Module) -> RawSites:
 
 def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
     """The site that ``start`` writes, or the reason why there is none."""
-    units = int(modules[str(start.target)].get_parameter("weight").shape[0])
+    units = len(outputs_first(modules[str(start.target)]))
     own = np.arange(units, dtype=np.int64)[:, None]
     if _uses(start, start) > 1:
         return "is used more than once"
@@ -335,18 +353,21 @@ def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
             return "gives the output of the network"
         module = modules.get(str(node.target)) if node.op == "call_module" else None
         key: object = type(module) if module is not None else node.target
-        if isinstance(module, nn.Linear | nn.BatchNorm1d | nn.PReLU) and _uses(start, node) > 1:
+        part = None if module is None or isinstance(module, nn.LayerNorm | nn.GroupNorm) else role(module, False)
+        if (part is not None or isinstance(module, nn.PReLU)) and _uses(start, node) > 1:
             return f"its units pass through {node.target}, which is used more than once"
-        if isinstance(module, nn.Linear):
-            readers.append((str(node.target), own))
+        if module is not None and part == "reads":
+            inputs = int(outputs_first(module).shape[1])
+            if inputs % units:
+                return f"its {units} units do not divide the {inputs} inputs of {node.target}"
+            readers.append((str(node.target), np.arange(inputs, dtype=np.int64).reshape(units, -1)))
             continue
-        if isinstance(module, nn.BatchNorm1d | nn.PReLU):
-            if not isinstance(module, nn.PReLU) or module.num_parameters > 1:
-                carriers.append((str(node.target), own))
-            activations |= {"prelu"} if isinstance(module, nn.PReLU) else set()
+        activations |= {"prelu"} if isinstance(module, nn.PReLU) else set()
+        if part == "carries":
+            carriers.append((str(node.target), own))
         elif key in _ACTIVATIONS:
             activations.add(_ACTIVATIONS[key])
-        elif not isinstance(module, (*_PASSING, nn.Flatten)) and node.target is not functional.dropout:
+        elif not (isinstance(module, (*_PASSING, nn.PReLU)) or node.target is functional.dropout or _is_pooled(node)):
             # By name: the repr of a function holds a memory address, which differs from run to run.
             named = getattr(node.target, "__name__", node.target) if module is None else type(module).__name__
             return f"its units pass through {named} ({node.name})"
@@ -356,6 +377,12 @@ def _followed(start: fx.Node, modules: dict[str, nn.Module]) -> RawSite | str:
     # With several activations in between, none determines the range that the readers see.
     activation = activations.pop() if len(activations) == 1 else None
     return RawSite(units, activation, [(str(start.target), own)], carriers, readers)
+
+
+def _is_pooled(node: fx.Node) -> bool:
+    """Whether the step is the mean of an image's channels over their positions."""
+    over = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    return node.target in ("mean", torch.mean) and over in ([2, 3], (2, 3), [-2, -1], (-2, -1))
 
 
 def _uses(start: fx.Node, node: fx.Node) -> int:

@@ -96,11 +96,25 @@ class SizeModel:
             if own == "weight" and layer in counted:
                 positions = counted[layer] // tensor.numel()
                 self._macs.append(_Entry(tuple(tensor.shape), positions, tuple(shrinking)))
+        self._touched: dict[Measure, dict[str, list[_Entry]]] = {
+            measure: {
+                name: [e for e in entries if any(name == site for _, site, _ in e.shrinking)] for name in self.units
+            }
+            for measure, entries in (("params", self._params), ("macs", self._macs))
+        }
 
     def size(self, counts: Mapping[str, int], measure: Measure = "params") -> int:
         """Parameters or multiply-accumulates with ``counts`` units at the sites it names, all units at the others."""
+        return self._sum(self._params if measure == "params" else self._macs, counts)
+
+    def change(self, counts: Mapping[str, int], site: str, units: int, measure: Measure = "params") -> int:
+        """By how much the size changes if ``site`` has ``units`` units in place of what ``counts`` says."""
+        touched = self._touched[measure][site]
+        return self._sum(touched, {**counts, site: units}) - self._sum(touched, counts)
+
+    def _sum(self, entries: Sequence[_Entry], counts: Mapping[str, int]) -> int:
         total = 0
-        for entry in self._params if measure == "params" else self._macs:
+        for entry in entries:
             extents = list(entry.extents)
             for axis, site, indices in entry.shrinking:
                 extents[axis] -= (self.units[site] - counts.get(site, self.units[site])) * indices
