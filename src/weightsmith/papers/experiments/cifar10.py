@@ -128,7 +128,7 @@ EXPERIMENT = Experiment(
         grid(task=("fashion-mnist", "cifar10"), change=tuple(_CHANGES), rate=_RATES),
         seeds=range(5),
         data="weights",
-        all={"rows": 2_000, "epochs": 10},
+        all={"rows": 1_000, "epochs": 10},
     ),
     quick=Settings(
         grid(task=("digits",), change=tuple(_CHANGES), rate=(0.05,)),
@@ -140,5 +140,5 @@ EXPERIMENT = Experiment(
     shows=("test_accuracy", "best_validation_accuracy", "gap"),
     draw=_draw,
     how="Means over seeds with standard deviation; a run that diverged counts as chance.",
-    minutes=2.0,
+    minutes=1.5,
 )

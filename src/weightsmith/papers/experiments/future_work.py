@@ -204,7 +204,7 @@ EXPERIMENT = Experiment(
         ),
         seeds=range(_FOLDS),
         data="weights",
-        all={"epochs": 50, "generations": 50},
+        all={"epochs": 30, "generations": 50},
     ),
     quick=Settings(
         (
@@ -225,5 +225,5 @@ EXPERIMENT = Experiment(
         "what reduce does",
         "iterate cuts by the angle in each round, so that it may leave fewer units than the cut alone",
     ),
-    minutes=3.0,
+    minutes=2.0,
 )

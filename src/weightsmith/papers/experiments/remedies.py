@@ -132,7 +132,6 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
         )
         for base in (SIMILAR, DISSIMILAR)
     }
-    unit = {"unit": "epochs", "scale": 1.0}
     return [
         combined("remedies", tests, "against all hidden layers kept: " + ", ".join(words), ours=tests[0].ours),
         by_interval(
@@ -143,7 +142,8 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
             f"{column('epochs_to', DISSIMILAR, 'kept', sizes[-1]).mean():.1f} with the dissimilar one, "
             f"{alone[quickest]:.1f} from scratch at the quickest of its rates ({quickest:g})",
             claimed=-1,
-            **unit,
+            unit="epochs",
+            scale=1.0,
         ),
     ]
 
