@@ -11,7 +11,7 @@ import numpy as np
 
 from weightsmith.core.seeds import stream
 from weightsmith.core.sweep import SweepTable, grid
-from weightsmith.papers.claims import Claim, Finding, by_interval, combined, paired, worded
+from weightsmith.papers.claims import Claim, Finding, Verdict, by_interval, combined, paired, worded
 from weightsmith.papers.experiments.drawing import draw_lines
 from weightsmith.papers.experiments.reuse import DISSIMILAR, NETWORK, SCRATCH, SIMILAR, classes_of, trained_base
 from weightsmith.papers.experiments.trained import means, training_data, values
@@ -75,7 +75,7 @@ def measure(
     return {
         "tested": evaluate(network, task, split="test").score.value,
         "validated": float(curve.max()),
-        "epochs_to": int(reached[0]) + 1 if reached.size else curve.size + 1,
+        "epochs_to": int(reached[0]) + 1 if reached.size else 2 * epochs + 1,
     }
 
 
@@ -126,21 +126,23 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
             words.append(f"{arm} ({images:,} images, {base}) {worded(found)}")
     alone = means(table, "epochs_to", "rate", base=SCRATCH, images=sizes[-1])
     quickest = min(alone, key=lambda rate: alone[rate])
-    epochs = {
-        base: paired(
-            column("epochs_to", base, "kept", sizes[-1]), column("epochs_to", SCRATCH, SCRATCH, sizes[-1], quickest)
-        )
-        for base in (SIMILAR, DISSIMILAR)
-    }
+    own = column("epochs_to", SIMILAR, "kept", sizes[-1])
+    scratch = column("epochs_to", SCRATCH, SCRATCH, sizes[-1], quickest)
     return [
-        combined("remedies", tests, "against all hidden layers kept: " + ", ".join(words), ours=tests[0].ours),
+        combined(
+            "remedies",
+            tests,
+            "against all hidden layers kept: " + ", ".join(words),
+            ours=f"{sum(test.verdict is Verdict.HOLDS for test in tests)} of {len(tests)} above",
+        ),
         by_interval(
             "faster",
-            epochs[SIMILAR],
+            paired(own, scratch),
             f"epochs until {100 * _BAR:g} % of the validation images are right, {sizes[-1]:,} training images: "
-            f"{column('epochs_to', SIMILAR, 'kept', sizes[-1]).mean():.1f} with the similar base, "
+            f"{own.mean():.1f} with the similar base, "
             f"{column('epochs_to', DISSIMILAR, 'kept', sizes[-1]).mean():.1f} with the dissimilar one, "
-            f"{alone[quickest]:.1f} from scratch at the quickest of its rates ({quickest:g})",
+            f"{alone[quickest]:.1f} from scratch at the quickest of its rates ({quickest:g}); the similar base never "
+            f"gets there in {int((column('validated', SIMILAR, 'kept', sizes[-1]) < _BAR).sum())} of {own.size} runs",
             claimed=-1,
             unit="epochs",
             scale=1.0,
@@ -199,6 +201,8 @@ EXPERIMENT = Experiment(
     notes=(
         "500 validation images beside the training images choose between the stages and tell when 90 % are reached",
         "epochs with a frozen base take less time than others; the training of the base is not counted",
+        "bases and networks are small MLPs; a network from scratch has the best of three rates, a base the one rate of "
+        "0.05, and its hidden layers are frozen for the first ten epochs, as the slides say",
     ),
     minutes=3.0,
 )
