@@ -42,33 +42,6 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "The improvement is larger on harder data.",
             "needs the rows of resnet-leaks and vgg-leaks: mean gain on CIFAR-100 above that on CIFAR-10",
         ),
-        Claim(
-            "few-steps",
-            "our question",
-            "The adjustment is worth something beside a conversion made for few steps.",
-            "needs few_steps with and without it on Poisson input",
-        ),
-    ),
-    "training": (
-        Claim(
-            "rates-by-kind",
-            "dropout",
-            "Dropout of 40 to 50 % suits convolutional networks, 20 to 30 % recurrent ones.",
-            "needs a grid of rates on a CNN and on an RNN",
-        ),
-        Claim(
-            "remedies",
-            "transfer learning",
-            "If that is not accurate enough, drop, replace or add top layers.",
-            "needs weightsmith transfer with its remedies over amounts of data",
-        ),
-        Claim("faster", "transfer learning", "Transfer learning speeds up training.", "needs epochs to a set accuracy"),
-        Claim(
-            "cifar10",
-            "data of the slides",
-            "What holds on Fashion-MNIST holds on CIFAR-10.",
-            "needs activations, batch-norm, schedules, dropout and stopping on CIFAR-10",
-        ),
     ),
     "pruning": (
         Claim(
@@ -89,12 +62,6 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "The accuracy is that on new people.",
             "needs the licensed sheet and who is on each picture",
         ),
-        Claim(
-            "future",
-            "section 3.5",
-            "Fine-tuning, rewinding or iterating makes the cut better; another fitness ends at one size.",
-            "needs these over the folds of scalings",
-        ),
         Claim("cnn", "section 3.5", "A convolutional network does better than features.", "needs the licensed images"),
     ),
     "heavy tails": (
@@ -102,7 +69,8 @@ NOT_RUN: dict[str, tuple[Claim, ...]] = {
             "language",
             "figure 3",
             "α-hat goes with the quality of language models.",
-            "needs weights of language models with reported losses",
+            "needs weights of several language models with reported losses; of the packages looked at on PyPI "
+            "only textgenrnn brings one, a character model, and reports no loss",
         ),
     ),
 }

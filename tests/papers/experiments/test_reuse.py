@@ -23,8 +23,8 @@ def test_verdicts_follow_what_is_planted(verdicts):
 
 def test_classes_are_numbered_anew_and_pixels_rearranged_alike():
     data = training_data("digits")
-    some = reuse._classes(data, range(5, 10))
+    some = reuse.classes_of(data, range(5, 10))
     assert sorted(set(some.test.y.tolist())) == [0, 1, 2, 3, 4]
     order = np.random.default_rng(0).permutation(some.train.x[0].numel())
-    other = reuse._classes(data, range(5, 10), order)
+    other = reuse.classes_of(data, range(5, 10), order)
     assert np.array_equal(other.train.x.flatten(1)[:, np.argsort(order)], some.train.x.flatten(1))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from weightsmith.data.datasets import Data
 
-__all__ = ["EXPERIMENT", "measure"]
+__all__ = ["EXPERIMENT", "measure", "trained_vgg"]
 
 _VARIANTS = {"first layer": "layers=1", "all layers": "layers=4", "first layer, by inputs": "layers=1,by=input"}
 
@@ -47,7 +47,7 @@ def measure(
     """
     source = training_data(data, path, rows)
     assert source.train is not None
-    network = _trained(seed, data, path, rows, epochs)
+    network = trained_vgg(seed, data, path, rows, epochs)
     choosing = dataclasses.replace(source, test=source.train.take(range(images)), validation=None)
     run = functools.partial(_right, network, leak=leak, steps=steps, seed=seed)
     baseline = max(factors, key=lambda factor: run(choosing, factor, None, rows=images))
@@ -69,7 +69,8 @@ def measure(
 
 
 @functools.lru_cache(maxsize=8)
-def _trained(seed: int, data: str, path: str | Path | None, rows: int, epochs: int) -> nn.Module:
+def trained_vgg(seed: int, data: str, path: str | Path | None, rows: int, epochs: int) -> nn.Module:
+    """A small VGG as the paper builds its networks: no bias, no batch norm, inputs between −1 and 1."""
     from weightsmith.training.loop import train
 
     return train(

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 
     from weightsmith.data.datasets import Data
 
-__all__ = ["EXPERIMENT", "measure"]
+__all__ = ["DISSIMILAR", "EXPERIMENT", "NETWORK", "SCRATCH", "SIMILAR", "classes_of", "measure", "trained_base"]
 
-_SIMILAR, _DISSIMILAR, _SCRATCH = "other classes", "shuffled pixels", "from scratch"
-_NETWORK = "mlp:128,128,128"
-_SETTINGS = (*grid(base=(_SIMILAR, _DISSIMILAR), reuse=(1, 2, 3)), {"base": _SCRATCH, "reuse": 0})
+SIMILAR, DISSIMILAR, SCRATCH = "other classes", "shuffled pixels", "from scratch"
+"""Bases by what they have learned, and none."""
+
+NETWORK = "mlp:128,128,128"
+"""The network of the bases, and of the one from scratch."""
+
+_SETTINGS = (*grid(base=(SIMILAR, DISSIMILAR), reuse=(1, 2, 3)), {"base": SCRATCH, "reuse": 0})
 
 
 def measure(
@@ -44,21 +48,21 @@ def measure(
     from weightsmith.training.loop import train
     from weightsmith.training.transfer import transfer
 
-    known = _classes(training_data(data, path), range(5, 10))
+    known = classes_of(training_data(data, path), range(5, 10))
     assert known.train is not None
     drawn = stream(seed, "images").permutation(len(known.train))[:images]
     task = dataclasses.replace(known, train=known.train.take(np.sort(drawn).tolist()))
     how: dict[str, Any] = {"optimiser": "momentum", "batch": 32, "validation": 0.2, "stop": None, "diagnose": False}
-    if base == _SCRATCH:
-        network = train(_NETWORK, task, schedule="constant:0.02", epochs=epochs, seed=seed, **how).network
+    if base == SCRATCH:
+        network = train(NETWORK, task, schedule="constant:0.02", epochs=epochs, seed=seed, **how).network
     else:
-        learned = _base(base, seed, data, path, rows)
+        learned = trained_base(base, seed, data, path, rows)
         made = transfer(learned, task, reuse=reuse, unfreeze=0, rate="constant:0.02", epochs=epochs, seed=seed, **how)
         network = made.network
     return {"tested": evaluate(network, task, split="test").score.value}
 
 
-def _classes(data: Data, wanted: Sequence[int], order: NDArray[np.int64] | None = None) -> Data:
+def classes_of(data: Data, wanted: Sequence[int], order: NDArray[np.int64] | None = None) -> Data:
     """The rows of some classes, numbered from 0; with an order their pixels are rearranged."""
     places = {label: place for place, label in enumerate(wanted)}
 
@@ -72,18 +76,18 @@ def _classes(data: Data, wanted: Sequence[int], order: NDArray[np.int64] | None 
     return dataclasses.replace(data, train=part(data.train), test=part(data.test), validation=None, classes=names)
 
 
-@functools.lru_cache(maxsize=4)
-def _base(base: str, seed: int, data: str, path: str | Path | None, rows: int) -> nn.Module:
+@functools.lru_cache(maxsize=16)
+def trained_base(base: str, seed: int, data: str, path: str | Path | None, rows: int) -> nn.Module:
     """An MLP that has learned the first five classes of the data."""
     from weightsmith.training.loop import train
 
     whole = training_data(data, path, rows)
     assert whole.train is not None
     pixels = whole.train.x[0].numel()
-    order = stream(seed, "pixels").permutation(pixels) if base == _DISSIMILAR else None
+    order = stream(seed, "pixels").permutation(pixels) if base == DISSIMILAR else None
     return train(
-        _NETWORK,
-        _classes(whole, range(5), order),
+        NETWORK,
+        classes_of(whole, range(5), order),
         optimiser="momentum",
         schedule="cosine:0.02",
         batch=64,
@@ -100,21 +104,21 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
     def tested(base: str, reuse: int) -> Any:
         return values(table, "tested", base=base, reuse=reuse)
 
-    cost = {base: tested(base, 3) - tested(base, 1) for base in (_SIMILAR, _DISSIMILAR)}
-    alone = tested(_SCRATCH, 0)
+    cost = {base: tested(base, 3) - tested(base, 1) for base in (SIMILAR, DISSIMILAR)}
+    alone = tested(SCRATCH, 0)
     return [
         by_interval(
             "similar",
-            paired(cost[_SIMILAR], cost[_DISSIMILAR]),
-            f"three reused layers instead of one change the accuracy by {worded(mean_interval(cost[_SIMILAR]))} "
-            f"where the base knows other classes, and by {worded(mean_interval(cost[_DISSIMILAR]))} where its pixels "
+            paired(cost[SIMILAR], cost[DISSIMILAR]),
+            f"three reused layers instead of one change the accuracy by {worded(mean_interval(cost[SIMILAR]))} "
+            f"where the base knows other classes, and by {worded(mean_interval(cost[DISSIMILAR]))} where its pixels "
             "were shuffled",
         ),
         by_interval(
             "all-layers",
-            paired(tested(_SIMILAR, 3), alone),
+            paired(tested(SIMILAR, 3), alone),
             "a new output layer on all hidden layers of the similar base against the same network from scratch, on "
-            f"the same images; shuffled pixels: {worded(paired(tested(_DISSIMILAR, 3), alone))}",
+            f"the same images; shuffled pixels: {worded(paired(tested(DISSIMILAR, 3), alone))}",
         ),
     ]
 

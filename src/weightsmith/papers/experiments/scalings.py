@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from weightsmith.reducing.study_table import Study
 
-__all__ = ["EXPERIMENT", "measure", "overlapping_table"]
+__all__ = ["EXPERIMENT", "measure", "overlapping_table", "table_of"]
 
 _FOLDS = 10
 _SCALINGS = ("zscore", "minmax", "rowl2", "none")
@@ -101,7 +101,7 @@ def _study(features: str, path: str | Path | None, scaling: str, epochs: int, re
         if method not in ("whole", "svm")
     ]
     return reduction_study(
-        _rows(features, path),
+        table_of(features, path),
         hidden=(100,),
         methods=methods,
         epochs=epochs,
@@ -114,7 +114,8 @@ def _study(features: str, path: str | Path | None, scaling: str, epochs: int, re
 
 
 @functools.lru_cache(maxsize=2)
-def _rows(features: str, path: str | Path | None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def table_of(features: str, path: str | Path | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The rows and classes of a table by name: *generated*, or *fashion-pca*."""
     if features == "generated":
         return overlapping_table()
     from weightsmith.data.splits import stratified_split
@@ -132,7 +133,7 @@ def _machine(features: str, path: str | Path | None, scaling: str, repeat: int, 
 
     from weightsmith.papers.study.rows import read_study_data
 
-    data = read_study_data(_rows(features, path))
+    data = read_study_data(table_of(features, path))
     parts = data.folds(_FOLDS, 0, repeat)[fold]
     x = data.inputs(parts.train, scaling)  # type: ignore[arg-type]
     fitted = SVC().fit(x[parts.train], data.y[parts.train])
