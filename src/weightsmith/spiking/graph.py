@@ -13,7 +13,6 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 
-import torch
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UsageError
@@ -243,4 +242,5 @@ def _check(fits: bool, node: Node, shape: Shape) -> None:
 def is_finite(node: Node) -> bool:
     """Whether all numbers of a node are."""
     tensors = (getattr(node, field.name) for field in dataclasses.fields(node))
-    return all(bool(torch.isfinite(value).all()) for value in tensors if isinstance(value, Tensor))
+    extremes = (value.aminmax() for value in tensors if isinstance(value, Tensor) and value.numel())  # makes no copy
+    return all(math.isfinite(low) and math.isfinite(high) for low, high in extremes)

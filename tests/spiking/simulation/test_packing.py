@@ -9,7 +9,15 @@ from tests.spiking.networks import weights
 
 from weightsmith.spiking.graph import INPUT, Synapses
 from weightsmith.spiking.simulation import packing
-from weightsmith.spiking.simulation.packing import Form, columns_last, dense_product, in_tiles, plain_of, table_of
+from weightsmith.spiking.simulation.packing import (
+    Form,
+    columns_last,
+    dense_product,
+    in_tiles,
+    plain_of,
+    table_of,
+    tiles_of,
+)
 
 OUTPUTS = (1, 3, 5, 8, 10, 17, 64, 100, 130)
 
@@ -144,3 +152,20 @@ def test_a_large_dense_layer_is_multiplied_without_a_second_copy_of_its_weights(
     found = dense_product(node, values, (), (11,), None)
     assert np.allclose(found, kept, atol=1e-6)
     assert list(packing._PLAIN) == ([node] if (positions, kind) == (1, np.float32) else [])
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.float64, torch.int8])
+@pytest.mark.parametrize(("whole", "state"), [(True, np.float32), (False, np.float32), (False, np.float64)])
+@pytest.mark.parametrize("outputs", [5, 130])
+def test_a_large_dense_layer_is_laid_out_tile_by_tile_and_never_kept(monkeypatch, stored, whole, state, outputs):
+    weight = torch.randint(-127, 128, (outputs, 60), generator=torch.Generator().manual_seed(0)).to(stored)
+    form = _form(positions=3, part=20, signed=True, unit=1.0 if whole else 1 / 9, state=state, whole=whole)
+    kept, large = Synapses("d", INPUT, weight), Synapses("d", INPUT, weight)
+    expected = _unpacked(table_of(kept, form), 3)
+    by_position = columns_last(weight, 3).numpy().T.astype(np.float64) * form.unit
+    assert np.array_equal(expected[:, :20, :outputs].reshape(60, outputs), by_position.astype(form.kind))
+    assert np.array_equal(expected[:, 20:], -expected[:, :20])
+    monkeypatch.setattr(packing, "_KEPT", 0)
+    assert table_of(large, form).rows.size == 0
+    tiles = [rows.copy().reshape(3, 40, -1) for rows in tiles_of(large, form)]
+    assert np.array_equal(np.concatenate(tiles, axis=2)[:, :, :outputs], expected[:, :, :outputs])

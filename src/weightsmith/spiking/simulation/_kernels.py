@@ -15,11 +15,12 @@ from numba import njit
 
 from weightsmith.spiking.simulation import _firing, _rows
 
-__all__ = ["convolve", "count", "draw", "gate", "list_events", "list_parts", "pool", "project", "room"]
+__all__ = ["convolve", "count", "draw", "gate", "lay_out", "list_events", "list_parts", "pool", "project", "room"]
 
 add_rows: Any = _rows.add_rows
 fire_row: Any = _firing.fire_row
 trailing_zeros: Any = _rows.trailing_zeros
+transpose: Any = _rows.transpose
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -279,27 +280,40 @@ def convolve(
 
 
 @njit(cache=True, nogil=True)
-def project(
-    starts: Any, codes: Any, table: Any, tiles: int, registers: int, most: int, bias: Any, rows: int, parts: int,
-    channels: int, currents: Any,
-) -> None:  # fmt: skip
-    """Events of ``rows`` images and steps through dense synapses into ``currents`` (rows, channels).
+def lay_out(weight: Any, order: Any, unit: float, lanes: int, tile: int, table: Any) -> None:
+    """Dense weights (outputs, inputs) times ``unit`` as rows of a tile of that width; ``order``: each input's row."""
+    inputs = order.size
+    outputs = weight.size // inputs
+    whole = outputs // lanes * lanes
+    for begin in range(0, inputs // lanes * lanes, lanes):
+        for output in range(0, whole, lanes):
+            transpose(weight, output * inputs, inputs, order, begin, unit, table, output, tile)
+    for output in range(outputs):
+        for column in range(inputs // lanes * lanes if output < whole else 0, inputs):
+            table[order[column] * tile + output] = np.float64(weight[output * inputs + column]) * unit
 
-    The inputs are cut into ``parts``, the outputs into tiles; one part of a tile is done for all rows before the next,
-    so that its rows of the table stay in the nearest memory, and the sums of a tile lie side by side.
+
+@njit(cache=True, nogil=True)
+def project(
+    starts: Any, codes: Any, table: Any, registers: int, most: int, bias: Any, rows: int, parts: int, first: int,
+    currents: Any,
+) -> None:  # fmt: skip
+    """Events of ``rows`` images and steps through one tile of dense synapses into ``currents`` (rows, channels).
+
+    The tile begins at channel ``first``. The inputs are cut into ``parts``; one part is done for all rows before the
+    next, so that its rows of the table stay in the nearest memory, and the sums of the tile lie side by side.
     """
-    tile = bias.shape[2]
+    tile = bias.size
+    channels = currents.size // rows
     ranges = np.zeros(3, np.int64)
     sums = np.empty(rows * tile, bias.dtype)
-    for number in range(tiles):
-        offset = number * (table.size // tiles)
+    for row in range(rows):
+        sums[row * tile : (row + 1) * tile] = bias
+    for part in range(parts):
         for row in range(rows):
-            sums[row * tile : (row + 1) * tile] = bias[0, number]
-        for part in range(parts):
-            for row in range(rows):
-                ranges[0], ranges[1] = starts[part * rows + row], starts[part * rows + row + 1]
-                _gather(sums, row * tile, table, offset, codes, ranges, 1, registers, most)
-        across = min(tile, channels - number * tile)
-        for row in range(rows):
-            leaving = row * channels + number * tile
-            currents[leaving : leaving + across] = sums[row * tile : row * tile + across]
+            ranges[0], ranges[1] = starts[part * rows + row], starts[part * rows + row + 1]
+            _gather(sums, row * tile, table, 0, codes, ranges, 1, registers, most)
+    across = min(tile, channels - first)
+    for row in range(rows):
+        leaving = row * channels + first
+        currents[leaving : leaving + across] = sums[row * tile : row * tile + across]

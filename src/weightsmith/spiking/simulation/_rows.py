@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-__all__ = ["add_rows", "lanes", "trailing_zeros"]
+__all__ = ["add_rows", "lanes", "trailing_zeros", "transpose"]
 
 _VECTOR_BYTES = 32
 _ELEMENTS: dict[Any, ir.Type] = {
@@ -26,6 +26,7 @@ _ELEMENTS: dict[Any, ir.Type] = {
     types.float64: ir.DoubleType(),
     types.int16: ir.IntType(16),
 }
+_STORED: dict[Any, ir.Type] = {**_ELEMENTS, types.int8: ir.IntType(8)}
 _INT64 = ir.IntType(64)
 
 
@@ -94,6 +95,69 @@ def add_rows(
         return context.get_dummy_value()
 
     return signature, generate
+
+
+@intrinsic
+def transpose(
+    _context: Any, weight: Any, at: Any, stride: Any, order: Any, column: Any, unit: Any, table: Any, offset: Any,
+    tile: Any,
+) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+    """table[offset + order[column + i] · tile + j] = weight[at + j · stride + column + i] · unit, for i, j < lanes.
+
+    The block is as wide as a vector of the table and turned in registers: stores and loads of single values would all
+    meet in a few lines of the cache, because strides are powers of two. Floats are multiplied in double precision,
+    integers not at all. All arrays are flat and contiguous.
+    """
+    kind, stored = _ELEMENTS[table.dtype], _STORED[weight.dtype]
+    number = _VECTOR_BYTES // (table.dtype.bitwidth // 8)
+    vector, given_vector, double = (ir.VectorType(each, number) for each in (kind, stored, ir.DoubleType()))
+    whole = isinstance(kind, ir.IntType)
+    signature = types.void(
+        weight, types.int64, types.int64, order, types.int64, types.float64, table, types.int64, types.int64
+    )  # fmt: skip
+
+    def converted(build: Any, value: Any, unit: Any) -> Any:
+        if whole:
+            return build.sext(value, vector) if isinstance(stored, ir.IntType) else build.fptosi(value, vector)
+        if isinstance(stored, ir.IntType):
+            value = build.sitofp(value, double)
+        elif stored is not ir.DoubleType():
+            value = build.fpext(value, double)
+        product = build.fmul(value, unit)
+        return product if isinstance(kind, ir.DoubleType) else build.fptrunc(product, vector)
+
+    def generate(context: Any, build: Any, sig: Any, given: Any) -> Any:
+        source, places, target = (
+            context.make_array(sig.args[which])(context, build, given[which]).data for which in (0, 3, 6)
+        )
+        unit = ir.Constant(double, ir.Undefined)
+        for lane in range(number):
+            unit = build.insert_element(unit, given[5], ir.IntType(32)(lane))
+        rows = []
+        for lane in range(number):
+            where = build.add(build.add(given[1], given[4]), build.mul(given[2], _INT64(lane)))
+            loaded = build.load(build.bitcast(build.gep(source, [where]), given_vector.as_pointer()))
+            loaded.align = weight.dtype.bitwidth // 8
+            rows.append(converted(build, loaded, unit))
+        low, high = _interleaving(number)
+        for _ in range(number.bit_length() - 1):
+            half = list(zip(rows[: number // 2], rows[number // 2 :], strict=True))
+            rows = [build.shuffle_vector(one, two, mask) for one, two in half for mask in (low, high)]
+        for lane, row in enumerate(rows):
+            place = build.sext(build.load(build.gep(places, [build.add(given[4], _INT64(lane))])), _INT64)
+            where = build.add(given[7], build.mul(place, given[8]))
+            stored_at = build.bitcast(build.gep(target, [where]), vector.as_pointer())
+            build.store(row, stored_at).align = table.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _interleaving(number: int) -> tuple[Any, Any]:
+    """The masks that put the first, and the second, halves of two vectors together like cards."""
+    mask = ir.VectorType(ir.IntType(32), number)
+    cards = [(lane // 2) + (number if lane % 2 else 0) for lane in range(2 * number)]
+    return ir.Constant(mask, cards[:number]), ir.Constant(mask, cards[number:])
 
 
 @intrinsic

@@ -22,7 +22,7 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, 
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import Graded
-from weightsmith.spiking.simulation.packing import Form, dense_product, in_tiles, table_of
+from weightsmith.spiking.simulation.packing import Form, dense_product, in_tiles, table_of, tiles_of
 from weightsmith.spiking.simulation.path_costs import Work, prefers_events
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
@@ -303,13 +303,12 @@ class ChunkEngine:
     def _project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
         from weightsmith.spiking.simulation._kernels import project
 
-        table = table_of(node, self._form(node, before, positions))
-        rows = before.data.shape[0] * before.data.shape[1]
+        form = self._form(node, before, positions)
+        table, rows = table_of(node, form), before.data.shape[0] * before.data.shape[1]
         currents = np.empty((rows, len(node.weight)), self._kinds[node.name])
-        project(
-            *before.listed(None), table.rows, table.bias.shape[1], table.registers, table.most, table.bias, rows,
-            before.data.shape[2], len(node.weight), currents.reshape(-1),
-        )  # fmt: skip
+        listed, parts, out = before.listed(None), before.data.shape[2], currents.reshape(-1)
+        for number, (weights, bias) in enumerate(zip(tiles_of(node, form), table.bias[0], strict=True)):
+            project(*listed, weights, table.registers, table.most, bias, rows, parts, number * len(bias), out)
         return currents
 
     def _dense_product(self, node: Synapses, before: Values, step: int) -> NDArray[Any]:

@@ -1,5 +1,8 @@
 """The memory layout of weights for the kernels: a contiguous row of outputs for every input, in tiles of whole vectors.
 
+Weights in that order are a second copy. A large dense layer has none: its tiles are laid out one at a time, in the same
+room, whenever events flow through it.
+
 Inputs come position by position, channels last, while a dense layer's weights count a flattened image channel by
 channel: its columns are put into that order here. Spikes −1 are events of their own (channel + channels), whose rows
 are the negated ones.
@@ -8,7 +11,9 @@ are the negated ones.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +25,18 @@ from torch import Tensor
 from weightsmith.spiking.graph import Shape, Synapses
 from weightsmith.spiking.simulation.reference import convolved
 
-__all__ = ["Form", "Table", "columns_last", "dense_product", "in_tiles", "plain_of", "table_of", "tiling", "writes"]
+__all__ = [
+    "Form",
+    "Table",
+    "columns_last",
+    "dense_product",
+    "in_tiles",
+    "plain_of",
+    "table_of",
+    "tiles_of",
+    "tiling",
+    "writes",
+]
 
 _REGISTERS = (8, 4, 2, 1)
 _LINE = 64  # bytes
@@ -36,7 +52,9 @@ _OVERHEAD = 3  # what starting on a tile costs, in registers
 class Table:
     """Rows of weights (tiles, kernel positions · depth, tile), flat; biases (1, tiles, tile).
 
-    No more than ``most`` rows may be added at a time, or their sum would overflow."""
+    A large dense layer has no rows here (:func:`tiles_of`). No more than ``most`` rows may be added at a time, or their
+    sum would overflow.
+    """
 
     rows: NDArray[Any]
     registers: int
@@ -100,6 +118,19 @@ def table_of(node: Synapses, form: Form) -> Table:
     return tables[form][0]
 
 
+def tiles_of(node: Synapses, form: Form) -> Iterator[NDArray[Any]]:
+    """The rows of a dense layer, tile by tile; each may be overwritten by the next."""
+    table = table_of(node, form)
+    _, tiles, tile = table.bias.shape
+    if table.rows.size:
+        yield from table.rows.reshape(tiles, -1)
+        return
+    rows = _aligned((node.weight.shape[1] // form.part, table.depth, tile), form.kind)
+    for number in range(tiles):
+        _lay_out_tile(node.weight[number * tile : (number + 1) * tile], form, rows)
+        yield rows.reshape(-1)
+
+
 def plain_of(node: Synapses, positions: int, kind: torch.dtype) -> Tensor:
     """The weights for dense products, put in order once: columns by position, or channels last."""
     kept, written = _PLAIN.setdefault(node, {}), writes(node.weight)
@@ -149,18 +180,15 @@ def writes(values: Tensor | None) -> int:
 
 
 def _lay_out(node: Synapses, form: Form) -> Table:
-    """Tile by tile, so that no second copy of all weights is ever made."""
     kind, outputs = form.kind, len(node.weight)
     registers, tiles = tiling(outputs, kind)
     tile = registers * _VECTOR // kind.itemsize
-    positions, channels, _ = _by_input(node.weight[:1], form).shape
+    channels = form.part if node.dense else node.weight.shape[1]
     depth = 2 * channels if form.signed else channels
-    rows = _aligned((tiles, positions, depth, tile), kind)
-    for number in range(tiles):
-        part = _by_input(node.weight[number * tile : (number + 1) * tile], form)
-        rows[number, :, :channels, : part.shape[2]] = part
-        if form.signed:
-            rows[number, :, channels:, : part.shape[2]] = -part
+    kept = tiles if not node.dense or node.weight.numel() <= _KEPT else 0
+    rows = _aligned((kept, node.weight[0].numel() // channels, depth, tile), kind)
+    for number in range(kept):
+        _lay_out_tile(node.weight[number * tile : (number + 1) * tile], form, rows[number])
     bias = np.zeros(tiles * tile, form.state)
     if node.bias is not None:
         bias[:outputs] = node.bias.numpy()
@@ -168,14 +196,28 @@ def _lay_out(node: Synapses, form: Form) -> Table:
     return Table(rows.reshape(-1), registers, depth, bias.reshape(1, tiles, tile), most)
 
 
-def _by_input(weight: Tensor, form: Form) -> NDArray[Any]:
-    """Weights of some outputs as (kernel positions or parts, channels, outputs), times what an event is worth."""
+def _lay_out_tile(weight: Tensor, form: Form, rows: NDArray[Any]) -> None:
+    """Weights of some outputs into ``rows`` (kernel positions or parts, depth, tile), times what an event is worth."""
+    depth, tile = rows.shape[1:]
+    channels = depth // 2 if form.signed else depth
     if weight.dim() == 2:
-        ordered = columns_last(weight, form.positions).t().reshape(-1, form.part, len(weight))
+        from weightsmith.spiking.simulation._kernels import lay_out
+
+        order = _order(weight.shape[1], form.positions, channels, depth)
+        lanes, flat = _VECTOR // rows.itemsize, weight.contiguous().numpy().reshape(-1)
+        lay_out(flat, order, form.unit, lanes, tile, rows.reshape(-1))
     else:
         ordered = weight.permute(2, 3, 1, 0).flatten(0, 1)
-    scaled: NDArray[Any] = (ordered if form.unit == 1 else ordered.double() * form.unit).numpy()
-    return scaled
+        rows[:, :channels, : len(weight)] = ordered if form.unit == 1 else ordered.double() * form.unit
+    if form.signed:
+        rows[:, channels:] = -rows[:, :channels]
+
+
+@functools.lru_cache(maxsize=16)
+def _order(inputs: int, positions: int, part: int, depth: int) -> NDArray[np.int64]:
+    """The row of each input of a dense layer, whose weights count it channel by channel."""
+    features = np.arange(inputs).reshape(positions, -1).T.reshape(-1)
+    return features // part * depth + features % part
 
 
 def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:

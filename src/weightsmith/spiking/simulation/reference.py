@@ -143,9 +143,9 @@ def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, T
     entering = values[node.sources[0]]
     match node:
         case Synapses() if node.dense:
-            return functional.linear(entering, node.weight, node.bias)
+            return functional.linear(entering, node.weight.to(entering.dtype), node.bias)
         case Synapses():
-            return convolved(node, entering, node.weight, node.bias)
+            return convolved(node, entering, node.weight.to(entering.dtype), node.bias)
         case Pool():
             pooled = functional.avg_pool2d(entering, node.kernel, node.stride, node.padding, divisor_override=1)
             return pooled / math.prod(node.kernel) if node.average else pooled
