@@ -74,7 +74,9 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
     how = "Verdicts come from the spectrum of the weights alone."
     first = [f"{line}." for line in answer(grades).lines] if layers else []
     lead = "\n\n".join([*first, f"{grades.coverage.line}. {how}"])
-    chips = [(_marked(kind), counted(count, "layer")) for kind, count in counts]
+    leaning = sum(layer.words.startswith("leans") for layer in layers)
+    lean = {VerdictKind.CANNOT_SAY: f", {leaning} of them lean to one class" * (leaning > 0)}
+    chips = [(_marked(kind), counted(count, "layer") + lean.get(kind, "")) for kind, count in counts]
     if curve := alpha_curve(grades):
         chips.append(("α by layer", curve))
     return Section(
