@@ -41,7 +41,8 @@ def test_chips_count_the_verdicts_and_draw_alpha_by_layer(section, grades):
     assert section.chips["α by layer"] == f"{bars}  {min(first, last):.2f} – {max(first, last):.2f}"
     for kind, count in grades.verdicts().items():
         (text,) = [text for name, text in section.chips.items() if name.endswith(f" {kind.value}")]
-        assert text == f"{count} layer{'s' * (count != 1)}"
+        leaning = sum(layer.words.startswith("leans") for layer in grades.layers) * (kind is VerdictKind.CANNOT_SAY)
+        assert text == f"{count} layer{'s' * (count != 1)}" + f", {leaning} of them lean to one class" * (leaning > 0)
 
 
 def test_the_table_of_layers_is_the_record(section, grades):
