@@ -93,7 +93,8 @@ def output_rows(module: nn.Module, output: Tensor, places: Places) -> Tensor:
 def _at(values: Tensor, places: tuple[Tensor, ...]) -> Tensor:
     """(inputs, places, channels, …) of values with the channels second and the positions behind them."""
     # The channels moved first: indices are gathered into their final order, at half the time of a copy afterwards.
-    return values.movedim(1, len(places) + 1)[(slice(None), *places)]
+    index: tuple[slice | Tensor, ...] = (slice(None), *places)
+    return values.movedim(1, len(places) + 1)[index]
 
 
 def _stuffed(module: nn.modules.conv._ConvTransposeNd, given: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from torch import Tensor, nn
@@ -71,6 +71,11 @@ class _Entry:
     shrinking: tuple[tuple[int, str, int], ...]
 
 
+def _by_site(entries: Sequence[_Entry], names: Iterable[str]) -> dict[str, list[_Entry]]:
+    """The tensors that shrink with each site."""
+    return {name: [entry for entry in entries if any(name == site for _, site, _ in entry.shrinking)] for name in names}
+
+
 class SizeModel:
     """The sizes of a network as a function of the units kept at each site."""
 
@@ -97,10 +102,8 @@ class SizeModel:
                 positions = counted[layer] // tensor.numel()
                 self._macs.append(_Entry(tuple(tensor.shape), positions, tuple(shrinking)))
         self._touched: dict[Measure, dict[str, list[_Entry]]] = {
-            measure: {
-                name: [e for e in entries if any(name == site for _, site, _ in e.shrinking)] for name in self.units
-            }
-            for measure, entries in (("params", self._params), ("macs", self._macs))
+            "params": _by_site(self._params, self.units),
+            "macs": _by_site(self._macs, self.units),
         }
 
     def size(self, counts: Mapping[str, int], measure: Measure = "params") -> int:
