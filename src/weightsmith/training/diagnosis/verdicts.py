@@ -36,7 +36,7 @@ _WORTH_SAYING = 0.1  # a share of units without gradient that is told of a healt
 
 _REMEDY = {
     Health.VANISHING: "try ReLU with He or SELU with LeCun initialisation, or batch norm",
-    Health.SATURATED: "try smaller weights before them, batch norm, or an activation such as ReLU that does not saturate",
+    Health.SATURATED: "try smaller weights before them, batch norm, or an activation that does not saturate (ReLU)",
     Health.DEAD: "try a lower rate or a leaky activation",
     Health.NOT_FINITE: "check the inputs and the rate of the previous steps",
     Health.EXPLODING: "try smaller initial weights, a lower rate or clipping",
