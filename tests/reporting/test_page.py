@@ -425,3 +425,8 @@ def test_numbers_for_people():
     values = (0.0, -1.5, 1234.5, 999999, 1e20, 1e-9, False, float("nan"), -float("inf"))
     expected = ["0", "−1.5", "1,234", "999,999", "1e+20", "1e−09", "no", "not a number", "−∞"]
     assert [number_text(value) for value in values] == expected
+
+
+def test_names_may_break_after_dots_but_numbers_may_not():
+    page = render("t", [Section("s", "", (), about="layer.conv1 × 0.5 in runs/a_b")])
+    assert "layer.<wbr>conv1 × 0.5 in runs/<wbr>a_<wbr>b" in page

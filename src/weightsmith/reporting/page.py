@@ -90,10 +90,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _breakable(name: str) -> str:
-    """A name that may be broken after a dot, a slash or an underscore, escaped."""
+    """A name that may be broken after a slash, an underscore or a dot that is not inside a number, escaped."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"([._/])(?=\S)", r"\1<wbr>", str(escape(name))))
+    return Markup(re.sub(r"([_/]|\.(?!\d)|(?<!\d)\.)(?=\S)", r"\1<wbr>", str(escape(name))))
 
 
 # Sections in the form of the template, within the size limit of a page.

@@ -89,6 +89,26 @@ def test_names_of_networks_that_lie_together_can_be_read(close):
         assert [other for other in others if box.shrunk(0.9, 0.8).overlaps(found[other].shrunk(0.9, 0.8))] == []
 
 
+def test_names_lie_off_the_lines_between_networks():
+    several = [mark("whole", 96, 50_000, "trained"), mark("cut", 96, 12_000, parent="whole")]
+    several += [mark("low", 90, 12_500, "tailored", parent="whole"), mark("mid", 93, 30_000, parent="whole")]
+    figure = draw_networks(several, "parameters")
+    (axes,) = figure.axes
+    found = boxes(figure, axes)
+    at = {each.name: axes.transData.transform((each.at, 100 * each.accuracy.value)) for each in several}
+    for child in ("cut", "low", "mid"):
+        along = [at["whole"] + (at[child] - at["whole"]) * share for share in np.linspace(0, 1, 200)]
+        covered = {name for name, box in found.items() if any(box.shrunk(0.9, 0.6).contains(*point) for point in along)}
+        assert not covered, child
+
+
+def test_parameters_have_their_thousands_separated():
+    figure = draw_networks([mark("a", 90, 50_000), mark("b", 80, 12_000)], "parameters")
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    assert "20,000" in [text.get_text() for text in axes.get_xticklabels()]
+
+
 def test_one_network_without_any_cost_can_be_drawn():
     (axes,) = draw_networks([mark("only", 50, 0.0)], "energy").axes
     assert axes.get_xlim()[0] < 0 < axes.get_xlim()[1]

@@ -35,17 +35,17 @@ _UNDERFLOW = 1e-30  # floats end at 1e-45
 _WORTH_SAYING = 0.1  # a share of units without gradient that is told of a healthy layer as well
 
 _REMEDY = {
-    Health.VANISHING: "an activation that does not saturate with its own initialiser, or batch norm, lets it through",
-    Health.SATURATED: "smaller weights before them, batch norm, or an activation that does not saturate opens them",
-    Health.DEAD: "a lower rate or a leaky activation keeps units alive",
-    Health.NOT_FINITE: "look at the inputs and at the rate of the steps before",
-    Health.EXPLODING: "smaller first weights, a lower rate or clipping keep it in bounds",
+    Health.VANISHING: "try ReLU with He or SELU with LeCun initialisation, or batch norm",
+    Health.SATURATED: "try smaller weights before them, batch norm, or an activation that does not saturate (ReLU)",
+    Health.DEAD: "try a lower rate or a leaky activation",
+    Health.NOT_FINITE: "check the inputs and the rate of the previous steps",
+    Health.EXPLODING: "try smaller initial weights, a lower rate or clipping",
 }
 _IN_TIME = "through time"
 _REMEDY_IN_TIME = {
-    Health.VANISHING: "through time it helps to start with orthogonal recurrent weights or an open forget gate (LSTM "
-    "bias of 1 to 2), to shorten the sequences, or to read every state (their mean over time)",
-    Health.EXPLODING: "through time smaller recurrent weights or clipping (global-norm:1) keep it in bounds",
+    Health.VANISHING: "for gradients through time, try orthogonal initial recurrent weights, an open forget gate (LSTM "
+    "bias of 1 to 2), shorter sequences, or reading every state (their mean over time)",
+    Health.EXPLODING: "for gradients through time, try smaller recurrent weights or clipping (global-norm:1)",
 }
 
 
