@@ -14,6 +14,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.spiking.networks import inputs
+from tests.spiking.networks import network as example
 from torch import nn
 
 from weightsmith.core.errors import FileRefused, UsageError
@@ -22,6 +24,7 @@ from weightsmith.data.normalise import HALF
 from weightsmith.networks import load, mlp, save
 from weightsmith.networks.card import Card
 from weightsmith.networks.sealed import write_sealed
+from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.files import checked_spiking, is_spiking, load_spiking, save_spiking, spiking_digest
 from weightsmith.spiking.graph import Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
@@ -357,3 +360,15 @@ def test_a_ceiling_is_kept_and_files_without_one_are_as_before(tmp_path):
     free = network.replaced([dataclasses.replace(network.populations[0], ceiling=float("inf"))])
     assert b"ceiling" not in save_spiking(free, tmp_path / "free.safetensors").read_bytes()
     assert spiking_digest(free) != spiking_digest(network)
+
+
+def test_weights_of_8_bits_are_written_as_floats_and_run_alike(tmp_path):
+    whole = quantised(example("conv"))
+    assert whole.synapses[-1].weight.dtype == torch.int8
+    again = load_spiking(save_spiking(whole, tmp_path / "whole.safetensors"))
+    assert again.synapses[-1].weight.dtype == torch.float32
+    assert spiking_digest(again) == spiking_digest(whole)
+    x = inputs(whole)
+    one, two = (each.run(x, 10, precision="int8") for each in (whole, again))
+    assert np.array_equal(one.scores, two.scores)
+    assert one.spikes() == two.spikes()

@@ -110,8 +110,9 @@ def _tensors(network: SpikingNetwork) -> dict[str, Tensor]:
         for field in dataclasses.fields(node):
             value = getattr(node, field.name)
             if isinstance(value, Tensor):
-                found[f"{node.name}.{field.name}"] = value
-                if value.dtype not in (torch.float32, torch.float64):
+                # Weights of 8 bits are written as float32: files and digests stay those of before they were held so.
+                found[f"{node.name}.{field.name}"] = value.float() if value.dtype == torch.int8 else value
+                if value.dtype not in (torch.int8, torch.float32, torch.float64):
                     raise UsageError(f"{node.name}: {field.name} is {value.dtype}; convert it to float32 or float64")
     return found
 

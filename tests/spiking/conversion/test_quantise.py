@@ -37,8 +37,8 @@ def test_rounding_of_weights_biases_and_thresholds():
     for layer, population in (("one", "relu"), ("two", "two")):
         before, after, unit = found.node(layer), whole.node(layer), units[population]
         assert torch.equal(unit, before.weight.double().abs().amax(dim=1) / LARGEST)
-        assert torch.equal(after.weight, after.weight.round())
-        assert torch.equal(after.weight.abs().amax(dim=1), torch.full((len(unit),), 127.0))
+        assert after.weight.dtype == torch.int8
+        assert torch.equal(after.weight.abs().amax(dim=1), torch.full((len(unit),), 127, dtype=torch.int8))
         assert ((after.weight.double() * unit[:, None] - before.weight).abs() <= unit[:, None] / 2 + 1e-9).all()
         assert torch.equal(after.bias, torch.round(before.bias.double() / unit).float())
     assert torch.equal(whole.node("relu").threshold, torch.round(found.node("relu").threshold / units["relu"]).float())
@@ -105,7 +105,9 @@ def test_averages_become_sums():
     assert torch.equal(units_of(found)["relu2"], found.node("conv2").weight.double().abs().flatten(1).amax(1) / 4 / 127)
     assert torch.equal(
         whole.node("conv2").weight,
-        torch.round(found.node("conv2").weight.double() / 4 / units_of(found)["relu2"][:, None, None, None]).float(),
+        torch.round(found.node("conv2").weight.double() / 4 / units_of(found)["relu2"][:, None, None, None]).to(
+            torch.int8
+        ),
     )
 
 

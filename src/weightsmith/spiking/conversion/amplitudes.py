@@ -15,6 +15,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from weightsmith.core.errors import DataMismatch, UnknownName
@@ -93,7 +94,7 @@ def _columns(node: Synapses, amplitude: Tensor) -> Tensor:
 
 
 def _product(values: Tensor, amplitude: Tensor) -> Tensor:
-    return (values.double() * amplitude.double()).to(values.dtype)
+    return (values.double() * amplitude.double()).to(values.dtype if values.is_floating_point() else torch.float32)
 
 
 def _check(network: SpikingNetwork, amplitudes: Mapping[str, Tensor]) -> None:

@@ -32,13 +32,13 @@ from weightsmith.spiking.simulation.packing import writes
 __all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
 
 LARGEST = 127
-_ROWS = 128
+_ROWS = 16
 # Layers known to be of 8 bits, with how often they had been written to by then.
 _WHOLE: WeakKeyDictionary[Synapses, int] = WeakKeyDictionary()
 
 
 def quantised(network: SpikingNetwork) -> SpikingNetwork:
-    """``network`` with weights of 8 bits and whole thresholds.
+    """``network`` with weights of 8 bits, held as such, and whole thresholds.
 
     Where constant currents flow in, the first layer keeps its weights: it is computed once per image, and its currents
     are no whole numbers anyway.
@@ -115,8 +115,10 @@ def check_quantised(network: SpikingNetwork) -> None:
         written = writes(node.weight)
         if _WHOLE.get(node) == written or node.name in floating:
             continue
-        whole = all(torch.equal(part, part.round()) for part in torch.split(node.weight, _ROWS))
-        if not whole or max(map(abs, node.weight.aminmax())) > LARGEST:
+        whole = node.weight.dtype == torch.int8 or all(
+            torch.equal(part, part.round()) for part in torch.split(node.weight, _ROWS)
+        )
+        if not whole or max(map(abs, map(int, node.weight.aminmax()))) > LARGEST:
             raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
         _WHOLE[node] = written
 
@@ -184,7 +186,7 @@ def _rounded(branch: Synapses | Scale, unit: Tensor, share: float) -> Synapses |
     if isinstance(branch, Scale):
         return dataclasses.replace(branch, factor=torch.round((branch.factor * share).double() / unit).float())
     bias = None if branch.bias is None else torch.round(branch.bias.double() / unit).float()
-    weight = torch.empty(branch.weight.shape)
+    weight = torch.empty(branch.weight.shape, dtype=torch.int8)
     spread = unit.reshape(-1, *[1] * (weight.dim() - 1))
     for begin in range(0, len(weight), _ROWS):  # some rows at a time: double precision for all would need much memory
         rows = slice(begin, begin + _ROWS)

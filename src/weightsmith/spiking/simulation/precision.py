@@ -21,7 +21,7 @@ from weightsmith.spiking.network import Precision, SpikingNetwork
 __all__ = ["kinds_of"]
 
 _EXACT = 2**24
-_ROWS = 128  # of weights looked at together
+_ROWS = 16  # of weights looked at together
 
 
 def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[str, type[Any]]:
@@ -65,7 +65,10 @@ def _reach(network: SpikingNetwork) -> dict[str, float]:
                 bias = 0.0 if node.bias is None else float(node.bias.abs().max())
                 reach[node.name] = (
                     before
-                    * max(float(part.abs().flatten(1).sum(dim=1).max()) for part in torch.split(node.weight, _ROWS))
+                    * max(
+                        float(part.double().abs().flatten(1).sum(dim=1).max())
+                        for part in torch.split(node.weight, _ROWS)
+                    )
                     + bias
                 )
             case Pool():
