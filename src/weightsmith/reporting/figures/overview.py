@@ -79,7 +79,7 @@ def draw_networks(
     scale, unit = energy_unit(max(mark.at for mark in marks)) if against == "energy" else (1.0, "")
     positions = [(mark.at / scale, 100 * mark.accuracy.value) for mark in marks]
     by_name = {mark.name: position for mark, position in zip(marks, positions, strict=True)}
-    lines = []  # from each network to those made from it
+    lines: list[tuple[tuple[float, float], tuple[float, float]]] = []  # from each network to those made from it
     with house_style():
         figure, (axes,) = new_figure(5.5, 4.0)
         for mark, (x, y) in zip(marks, positions, strict=True):
