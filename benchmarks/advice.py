@@ -102,7 +102,9 @@ def by_default(seed: int) -> Iterator[tuple[str, nn.Module, float]]:
     for name, data, epochs in (("digits", ws.data.load("digits"), 30), ("Fashion-MNIST", few, 12)):
         for network in _DEFAULTS:
             run = ws.train(network, data, epochs=epochs, seed=seed)
-            yield f"by default, {name}", run.network, ws.evaluate(run.network, data).accuracy.value
+            found = ws.evaluate(run.network, data)
+            assert isinstance(found, ws.Evaluation)
+            yield f"by default, {name}", run.network, found.accuracy.value
 
 
 @dataclass(frozen=True, eq=False)
