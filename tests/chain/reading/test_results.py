@@ -204,15 +204,15 @@ ARRAY = {"dtype": "<i8", "shape": [3], "base64": ""}
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", r"is no JSON \(Expecting value.*\): give a result folder, or its record.json"),
-        (b"\xff\xfe{}", "is no JSON"),
+        ("", r"is not JSON \(Expecting value.*\): give a result folder, or its record.json"),
+        (b"\xff\xfe{}", "is not JSON"),
         ("[1, 2]", "a record is a JSON object"),
         ('"text"', "a record is a JSON object"),
         ("{}", "is no record that a report knows; known are chain, training, transfer, table, grades"),
         ('{"a": 1, "b": 2}', "is no record that a report knows"),
         ("[" * 100_000, "is nested too deeply"),
         ('{"settings": ' + "[" * 60 + "]" * 60 + "}", "is nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "is no JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
         (changed(loss=float("nan")), "holds NaN: a record holds finite numbers or null"),
         (
             changed().replace("0.25", "1e999"),
