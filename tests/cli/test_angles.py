@@ -51,7 +51,7 @@ def test_more_pairs_than_shown_are_counted(run, network):
     assert (nothing.code, "similar  " in nothing.out) == (0, False)
 
 
-def test_csv_and_figures_are_written(run, network, tmp_path):
+def test_csv_and_figures_are_written(run, network, tmp_path, monkeypatch):
     words = ("--data", "digits", "--angle", 5, "--top", 3, "--quiet")
     answer = run("angles", network, *words, "--csv", tmp_path / "p.csv", "--figures", tmp_path / "figures")
     assert answer.code == 0
@@ -66,6 +66,9 @@ def test_csv_and_figures_are_written(run, network, tmp_path):
         "001-dense1-tree.svg",
     }
     assert run("angles", network, *words, "--figures", tmp_path / "a.pdf").code == 0
+    monkeypatch.chdir(tmp_path)
+    assert run("angles", network, *words, "--figures", "none").code == 0
+    assert not (tmp_path / "none").exists()
     assert (tmp_path / "a-001-dense1-angles.pdf").read_bytes().startswith(b"%PDF")
 
 

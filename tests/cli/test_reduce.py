@@ -156,7 +156,7 @@ def test_rewinding_needs_the_run_and_its_epoch(run, trained):
     assert (alone.code, alone.out, len(alone.lines)) == (2, "", 1)
     assert "needs the folder of the training run" in alone.err
     other = run("reduce", trained, *words, "--recover", "rewind:1", "--normalise", "none")
-    assert (other.code, "leave --normalise out" in other.err) == (2, True)
+    assert (other.code, "leave out --normalise" in other.err) == (2, True)
     assert run("reduce", trained, *words, "--recover", "rewind:2").code == 2
 
 

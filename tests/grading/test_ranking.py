@@ -145,7 +145,7 @@ def test_networks_whose_dense_layers_hardly_differ_from_noise_and_sizes_apart_ar
     assert found.warnings[-1].startswith("the networks have 24,000 to 180,000 parameters")
 
 
-def test_a_tie_is_no_agreement():
+def test_a_tie_is_neither_agreement_nor_contradiction():
     one = graded(0)
     two = dataclasses.replace(
         graded(1, 2.0),
@@ -154,7 +154,8 @@ def test_a_tie_is_no_agreement():
             for row in graded(1, 2.0).measures
         ),
     )
-    assert not any(name.startswith("alpha_in_range") for name in rank_networks([one, two], "ab").agree)
+    found = rank_networks([one, two], "ab")
+    assert not any(name.startswith("alpha_in_range") for name in (*found.agree, *found.differ))
 
 
 @pytest.mark.parametrize(

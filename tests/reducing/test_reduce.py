@@ -360,6 +360,9 @@ def test_a_target_that_a_refused_site_leaves_unmet_is_said() -> None:
     small = reduce(Fixed(), data, by="magnitude", target="params:0.5", **QUICK)
     assert any(site.refused for site in small.sites)
     assert any("the target was not met" in note for note in small.record.notes)
+    _, missed, *left = str(small).splitlines()
+    assert missed.startswith("the target was not met: ")
+    assert any("second was left whole: " in line and "x.flatten(1) can" in line for line in left)
 
 
 def test_fewer_test_rows_judge_where_asked(trained: TrainRun, digits: Data) -> None:

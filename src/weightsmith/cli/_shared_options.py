@@ -41,6 +41,10 @@ _DATA = "a data set by name (weightsmith data list), folder:PATH, table:PATH or 
 _FIGURES = "draw into this folder, or as FILE.svg, .png or .pdf"
 
 
+def _or_none(figures: Path | None) -> Path | None:
+    return None if figures is not None and str(figures).lower() == "none" else figures
+
+
 def _in_percent(accuracy: float | None) -> float | None:
     """The bar is in per cent: 0.9 would pass for any network."""
     if accuracy is not None and 0 < accuracy <= 1:
@@ -107,7 +111,7 @@ Out = Annotated[Path | None, typer.Option("--out", help="folder for the results;
 Csv = Annotated[
     Path | None, typer.Option("--csv", help="write the numbers as CSV; - prints them", rich_help_panel=MORE)
 ]
-Figures = Annotated[Path | None, typer.Option("--figures", help=_FIGURES)]
+Figures = Annotated[Path | None, typer.Option("--figures", callback=_or_none, help=f"{_FIGURES}; none: draw nothing")]
 FiguresOrNone = Annotated[
     Path | None, typer.Option("--figures", help=f"{_FIGURES}; with --out its figures folder, none: draw nothing")
 ]

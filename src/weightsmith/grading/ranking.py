@@ -124,8 +124,8 @@ class Ranking(Record):
         return (
             self.best,
             f"Order by {self.by} (smaller is claimed to be better; in brackets, how sure this order is): {order}",
-            f"Agreement: {said}{other}. This orders weights, not accuracies: decide by labelled rows "
-            "(weightsmith evaluate).",
+            f"Agreement: {said}{other}. This orders weights, not accuracies: where you have labels, "
+            "choose by the accuracy on validation rows.",
             *(f"Warning: {warning}" for warning in self.warnings),
         )
 
@@ -149,8 +149,9 @@ def rank_networks(several: Sequence[Grades], names: Sequence[str]) -> Ranking | 
         known = {name: value for name, value in values.items() if value is not None}
         if len(known) == len(ranked):
             sign = 1 if DIRECTIONS[measure] == "smaller" else -1
-            rising = all(sign * known[a] < sign * known[b] for a, b in itertools.pairwise(order))
-            same[rising].append(measure)  # a tie is no agreement
+            steps = [sign * (known[b] - known[a]) for a, b in itertools.pairwise(order)]
+            if min(steps) != 0:  # a tie is neither agreement nor contradiction
+                same[min(steps) > 0].append(measure)
     agree, differ = ([f"{name} ({DIRECTIONS[name]})" for name in same[key]] for key in (True, False))
     return Ranking(_BY, order, pairs, tuple(agree), tuple(differ), _warnings(several, names, unranked), unranked)
 

@@ -298,11 +298,13 @@ def _record(
 
 def _unmet(target: Target | None, sizes: SizeModel, outcome: Outcome) -> tuple[str, ...]:
     """Warn if the target is missed: a site was refused, or the method found no more units."""
+    from weightsmith.reducing.results import TARGET_MISSED
+
     if target is None:
         return ()
     left = sizes.size({site.name: site.after for site in outcome.sites}, target.measure)
     share = left / sizes.size({}, target.measure)
-    return () if share <= target.keep else (f"the target was not met: {share:.1%} of the {target.measure} are left",)
+    return () if share <= target.keep else (f"{TARGET_MISSED}: {share:.1%} of the {target.measure} are left",)
 
 
 def _write(folder: Path, result: Reduction) -> None:

@@ -23,7 +23,19 @@ from weightsmith.reducing.refitting.refit import RefitRecord
 from weightsmith.reducing.surgery.sites import Site
 from weightsmith.training.run import TrainRecord
 
-__all__ = ["Measured", "Reduction", "ReductionRecord", "RemovedUnit", "SiteReduction", "Size", "site_reductions"]
+__all__ = [
+    "TARGET_MISSED",
+    "Measured",
+    "Reduction",
+    "ReductionRecord",
+    "RemovedUnit",
+    "SiteReduction",
+    "Size",
+    "site_reductions",
+]
+
+TARGET_MISSED = "the target was not met"
+"""How the note of a missed target begins."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -149,14 +161,17 @@ class Reduction(Displayed):
         return f"Reduction({self})"
 
     def __str__(self) -> str:
-        """One line: the method, how much smaller, and the cost."""
+        """One line: the method, how much smaller, and the cost; then what was asked for and could not be done."""
         record = self.record
         before, after = record.whole, record.reduced
-        return (
+        unmet = [note for note in record.notes if note.startswith(TARGET_MISSED)]
+        unmet += [f"{site.name} was left whole: {site.refused}" for site in record.sites if site.refused]
+        line = (
             f"{record.settings['by']}: {before.units:,} → {after.units:,} units, {before.parameters:,} → "
             f"{after.parameters:,} parameters ({after.parameters / before.parameters:.1%}), {record.measured.split} "
             f"{record.measured.metric} {record.measured.whole.value:.2%} → {record.measured.reduced.value:.2%}"
         )
+        return "\n".join([line, *unmet])
 
     @property
     def sites(self) -> tuple[SiteReduction, ...]:

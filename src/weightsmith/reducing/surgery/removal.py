@@ -98,7 +98,9 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
         given = smaller(x.clone())
     except _RUNS_INTO as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return f"the network does not run without these units ({reason})"
+        fixed = "; view or reshape with a fixed number of features cannot follow a cut, x.flatten(1) can"
+        hint = fixed * reason.startswith(("shape ", "mat1 and mat2 "))
+        return f"the network does not run without these units ({reason}){hint}"
     if given.shape != expected.shape:
         return f"the output has shape {tuple(given.shape)} without these units, not {tuple(expected.shape)}"
     if not bool(torch.isfinite(given).all()):
