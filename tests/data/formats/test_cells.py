@@ -46,7 +46,7 @@ def test_numbers_with_fractions_are_values_and_that_is_said(tmp_path, options, v
 def test_what_was_only_guessed_is_no_value(tmp_path):
     text = "a,b\n0.5,1.5\n1.5,2.5\n"
     with pytest.raises(
-        FileRefused, match=r"the first, 'a', contains numbers with fractions; name what to predict: .*,label=b"
+        FileRefused, match=r"the first, 'a', holds numbers with fractions; name what to predict: .*,label=b"
     ):
         read(tmp_path, text)
     assert read(tmp_path, text, task="regression").classes == ("b",)  # the last

@@ -128,7 +128,7 @@ def test_tables_without_a_header(tmp_path):
         ([["label", "x"], [0, 1], [1, "1e39"]], "row 3, column x: '1e39' is not a finite number"),
         ([["label", "x"], [0, "1,5"]], "row 2 has 3 cells, not 2"),
         ([["label", "x"], [0, 1], [1]], "row 3 has 1 cells, not 2"),
-        ([["a", "x"], [0.5, 1]], "the first, 'a', contains numbers with fractions"),
+        ([["a", "x"], [0.5, 1]], "the first, 'a', holds numbers with fractions"),
         ([["label", "x", "x"], [0, 1, 2]], "column 2 has the name 'x' of another"),
         ([["label", "x"]], "has 0 complete rows"),
         ([["label", "x"], [0, "nan"]], "has 0 complete rows"),
@@ -279,6 +279,6 @@ def test_a_guessed_column_with_fractions_is_named_with_the_way_out(tmp_path):
     path = tmp_path / "houses.csv"
     path.write_text("a,b,price\n0.5,1,2.5\n0.25,2,3.5\n0.75,3,4.5\n")
     with pytest.raises(
-        FileRefused, match="the first, 'a', contains numbers with fractions; name what to predict: .*label=price"
+        FileRefused, match="the first, 'a', holds numbers with fractions; name what to predict: .*label=price"
     ):
         Table(str(path)).read()
