@@ -35,7 +35,8 @@ _UNDERFLOW = 1e-30  # floats end at 1e-45
 _WORTH_SAYING = 0.1  # a share of units without gradient that is told of a healthy layer as well
 
 _REMEDY = {
-    Health.VANISHING: "try ReLU with He or SELU with LeCun initialisation, or batch norm",
+    Health.VANISHING: "try ReLU with He or SELU with LeCun initialisation, or batch norm (of an mlp: activation=selu, "
+    "batch_norm=before)",
     Health.SATURATED: "try smaller weights before them, batch norm, or an activation that does not saturate (ReLU)",
     Health.DEAD: "try a lower rate or a leaky activation",
     Health.NOT_FINITE: "check the inputs and the rate of the previous steps",
