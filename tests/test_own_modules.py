@@ -172,7 +172,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "buffers": {"spike": rf"sub \(the function sub\) {_NO_FORM}"},
     "module dict": {"spike": rf"flatten \(the method flatten\) {_FLAT}"},
     "multi-head": {
-        **dict.fromkeys(_RUNS, "the network gives a dict, not one score per class; hand over a module"),
+        **dict.fromkeys(_RUNS, "the network gives a dict, not one score per class; pass a module"),
         "transfer": r"its output is not that of its last dense layer \(two\)",
     },
     "data dependent": {"spike": "DataDependent: its data flow cannot be traced.*write its forward without decisions"},
