@@ -151,7 +151,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "unet": {
         "spike": r"up \(ConvTranspose2d\) cannot be made spiking: of the convolutions only Conv1d and Conv2d convert"
     },
-    "segmenter": dict.fromkeys(_RUNS, r"gives \(\d+, 3, 16, 16\), not one score per class.*hand over a module"),
+    "segmenter": dict.fromkeys(_RUNS, r"gives \(\d+, 3, 16, 16\), not one score per class.*pass a module"),
     "vit": {"spike": r"encoder.layers.0 \(TransformerEncoderLayer\) cannot be made spiking: attention multiplies"},
     "vit by hand": {
         "spike": r"attention \(Attention\): matmul .* multiplies signals with each other, as attention does"

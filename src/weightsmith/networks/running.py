@@ -61,7 +61,7 @@ def check_scores(outputs: Any, rows: int) -> Tensor:
         )
     if outputs.dim() != 2 or len(outputs) != rows:
         raise DataMismatch(
-            f"the network gives {tuple(outputs.shape)}, not one score per class ({rows} rows × classes); hand over a "
+            f"the network gives {tuple(outputs.shape)}, not one score per class ({rows} rows × classes); pass a "
             "module whose forward returns that"
         )
     return outputs
