@@ -41,7 +41,10 @@ def test_mutants_of_every_format_are_read_or_refused_in_one_line(made):
 def test_own_files_with_a_flipped_bit_are_refused(made, name):
     found = damage.tried(name, made[name], damage.flipped, range(60))
     assert not broken(found)
-    assert (found.refused, found.accepted) == (60, 0)
+    assert found.accepted == 0
+    if name != "own record":  # where an e of an exponent may become an E, which is the same record
+        assert found.refused == 60
+    assert found.refused >= 55
 
 
 def test_a_reader_that_fails_is_noticed(made):
