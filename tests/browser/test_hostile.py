@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import re
 import urllib.parse
 
 import pytest
@@ -56,7 +57,8 @@ HOSTILE = (
     "\ud800 half a pair",
     "long" * 2500,
 )
-HARMLESS = tuple(f"layer{number:02d}" for number in range(len(HOSTILE)))
+# As wide as those, since wide tables leave columns out.
+HARMLESS = tuple(f"{number:02d}{re.sub('[^a-z0-9 ]', 'x', name)[2:]}" for number, name in enumerate(HOSTILE))
 CENSUS = """() => {
     const found = {};
     for (const element of document.querySelectorAll("*")) {
