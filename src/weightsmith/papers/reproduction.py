@@ -236,7 +236,8 @@ def _digest(data: str, path: str | Path | None) -> str:
     try:
         return load_all(data, path=path).digest()
     except DataMissing as missing:
-        raise DataMissing(data, f"{missing}; or try the experiment on the embedded digits with --quick") from missing
+        hint = "or try the experiment on the embedded digits with --quick"
+        raise DataMissing(data, f"{missing.reason}; {hint}") from missing
 
 
 def _check_findings(chosen: Experiment, made: Reproduction) -> None:
